@@ -5,13 +5,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The time as a host sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
-    /// Since the host was opened; never goes back: decides.
+    /// Since the host was opened; never goes back: for decisions.
     pub at: Duration,
-    /// Wall clock, milliseconds since the epoch: is written down.
+    /// Wall clock, milliseconds since the epoch: for times that are recorded.
     pub wall_ms: u64,
 }
 
-/// Tells the time of one host.
+/// The clock of one host.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,

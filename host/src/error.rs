@@ -4,10 +4,10 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a host takes nothing any more. It is final.
+/// Why a host accepts nothing any more. It is final.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum End {
-    /// It was told to stop.
+    /// It was stopped on request.
     #[error("it is stopping")]
     Stopping,
     /// Its log failed. What was not committed may or may not be there after the next start.
@@ -21,7 +21,7 @@ pub enum End {
     Lost,
 }
 
-/// Why a host did not start, or did not end as it was told to.
+/// Why a host did not start, or did not end as requested.
 #[derive(Debug, Error)]
 pub enum Failure<D: std::error::Error + 'static> {
     /// Nothing is committed any more. The next start decides what was.
@@ -30,7 +30,7 @@ pub enum Failure<D: std::error::Error + 'static> {
     /// A defect of the machine: its state and its log may differ.
     #[error("the machine cannot go on")]
     Machine(#[source] D),
-    /// There can be no thread for the host.
+    /// The host's thread cannot be started.
     #[error("cannot start the host's thread")]
     Thread(#[source] io::Error),
     /// The host's thread panicked.

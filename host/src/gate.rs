@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - nothing leaves under a txid before the log reported it, or a later one, committed;
-//! - what leaves, leaves in the order of txids, and of one txid in the order in which it came, whoever lets it out: while one thread lets
-//!   out, others leave their part to it;
+//! - everything leaves in the order of txids, and within one txid in the order in which it came, whichever thread lets it out: while one
+//!   thread lets out, others leave their part to it;
 //! - after the end nothing leaves: all that waits, and all that comes, is dropped.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::log::Follower;
 
 /// Something that waits for the edits before it.
 pub trait Release: Send + 'static {
-    /// What is left of it for the machine; [`std::convert::Infallible`] if nothing ever is.
+    /// The part of it that the machine must handle; [`std::convert::Infallible`] if there never is one.
     type Due: Send + 'static;
 
     /// Lets it out, or gives back what needs the state. Often on the log's thread: must not wait.
@@ -35,7 +35,7 @@ pub(crate) enum Waiting<R> {
 
 /// All that waits.
 pub(crate) struct Gate<R: Release> {
-    /// Up to here views pass; zero once all is over.
+    /// Views of transactions up to here pass; zero after the end.
     open: AtomicU64,
     queue: Mutex<Queue<R>>,
     end: Arc<OnceLock<End>>,
@@ -43,7 +43,7 @@ pub(crate) struct Gate<R: Release> {
     told: Wake,
 }
 
-/// What is called when the machine has something to take, or all is over.
+/// Called when the machine has something to take, or at the end.
 pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 
 struct Queue<R: Release> {
@@ -52,13 +52,13 @@ struct Queue<R: Release> {
     waiting: VecDeque<(u64, Vec<Waiting<R>>)>,
     /// Let out, for the machine.
     due: Vec<R::Due>,
-    /// The machine was told of `due`.
+    /// Whether the machine was woken for `due`.
     is_woken: bool,
     is_letting_out: bool,
 }
 
 impl<R: Release> Gate<R> {
-    /// `wake` is called when something is due for the machine, `told` when all is over.
+    /// `wake` is called when something is due for the machine, `told` at the end.
     pub(crate) fn new(end: Arc<OnceLock<End>>, wake: Wake, told: Wake) -> Self {
         let queue = Queue {
             committed: 0,
@@ -70,13 +70,13 @@ impl<R: Release> Gate<R> {
         Gate { open: AtomicU64::new(0), queue: Mutex::new(queue), end, wake, told }
     }
 
-    /// Holds back what a turn leads to; gives what is due for the machine by now.
+    /// Holds back what a turn leads to; returns what is due for the machine now.
     pub(crate) fn push(&self, txid: Txid, waiting: Vec<Waiting<R>>) -> Vec<R::Due> {
         let mut queue = self.queue.lock();
         if !waiting.is_empty() {
             if self.end.get().is_some() {
                 drop(queue);
-                // Receivers hear of it: not under the lock.
+                // This notifies receivers, so not under the lock.
                 drop(waiting);
                 return Vec::new();
             }
@@ -113,7 +113,7 @@ impl<R: Release> Gate<R> {
         Txid(self.queue.lock().committed)
     }
 
-    /// Ends all waiting, for good; the first reason holds.
+    /// Ends all waiting, for good; the first reason counts.
     pub(crate) fn close(&self, end: End) {
         let dropped = {
             let mut queue = self.queue.lock();
@@ -191,7 +191,7 @@ impl<R: Release> Follower for Gate<R> {
 }
 
 impl<R: Release> Queue<R> {
-    /// Where what waits for `txid` is put.
+    /// The list of what waits for `txid`.
     fn place(&mut self, txid: u64) -> &mut Vec<Waiting<R>> {
         let index = self.waiting.partition_point(|(other, _)| *other < txid);
         if self.waiting.get(index).is_none_or(|(other, _)| *other != txid) {
@@ -243,11 +243,11 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Act {
-        /// A turn of so many edits leads to so many releases.
+        /// A turn of this many edits leads to this many releases.
         Turn(u64, u64),
         /// A reader saw a transaction so far back.
         View(u64),
-        /// The log commits so many more, up to what it has.
+        /// The log commits this many more, up to what it has.
         Commit(u64),
     }
 
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// The log commits while the host pushes: whoever lets out, all leave in order, and what is due is told or taken.
+    /// The log commits while the host pushes: whichever thread lets out, all leave in order, and what is due is announced or taken.
     #[test]
     fn two_threads_let_out_in_one_order() {
         const TURNS: u64 = 20_000;

@@ -12,14 +12,14 @@ use crate::error::End;
 use crate::gate::Gate;
 use crate::machine::Machine;
 
-/// What a host's thread is sent.
+/// Messages to a host's thread.
 pub(crate) enum Message<E> {
     Event(E),
     /// Time has passed.
     Tick,
     /// Something is due for the machine.
     Due,
-    /// All rows that changed are wanted in the log.
+    /// All rows that changed must be handed to the log.
     Checkpoint(oneshot::Sender<()>),
     Stop,
 }
@@ -56,7 +56,7 @@ impl<E> Mailbox<E> {
         answer.await.map_err(|_| self.end())
     }
 
-    /// Has the host look at the time now. If it has too much to do, the next tick sees to it.
+    /// Has the host act on the current time. If it has too much to do, the next tick does so.
     pub fn tick(&self) {
         let _ = self.sender.try_send(Message::Tick);
     }
@@ -119,7 +119,7 @@ impl<M: Machine> Handle<M> {
         Handle { mailbox, shared }
     }
 
-    /// Looks at the state, and gives what was seen once it is committed. `look` is told the last transaction in the state.
+    /// Reads the state, and returns the result once what was read is committed. `look` gets the last transaction in the state.
     ///
     /// # Errors
     /// Why the host has ended.
@@ -133,7 +133,7 @@ impl<M: Machine> Handle<M> {
         Ok(seen)
     }
 
-    /// The state as it is, committed or not: for figures and checks, for nothing that a client is answered with.
+    /// The state as it is, committed or not: for figures and checks, never for an answer to a client.
     pub fn state(&self) -> RwLockReadGuard<'_, M::State> {
         self.shared.state.read()
     }

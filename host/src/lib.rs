@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | judge | takes events; applies what they lead to and puts it into the [`Turn`] as edits; refusals are answers | [`Machine::judge`] |
 //! | apply | changes the state by an edit: live as part of `judge`, on replay by [`journal::Recover`], one function for both | the pure core |
-//! | view | looks at the state at a txid, answers once that txid is committed | [`Handle::view`] |
+//! | view | reads the state at a txid, answers once that txid is committed | [`Handle::view`] |
 //! | rows | hands over the rows that changed since the last checkpoint | [`Machine::rows`] |
 //!
 //! A daemon [opens](Opening) a host, opens its log with [`Opening::follower`], and starts it with what the log restored. A machine has two
@@ -21,12 +21,12 @@
 //! - one thread changes the state; a turn takes the lock once and appends its edits as one batch;
 //! - nothing leaves before the log reports its txid committed; releases leave in the order of their txids, and those of one txid in the
 //!   order in which they came (`gate.rs`);
-//! - when `committed` stops for ever ([`End`]), all that waits is dropped, and whoever waited hears why;
+//! - when `committed` stops for ever ([`End`]), all that waits is dropped, and whoever waited learns why;
 //! - a turn lasts no longer than [`BATCH_MAX`] events, or one heavy event;
-//! - there is one way out, also for a machine that fails or panics: last turn, checkpoint, log closed, gate ended, daemon told.
+//! - there is one way out, also for a machine that fails or panics: last turn, checkpoint, log closed, gate ended, daemon notified.
 //!
-//! A log is local or replicated ([`Log`]); nothing above it can tell. [`local::open`] opens the log of one: the daemon's own journal. What
-//! an operator orders of a journal (images, segments, mirrors) goes through its own handle, beside the host.
+//! A log is local or replicated ([`Log`]); nothing above it can tell which. [`local::open`] opens a local one: the daemon's own journal.
+//! What an operator orders of a journal (images, segments, mirrors) goes through its own handle, beside the host.
 //!
 //! Order of locks: the state, then what a machine locks inside `judge`, then the gate. The gate is never locked while something leaves.
 

@@ -13,7 +13,7 @@ use crate::gate::{Release, Waiting};
 pub trait Machine: Sized + Send + 'static {
     /// What edits change and views read. The host keeps it behind a lock.
     type State: Send + Sync + 'static;
-    /// What the machine is told.
+    /// Input of the machine.
     type Event: Send + 'static;
     /// What waits until the edits before it are committed.
     type Release: Release;
@@ -49,7 +49,7 @@ pub trait Machine: Sized + Send + 'static {
         false
     }
 
-    /// Takes what a release that was let out needs the state for. Nothing durable follows from it.
+    /// Handles the part of a release that needs the state, once the release was let out. Nothing durable follows from it.
     fn deliver(&mut self, state: &mut Self::State, due: <Self::Release as Release>::Due);
 
     /// After each turn, without the lock: for files and log messages.

@@ -28,9 +28,9 @@ pub const CHECKPOINT_BACKLOG_BYTES_MAX: u64 = 64 << 20;
 /// When rows are handed over for the checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// So many changed.
+    /// Number of changed rows that are handed over at once.
     pub rows: usize,
-    /// Some changed, and the last time is so long ago.
+    /// Time since the last hand-over after which any changed rows are handed over.
     pub interval: Duration,
 }
 
@@ -44,9 +44,9 @@ pub struct Opening<M: Machine> {
 
 /// What a host starts with.
 pub struct Start<M: Machine> {
-    /// Of its thread.
+    /// Name of its thread.
     pub name: &'static str,
-    /// What runs.
+    /// The machine to run.
     pub machine: M,
     /// As the log restored it.
     pub state: M::State,
@@ -56,7 +56,7 @@ pub struct Start<M: Machine> {
     pub last: Txid,
     /// When rows go to the checkpoint.
     pub policy: Policy,
-    /// How often the machine hears that time has passed.
+    /// How often the machine gets a tick.
     pub tick: Duration,
 }
 
@@ -75,7 +75,7 @@ impl<M: Machine> Opening<M> {
         Opening { gate: Arc::new(gate), mailbox, inbox, clock: Clock::start() }
     }
 
-    /// Who must hear from the log.
+    /// The follower that the log must be opened with.
     pub fn follower(&self) -> Arc<dyn Follower> {
         Arc::clone(&self.gate) as Arc<dyn Follower>
     }
@@ -93,7 +93,7 @@ impl<M: Machine> Opening<M> {
     /// Takes the first turn, then starts the thread. Must be called on a runtime; the machine may use it.
     ///
     /// # Errors
-    /// [`Failure::Machine`] if the first turn fails, [`Failure::Thread`] if there can be no thread.
+    /// [`Failure::Machine`] if the first turn fails, [`Failure::Thread`] if the thread cannot be started.
     pub fn start(self, start: Start<M>) -> Result<Running<M>, Failure<M::Defect>> {
         let Opening { gate, mailbox, inbox, clock } = self;
         let Start { name, machine, state, log, last, policy, tick } = start;
@@ -137,7 +137,7 @@ impl<M: Machine> Running<M> {
         self.handle.clone()
     }
 
-    /// Has the host take what was sent before, write the checkpoint and end; or hears how it has ended.
+    /// Has the host take what was sent before, write the checkpoint and end; or reports how it has ended.
     ///
     /// # Errors
     /// [`Failure`], unless the host ended because of this.
@@ -191,7 +191,7 @@ impl<M: Machine> Drop for Ending<M> {
     }
 }
 
-/// What came with a batch.
+/// Orders that came with a batch.
 #[derive(Default)]
 struct Orders {
     is_tick: bool,
@@ -226,7 +226,7 @@ impl<M: Machine> Host<M> {
         }
     }
 
-    /// Fills the batch with what is there.
+    /// Fills the batch with the messages that wait.
     fn gather(&mut self, first: Option<Message<M::Event>>) -> Orders {
         let mut orders = Orders::default();
         let mut next = first;
@@ -312,7 +312,7 @@ impl<M: Machine> Host<M> {
     }
 }
 
-/// Tells a host that time passes.
+/// Sends ticks to a host.
 async fn send_ticks<E>(mailbox: Mailbox<E>, tick: Duration) {
     let mut interval = tokio::time::interval(tick);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

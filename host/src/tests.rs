@@ -169,7 +169,7 @@ impl Machine for Keeper {
     }
 }
 
-/// What a log was asked for.
+/// Requests to a log.
 #[derive(PartialEq, Eq, Debug)]
 enum Asked {
     Append(Vec<String>),
@@ -207,7 +207,7 @@ impl Log for HandLog {
     }
 }
 
-/// A host on a log by hand.
+/// A host on a hand-driven log.
 struct Bench {
     handle: Handle<Keeper>,
     running: Running<Keeper>,
@@ -243,7 +243,7 @@ impl Bench {
         self.asked.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Sends a put; gives where its answer will be.
+    /// Sends a put; returns where its answer will be.
     async fn put(&self, key: &'static str, value: u64) -> oneshot::Receiver<Answer> {
         let (sender, answer) = oneshot::channel();
         self.handle.send(Event::Put(key, value, sender)).await.unwrap();
@@ -359,7 +359,7 @@ async fn a_log_that_ends_ends_all_waiting_and_says_why() {
         bench.follower.ended(end.clone());
         bench.told.recv_timeout(PATIENCE).unwrap();
         assert_eq!(asked.await.unwrap(), Err(end.clone()));
-        // Whoever led before may still hear of what it appended.
+        // A former leader may still learn what became of its edits.
         bench.follower.committed(Txid(2));
         assert_eq!(bench.handle.view(|_, _| ()).await, Err(end.clone()));
         assert_eq!(bench.handle.ask(|to| Event::Put("b", 7, to)).await, Err(end.clone()));

@@ -1,5 +1,5 @@
-//! How long a start takes, and how much memory the process has had at most: ROWS rows of 100 bytes, changed in no order of their
-//! keys, in the checkpoint and ROWS / 4 records after it.
+//! How long a start takes, and the peak memory of the process: ROWS rows of 100 bytes, changed in no particular order of their keys, in the
+//! checkpoint and ROWS / 4 records after it.
 //!
 //! `cargo run --release -p journal --example restart_time [ROWS] [DIR]`; by default a million rows in the
 //! system's temporary directory.

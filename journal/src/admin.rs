@@ -1,5 +1,5 @@
-//! Offline looks at a journal's directory: is everything whole, and what is in it. Nobody else may have
-//! the journal open; each function takes its lock.
+//! Offline checks of a journal's directory: whether everything is whole, and what is in it. Nobody else may have the journal open; each
+//! function takes its lock.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub struct Report {
     pub images: Vec<(Txid, u64)>,
     /// From which of these the next start would begin; `None` if it would refuse.
     pub start_from: Option<Txid>,
-    /// What is wrong, one line each. A torn end of the log is not: it is cut at the next start.
+    /// What is wrong, one line each. A torn end of the log is not: the next start cuts it.
     pub problems: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
     Ok(report)
 }
 
-/// Everything there is to see of a journal.
+/// Everything that was found in a journal.
 pub(crate) struct Survey {
     pub(crate) places: Places,
     pub(crate) homes: Homes,
@@ -137,19 +137,19 @@ pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
 }
 
 impl Survey {
-    /// What the checkpoints tell of the log.
+    /// What the checkpoints prove about the log.
     pub(crate) fn proof(&self) -> Proof {
         let imaged = self.homes.images().first().map(|(applied, _)| *applied);
         let applied = imaged.max(self.store.map(|(applied, _)| applied));
         Proof { applied: applied.unwrap_or_default(), found: self.homes.found() }
     }
 
-    /// The last record of all, where a clean stop tells it.
+    /// The last record of all, if a clean stop recorded it.
     pub(crate) fn closed_end(&self) -> Option<Txid> {
         self.proof().closed_end(&self.chain)
     }
 
-    /// What a start may begin from, in the order in which it tries.
+    /// What a start can begin from, in the order in which it tries.
     fn bases(&self) -> impl Iterator<Item = Txid> {
         let store = self.store.iter().map(|(applied, _)| *applied);
         store.chain(self.good_images.iter().map(|(applied, ..)| *applied)).chain([Txid::ZERO])
@@ -187,7 +187,7 @@ impl Survey {
     }
 }
 
-/// Shows the rows of the checkpoint, or of the newest image that will do where there is none, and then the records after it.
+/// Passes on the rows of the checkpoint, or, if there is none, of the newest usable image, and then the records after it.
 pub fn dump(
     dir: &Path,
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,

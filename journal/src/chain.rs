@@ -1,8 +1,8 @@
 //! The log as it lies on disk: which records are there, in which copies, and what is missing.
 //!
-//! Read-only: it looks at every segment in every log directory, reads the copies of each as one, and lines them up. Whether a
-//! missing stretch matters depends on the checkpoint that recovery starts from and on what else is known to have been there, so holes
-//! are listed here and judged by [`Chain::covers_from`]: the one place that decides for the start, for `verify` and for `repair`.
+//! Read-only: it reads every segment in every log directory, treats the copies of each as one, and lines them up. Whether a missing stretch
+//! matters depends on the checkpoint that recovery starts from and on what else is known to have been there. So holes are listed here and
+//! judged by [`Chain::covers_from`]: the one place that decides for the start, for `verify` and for `repair`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::segment::{self, Foreign, Loss, Scan};
 #[derive(Clone, Debug)]
 pub(crate) struct LogDir {
     pub(crate) path: PathBuf,
-    /// Whether its files count; if not it has none.
+    /// Whether its files count; if not, it counts as empty.
     pub(crate) is_believed: bool,
     /// Records up to here are not needed in it: it has images that contain them.
     pub(crate) floor: Txid,
@@ -37,7 +37,7 @@ pub(crate) struct Chain {
     pub(crate) notes: Vec<String>,
 }
 
-/// What a walk over records calls for each of them.
+/// Called for each record of a walk.
 pub type RecordFn<'a> = dyn FnMut(Txid, Epoch, &[u8]) -> Result<(), RecoverError> + 'a;
 
 /// One segment and its copies.
@@ -50,7 +50,7 @@ pub(crate) struct Segment {
     pub(crate) copies: Vec<Copy>,
 }
 
-/// One copy of a segment against what all copies together tell.
+/// One copy of a segment, compared with all copies together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copy {
     /// No file.
@@ -61,7 +61,7 @@ pub(crate) enum Copy {
     Behind,
     /// Bytes of it have changed, or an earlier start wrote it.
     Differs,
-    /// As it should be; what lies behind the last good batch of a torn end aside.
+    /// As it should be, apart from what comes after the last good batch of a torn end.
     Same,
 }
 
@@ -89,7 +89,7 @@ impl Proof {
         self.applied.max(self.found.mark().map_or(Txid::ZERO, |mark| mark.last))
     }
 
-    /// The last record of all, where a clean stop tells it.
+    /// The last record of all, if a clean stop recorded it.
     pub(crate) fn closed_end(&self, chain: &Chain) -> Option<Txid> {
         let mark = self.found.mark().filter(|mark| mark.is_closed)?;
         (chain.known_last() <= mark.last).then_some(mark.last)
@@ -181,8 +181,8 @@ impl Chain {
         }
     }
 
-    /// Forgets what lies before files that are missing because the image as of `floor` contains their records: a directory that was
-    /// left out for a while has such files still.
+    /// Forgets what lies before files that are missing because the image as of `floor` contains their records: a directory that was left
+    /// out for a while still has older files.
     pub(crate) fn forget_before(&mut self, floor: Txid) {
         let is_pruned = |hole: &&Hole| hole.damage.is_none() && hole.to <= floor;
         if let Some(gap) = self.holes.iter().rfind(is_pruned).cloned() {
@@ -203,7 +203,7 @@ impl Chain {
         self.segments.iter().map(|segment| segment.last).max().unwrap_or_default()
     }
 
-    /// The last record that the log itself shows to have been in it.
+    /// The last record that the log itself proves to have been in it.
     pub(crate) fn known_last(&self) -> Txid {
         let begun = self.segments.last().map_or(Txid::ZERO, |segment| Txid(segment.first.0 - 1));
         let lost = self.holes.iter().map(|hole| hole.to).filter(|to| *to < Txid::MAX).max();
@@ -268,7 +268,7 @@ impl Chain {
         Ok(())
     }
 
-    /// The last record of the unbroken stretch that goes on from a state as of `base`.
+    /// The last record of the unbroken stretch that continues a state as of `base`.
     pub(crate) fn reach_from(&self, base: Txid, proof: &Proof) -> Txid {
         if self.segments.first().is_none_or(|segment| segment.first > base.next()) {
             return base;
@@ -280,7 +280,7 @@ impl Chain {
         }
     }
 
-    /// Shows the good records after `base`, in order.
+    /// Passes on the good records after `base`, in order.
     pub(crate) fn replay(
         &self,
         disk: &dyn Disk,
@@ -325,7 +325,7 @@ struct Copies {
     notes: Vec<String>,
 }
 
-/// Reads every copy of a segment. One that cannot be read is taken for an empty file while another can.
+/// Reads every copy of a segment. One that cannot be read counts as an empty file if another can.
 fn read_copies(disk: &dyn Disk, dirs: &[LogDir], first: Txid) -> Result<Copies, JournalError> {
     let name = segment::file_name(first);
     let mut copies = Copies { files: Vec::new(), notes: Vec::new() };
@@ -355,7 +355,7 @@ fn read_copies(disk: &dyn Disk, dirs: &[LogDir], first: Txid) -> Result<Copies, 
     }
 }
 
-/// The copies that the newest of the starts which wrote them has made.
+/// The copies made by the newest of the starts that wrote them, and those whose header cannot be read.
 fn current(files: &[Option<Vec<u8>>], first: Txid) -> Vec<&[u8]> {
     let epochs = files.iter().flatten().filter_map(|bytes| segment::header_epoch(bytes, first));
     let newest = epochs.max();

@@ -2,8 +2,7 @@
 //! needs any more. Synchronous; `threads` runs it.
 //!
 //! Invariants:
-//! - rows are applied only when the records behind them are durable in the log (the caller waits), so the
-//!   store is never ahead of the log;
+//! - rows are applied only when the records up to them are durable in the log (the caller waits), so the store is never ahead of the log;
 //! - a log segment is removed only when the store has durably applied it *and* the older of two images,
 //!   read back and found good, contains it: store, images and log can each be lost alone;
 //! - what a directory keeps is decided by its own images: each can be lost with all that is in it;
@@ -83,7 +82,7 @@ impl Checkpointer {
     /// Writes the image of the store to every directory that has no good one, and removes what is then not needed.
     ///
     /// # Errors
-    /// What the first directory said; a mirror that fails is noted.
+    /// The error of the first directory; a mirror that fails is noted.
     pub(crate) fn export(&mut self) -> Result<PathBuf, JournalError> {
         let path = self.write_first()?;
         self.imaged = self.applied();

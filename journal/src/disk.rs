@@ -25,9 +25,9 @@ pub(crate) trait Disk: Send + Sync {
     /// Creates a file, or empties an old one, for appending.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Makes a file consist of its first `from` bytes and `tail`, durably. Writes `tail` although it may be
-    /// there already: after a failed sync of an earlier process the cached bytes can look right, count as
-    /// clean, and yet not be on the disk, so that a mere sync would do nothing.
+    /// Makes a file consist of its first `from` bytes and `tail`, durably. Writes `tail` even if it seems to be there already. After a
+    /// failed sync of an earlier process the cached bytes can look right, count as clean, and yet not be on the disk; a mere sync would do
+    /// nothing.
     fn settle(&self, path: &Path, from: u64, tail: &[u8]) -> io::Result<()>;
 
     /// Renames within one directory, replacing `to`. Atomic, durable after `sync_dir`.
@@ -42,11 +42,11 @@ pub(crate) trait Disk: Send + Sync {
 
 /// A file open for appending.
 pub(crate) trait DiskFile: Send {
-    /// Adds all of `bytes` behind what was appended before, or fails; after a failure any part of them may be there.
+    /// Adds all of `bytes` after what was appended before, or fails; after a failure any part of them may be in the file.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes room for the next `bytes` that are appended: the file gets longer now, by zeros, so that a sync after an append
-    /// need not write the file's new length, too. Does nothing where the disk has no room or the file system no such thing.
+    /// Makes room for the next `bytes` that are appended: the file gets longer now, by zeros, so a sync after an append need not also write
+    /// the file's new length. Does nothing if the disk has no room or the file system does not support it.
     fn reserve(&mut self, bytes: u64) -> io::Result<()>;
 
     /// Makes everything appended so far durable (`fdatasync`). Never called again after an error.
@@ -79,7 +79,7 @@ impl Disk for RealDisk {
         };
         let mut names = Vec::new();
         for entry in entries {
-            // Names that are no text are not ours.
+            // Names that are not UTF-8 are not ours.
             names.extend(entry?.file_name().into_string().ok());
         }
         names.sort_unstable();
@@ -145,8 +145,8 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Makes `dir/name` appear with the contents that `write` gives it, all or nothing: temporary file,
-/// sync, rename, sync of the directory. The returned file goes on being appendable.
+/// Makes `dir/name` appear with the contents that `write` gives it, all or nothing: temporary file, sync, rename, sync of the directory.
+/// The returned file can still be appended to.
 pub(crate) fn publish(
     disk_: &dyn Disk,
     dir: &Path,

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::id::{Epoch, Txid};
 
-/// Why the journal cannot open or go on.
+/// Why the journal cannot open or continue.
 #[derive(Debug, Error)]
 pub enum JournalError {
     /// Another process works on the directory.
@@ -65,7 +65,7 @@ pub enum JournalError {
         from: Txid,
         /// Last missing record.
         to: Txid,
-        /// Where they were looked for (the first log directory).
+        /// Where they should be (the first log directory).
         log_dir: PathBuf,
         /// The journal's directory.
         dir: PathBuf,
@@ -82,20 +82,20 @@ pub enum JournalError {
         last: Txid,
         /// A record that was on disk.
         proven: Txid,
-        /// Where the log was looked for (the first log directory).
+        /// Where the log should be (the first log directory).
         log_dir: PathBuf,
         /// The journal's directory.
         dir: PathBuf,
     },
 
-    /// The directory was used before, but its log has gone, or what the last start wrote of it.
+    /// The directory was used before, but its log is gone, or the part of it that the last start wrote.
     #[error(
         "{} does not hold the log that the last start of {} wrote (epoch {epoch}): records may be lost; put the log back, or \
          run `hanno admin metadata repair --dir {}`: it tells what would be lost",
         .log_dir.display(), .dir.display(), .dir.display()
     )]
     LogMissing {
-        /// Where it was looked for (the first log directory).
+        /// Where it should be (the first log directory).
         log_dir: PathBuf,
         /// The journal's directory.
         dir: PathBuf,
@@ -204,7 +204,7 @@ pub enum JournalError {
 /// Why the checkpoint store is not usable. At start-up this leads to a rebuild, later to a stop.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// sled said no.
+    /// sled returned an error.
     #[error("sled in {} failed", .path.display())]
     Sled {
         /// Its directory.

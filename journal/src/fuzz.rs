@@ -1,5 +1,5 @@
-//! What takes any bytes here, for `fuzz/`: the files of a journal. Where a format has checksums, the bytes also become the content of one
-//! whose checksums fit.
+//! Decoders of untrusted bytes, for `fuzz/`: the files of a journal. Where a format has checksums, the bytes also become the content of a
+//! file whose checksums fit.
 
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::sector::{self, PAYLOAD_LEN, Place, SECTOR_BYTES};
 use crate::segment::{self, Header};
 use crate::store::page;
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
@@ -26,7 +26,7 @@ pub const DECODERS: &[Decoder] = &[
     ("journal_marks", journal_marks),
 ];
 
-/// Bytes taken one after the other; zeros behind the last.
+/// Bytes taken one after the other; zeros after the last.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -54,7 +54,7 @@ impl Input<'_> {
 }
 
 const FIRST: Txid = Txid(7);
-/// Sectors of a segment that is made.
+/// Most sectors of a generated segment.
 const SECTORS_MAX: usize = 64;
 
 fn sector_of(input: &mut Input<'_>, place: Place) -> [u8; SECTOR_BYTES] {
@@ -79,7 +79,7 @@ fn sector_of(input: &mut Input<'_>, place: Place) -> [u8; SECTOR_BYTES] {
     sector
 }
 
-/// The records that a scan shows.
+/// The records that a scan reports.
 fn records(copies: &[&[u8]]) -> (segment::Scan, Vec<(Txid, Epoch, Vec<u8>)>) {
     let mut records = Vec::new();
     let mut see = |txid, epoch, body: &[u8]| records.push((txid, epoch, body.to_vec()));
@@ -188,7 +188,7 @@ fn rows_of(file: Vec<u8>) -> Option<u64> {
     Some(count)
 }
 
-/// An image as it is, and one whose checksums fit: of each section the bytes say length (two bytes) and number of rows (one).
+/// An image as it is, and one whose checksums fit: the bytes give the length (two bytes) and the number of rows (one) of each section.
 pub fn journal_image(bytes: &[u8]) {
     rows_of(bytes.to_vec());
     let mut file = b"HANNOIMG\x01\0\0\0".to_vec();

@@ -31,7 +31,7 @@ pub(crate) struct ImageInfo {
     pub(crate) row_count: u64,
 }
 
-/// What a reader calls for each row.
+/// Called for each row that is read.
 pub(crate) type SeeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), RecoverError> + 'a;
 
 /// The file name of the image as of `applied`.
@@ -178,9 +178,9 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads an image from front to back, showing each row to `row`, and checks all of it.
+/// Reads an image from front to back, passing each row to `row`, and checks all of it.
 ///
-/// Rows are shown before the whole file is known to be good: on an error, forget them.
+/// Rows are passed on before the whole file is known to be good: on an error, discard them.
 pub(crate) fn read(
     disk_: &dyn Disk,
     path: &Path,
@@ -239,7 +239,7 @@ pub(crate) fn read(
     Ok(ImageInfo { applied, epoch: Epoch(field(20)), row_count: rows })
 }
 
-/// Shows each row of one section; `None` if the payload does not divide into rows.
+/// Passes on each row of one section; `None` if the payload does not divide into rows.
 fn show_rows(payload: &[u8], row: &mut SeeRow<'_>) -> Result<Option<u32>, RecoverError> {
     let mut at = 0;
     let mut count = 0;

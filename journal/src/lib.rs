@@ -1,5 +1,5 @@
-//! Durable state for a daemon: a group-committed log that carries the promise, a checkpoint in sled that
-//! makes restarts short, and exported images from which sled can always be rebuilt.
+//! Durable state for a daemon: a group-committed log that makes edits durable, a checkpoint in sled that makes restarts short, and exported
+//! images from which sled can always be rebuilt.
 //!
 //! The owner keeps its state in memory and changes it only by deterministic edits. For each edit it
 //! [appends](Journal::append) a record and answers its client when the record is
@@ -14,7 +14,7 @@
 //! - a record that was reported durable is there after any crash, and so is every record before it;
 //! - no acknowledged record depends on sled: log + image can always rebuild it, those of the first directory or of any mirror that
 //!   was not left out;
-//! - directories that have gone different ways are never read as one;
+//! - directories whose histories have diverged are never read as one;
 //! - the first failed write or sync stops the journal for good ([`JournalError`]); it is never retried;
 //! - damage is found (every byte that is read back is under a checksum) and either repaired from another
 //!   copy or refused with a clear message; nothing that was damaged is deleted.
@@ -69,7 +69,7 @@ use crate::disk::{Disk, RealDisk};
 use crate::recover::Started;
 use crate::threads::{Limits, Shared, lock};
 
-/// A running journal; a cheap handle. The last one to go closes it.
+/// A running journal; a cheap handle. Dropping the last one closes it.
 #[derive(Clone)]
 pub struct Journal {
     inner: Arc<Inner>,
@@ -150,7 +150,7 @@ impl Journal {
     /// Gives the bodies the next txids, in order, and queues them; returns the last txid. Blocks only
     /// while `queue_bytes_max` is reached. A body over [`BODY_BYTES_MAX`] stops the journal.
     ///
-    /// REQUIRES: one writer. With several, which txid belongs to whose body is a matter of luck.
+    /// REQUIRES: one writer. With several, which txid goes to whose body is arbitrary.
     pub fn append(&self, bodies: Vec<Vec<u8>>) -> Txid {
         self.inner.shared.append(bodies)
     }
@@ -207,8 +207,7 @@ impl Journal {
         &self.inner.dirs
     }
 
-    /// Mirrors that would not do if the first directory were lost: those left out at the start, and those that did not get the last
-    /// image.
+    /// Mirrors that would not be enough if the first directory were lost: those left out at the start, and those that did not get the last image.
     pub fn left_out(&self) -> Vec<LeftOut> {
         self.inner.shared.left_out()
     }
@@ -265,7 +264,7 @@ impl Drop for Inner {
     }
 }
 
-/// Creates the directory if need be and takes its lock, or says who has it.
+/// Creates the directory if need be and takes its lock, or reports who holds it.
 fn take_lock(dir: &Path) -> Result<LockFile, JournalError> {
     RealDisk.create_dir(dir).map_err(error::disk("create directory", dir))?;
     LockFile::acquire(&dir.join("lock")).map_err(|error| match error {
@@ -274,8 +273,7 @@ fn take_lock(dir: &Path) -> Result<LockFile, JournalError> {
     })
 }
 
-/// The lock of the journal's directory and of each mirror: no two journals may take one for their own. A mirror that does not work is
-/// left to the start.
+/// The lock of the journal's directory and of each mirror: no two journals may use the same one. The start deals with a mirror that does not work.
 fn take_locks(options: &Options) -> Result<Vec<LockFile>, JournalError> {
     let mut locks = vec![take_lock(&options.dir)?];
     for dir in &options.mirrors {

@@ -5,7 +5,7 @@
 //! - [`LogWriter::commit`] returns `Ok` only when the batch is on disk in every directory;
 //! - the next batch is not written before the last one is on disk everywhere;
 //! - no sector is written twice;
-//! - after an error nothing more is written: what the failed sync left behind is for recovery to judge.
+//! - after an error nothing more is written: recovery judges what the failed sync left behind.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::places::{LeftOut, Places, leave_out};
 use crate::sector::{self, Place, SECTOR_BYTES};
 use crate::segment::{self, Header};
 
-/// Room that is made at once in a segment: some thousand batches, for each of which a sync is shorter by a quarter because
-/// the file does not grow; and little to lose at a segment's end.
+/// Room that is made at once in a segment. It lasts for some thousand batches, whose syncs are shorter by a quarter because the file does
+/// not grow; and little of it is wasted at a segment's end.
 const RESERVE_BYTES: u64 = 1 << 20;
 
 /// Appends batches to the newest segment in every log directory.
@@ -31,7 +31,7 @@ pub(crate) struct LogWriter {
     /// The newest segment, open in each of `homes`.
     files: Vec<Box<dyn DiskFile>>,
     epoch: Epoch,
-    /// Up to this one.
+    /// The starts of the journal up to this one.
     starts: Starts,
     next: Txid,
     segment_first: Txid,
@@ -39,7 +39,7 @@ pub(crate) struct LogWriter {
     /// How far the files have room already.
     reserved_len: u64,
     segment_bytes_max: u64,
-    /// Whether the mark tells that the log has ever held a record.
+    /// Whether the mark says that the log has ever held a record.
     is_marked: bool,
     /// The records of the batch being encoded; reused.
     stream: Vec<u8>,
@@ -49,13 +49,13 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// Starts a new segment at `next` in each of `homes` that works, and says so in its mark. An empty segment of that name is
-    /// replaced: its place in the log is taken by this start's epoch.
+    /// Starts a new segment at `next` in each of `homes` that works, and says so in its mark. An empty segment of that name is replaced:
+    /// this start's epoch takes its place in the log.
     ///
     /// REQUIRES: the newest of `starts` is this one.
     ///
     /// # Errors
-    /// What the first directory said; mirrors that fail are left out.
+    /// The error of the first directory; mirrors that fail are left out.
     pub(crate) fn start(
         places: &Places,
         homes: Vec<PathBuf>,
@@ -96,8 +96,8 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Removes the new segment of a directory that is left out: an empty one would tell later that nothing was written to the others
-    /// either. Where that fails the disk is beyond being read.
+    /// Removes the new segment of a directory that is left out: an empty one would later suggest that nothing was written to the others
+    /// either. If that fails, the disk can no longer be read anyway.
     fn unmake_segment(&self, home: &Path) {
         let path = log_dir(home).join(segment::file_name(self.next));
         let removed = self.disk.remove(&path).and_then(|()| self.disk.sync_dir(&log_dir(home)));
@@ -181,7 +181,7 @@ impl LogWriter {
         Ok(self.segment_first)
     }
 
-    /// Says durably that nothing comes after what was committed. Nothing may be committed then.
+    /// Records durably that nothing comes after what was committed. Nothing may be committed afterwards.
     pub(crate) fn close(&mut self) -> Result<(), JournalError> {
         if self.failed {
             return Err(JournalError::Stopped);

@@ -20,8 +20,8 @@ pub struct Options {
     /// another disk lets the journal survive the loss of a disk; each costs one sync per batch. One that is added later is filled at
     /// the next start.
     pub mirrors: Vec<PathBuf>,
-    /// Size at which a log segment ends, in bytes. Default 64 MiB: some minutes of full load, so that old
-    /// records can go in pieces, and read in a moment at start-up.
+    /// Size at which a log segment ends, in bytes. Default 64 MiB: some minutes of full load, small enough that old records go in
+    /// pieces and that a start reads it in a moment.
     pub segment_bytes_max: u64,
     /// Most records in one batch. Default 1024: where the cost of the sync has become negligible.
     pub batch_records_max: usize,
@@ -36,8 +36,7 @@ pub struct Options {
     /// Bytes of records that wait for the disk before `append` blocks. Default 64 MiB: a second of
     /// full load, and bounded memory while the disk is stuck.
     pub queue_bytes_max: u64,
-    /// sled's cache, in bytes. Default 64 MiB: the checkpoint is written behind the log and read only at
-    /// start-up, so it needs no more.
+    /// sled's cache, in bytes. Default 64 MiB: the checkpoint is written after the log and read only at start-up, so it needs no more.
     pub cache_bytes: u64,
 }
 
@@ -60,7 +59,7 @@ impl Options {
     /// With a mirror in `name` below each of `parents`.
     ///
     /// # Errors
-    /// A relative path is one below the working directory, and that cannot be found.
+    /// If a path is relative and the working directory cannot be found.
     pub fn with_mirrors(mut self, parents: &[PathBuf], name: &str) -> std::io::Result<Options> {
         for parent in parents {
             self.mirrors.push(std::path::absolute(parent)?.join(name));

@@ -14,7 +14,7 @@ pub(crate) struct Places {
     pub(crate) kv: Arc<dyn KvPlace>,
     pub(crate) dir: PathBuf,
     pub(crate) mirrors: Vec<PathBuf>,
-    /// Random: tells this start from every other one with the same epoch.
+    /// Random: distinguishes this start from every other one with the same epoch.
     pub(crate) nonce: u64,
     pub(crate) segment_bytes_max: u64,
     pub(crate) section_bytes: usize,

@@ -14,12 +14,12 @@
 //!
 //! Invariants:
 //! - no log is touched before a state has been found and every record after it was accepted;
-//! - the last batch is written and synced once more and the torn tail behind it cut, in every directory before the new segment appears, so an end that
-//!   is torn in an older segment is never the trace of a crash;
-//! - the new epoch is on disk (in the new segment's header) before anybody hears of it;
-//! - a mirror that fails is left out of this start. What this start writes it does not get, and no later start takes it for the whole:
-//!   the marks of the others tell that there was more;
-//! - a directory that lacks something says how much there was before any of it is filled in: half filled it is never taken for the whole.
+//! - in every directory the last batch is written and synced once more, and the torn tail after it is cut, before the new segment appears.
+//!   So a torn end in an older segment is never the trace of a crash;
+//! - the new epoch is on disk (in the new segment's header) before anybody learns it;
+//! - a mirror that fails is left out of this start. It does not get what this start writes, and no later start takes it for complete: the
+//!   marks of the others show that there was more;
+//! - before a directory that lacks something is filled, its mark says how much there was: half filled, it is never taken for complete.
 
 use std::path::{Path, PathBuf};
 
@@ -45,8 +45,8 @@ pub trait Recover {
     /// One row of the checkpoint.
     fn load(&mut self, key: &[u8], value: &[u8]) -> Result<(), RecoverError>;
 
-    /// All rows as of `applied` are in: check that they fit together. An error means that this
-    /// checkpoint is bad; recovery goes on with an older copy.
+    /// All rows as of `applied` are in: check that they fit together. An error means that this checkpoint is bad; recovery continues with
+    /// an older copy.
     fn loaded(&mut self, applied: Txid) -> Result<(), RecoverError>;
 
     /// One record after the checkpoint. An error ends the start.
@@ -161,11 +161,11 @@ fn note_marks(homes: &Homes, notes: &mut Vec<String>) {
 struct Base {
     applied: Txid,
     epoch: Epoch,
-    /// The store, if it is the base; otherwise it is to be rebuilt.
+    /// The store, if it is the base; otherwise it must be rebuilt.
     store: Option<Store>,
     /// The image, if one is the base.
     image: Option<PathBuf>,
-    /// An image was tried and is no good.
+    /// An image was tried and is bad.
     is_image_bad: bool,
 }
 
@@ -277,7 +277,7 @@ fn rebuild(places: &Places, base: &Base, notes: &mut Vec<String>) -> Result<Stor
     Store::load(kv, &mut |_, _| Ok(())).map_err(JournalError::Store)
 }
 
-/// Says what the log has lost although nothing that is needed is missing.
+/// Notes what the log has lost although nothing that is needed is missing.
 fn note_losses(chain: &Chain, base: &Base, notes: &mut Vec<String>) {
     for hole in &chain.holes {
         let place = match &hole.damage {
@@ -318,7 +318,7 @@ pub(crate) fn heal(
 ) -> Result<Vec<PathBuf>, JournalError> {
     let all: Vec<&Home> = homes.iter().collect();
     let mut healed = Vec::new();
-    // The one with the newest mark comes first: what the others are told of, it has then.
+    // The one with the newest mark comes first: it has the records before the marks of the others claim them.
     for index in homes.newest_first() {
         let mark = homes.lacks(index).filter(|_| !healed.is_empty());
         let mark = mark.map(|mark| Mark { last: chain.last(), is_closed: false, ..mark });

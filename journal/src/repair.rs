@@ -1,13 +1,12 @@
 //! Makes a journal start again that refuses to, at the price of what its log has lost.
 //!
-//! A state can be restored up to the first record that is in no copy of the log. What comes after that is given up, also where it
-//! can be read: it was made from a state that nobody has any more. [`Repair::plan`] finds out and changes nothing;
-//! [`Repair::apply`] does it.
+//! A state can be restored up to the first record that is in no copy of the log. What comes after that is given up, even if it can be read:
+//! it was made from a state that nobody has any more. [`Repair::plan`] works this out and changes nothing; [`Repair::apply`] does it.
 //!
 //! Invariants:
 //! - nothing is deleted: what is given up stays as `*.bad-<n>`;
 //! - nothing is given up that a start could still restore;
-//! - cut off anywhere, it can be run again, and a start before that refuses as before or loses nothing more.
+//! - interrupted anywhere, it can be run again, and a start before that refuses as before or loses nothing more.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +46,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Looks at the journal and decides. Nothing is changed, except what sled itself needs to be opened.
+    /// Examines the journal and decides. Nothing is changed, except what sled itself needs to be opened.
     ///
     /// # Errors
     /// [`JournalError`] if the journal is in use or cannot be read.
@@ -74,15 +73,15 @@ impl Repair {
         &self.survey.problems
     }
 
-    /// What is lost by it, in order; nothing if the journal starts without help.
+    /// What it gives up, in order; nothing if the journal starts without help.
     pub fn given_up(&self) -> &[GivenUp] {
         &self.given_up
     }
 
-    /// Shows the records that are given up although they can be read.
+    /// Passes on the records that are given up although they can be read.
     ///
     /// # Errors
-    /// What `see` says; [`JournalError`] if they cannot be read after all.
+    /// The error of `see`; [`JournalError`] if they cannot be read after all.
     pub fn readable(&self, see: &mut RecordFn<'_>) -> Result<(), JournalError> {
         self.survey.chain.replay(&*self.survey.places.disk, self.kept, see)
     }
@@ -100,7 +99,7 @@ impl Repair {
             done.extend(left_out.into_iter().map(|out| format!("left out {out}")));
             return Ok(done);
         }
-        // What is not believed is put aside by the next start, and filled.
+        // The next start puts aside what is not believed, and fills the directory.
         let believed = homes.iter().enumerate().filter(|(index, _)| homes.is_believed(*index));
         for (index, home) in believed {
             match self.give_up_in(home, index, &mut done) {
@@ -146,10 +145,10 @@ impl Repair {
         }
         let marked = homes.found().mark().map_or(Epoch(0), |mark| mark.epoch);
         let epoch = marked.max(chain.epoch());
-        // A segment that begins here says that nothing behind it in older ones counts.
+        // A segment that begins here means that nothing after it in older ones counts.
         let header = Header { first: next, epoch }.encode();
         publish(disk, dir, &segment::file_name(next), |file| file.append(&header))?;
-        // A mirror that is away has what is given up here: it belongs to this journal no more.
+        // A mirror that is away has what is given up here: it no longer belongs to this journal.
         let starts = homes.starts().turned(Start { epoch, nonce: places.nonce });
         mark::write(disk, &home.dir, Mark { epoch, last: self.kept, is_closed: true }, &starts)
     }

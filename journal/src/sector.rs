@@ -1,4 +1,4 @@
-//! One sector of the log: the smallest unit that a disk writes as a whole, and the unit by which the log tells what was never
+//! One sector of the log: the smallest unit that a disk writes as a whole, and the unit by which the log distinguishes what was never
 //! written from what has changed since.
 //!
 //! ```text
@@ -20,12 +20,12 @@
 //!     36     4  crc32 of the payload, all 432 bytes
 //! ```
 //!
-//! Little endian. Each sector says by itself which records its batch holds, and says it twice: a sector of which one place is damaged
-//! still tells what is lost with it, and loses nothing if the place is in a head.
+//! Little endian. Each sector says by itself which records its batch holds, and says it twice: a sector that is damaged in one place still
+//! says what is lost with it, and loses nothing if the place is in a head.
 //!
 //! Invariants:
 //! - the last head of a sector that was written is never all zeros;
-//! - no other place of any segment takes a sector for its own.
+//! - a sector is not accepted at any other place of any segment.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::id::{Epoch, Txid};
@@ -63,7 +63,7 @@ pub(crate) struct Place {
     pub(crate) index: u64,
 }
 
-/// What a look at a sector tells.
+/// The state of a sector, from reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look<'a> {
     /// It was never written, or not to its end: its last head is zeros, or the file ends before it does.
@@ -74,9 +74,9 @@ pub(crate) enum Look<'a> {
     Damaged(Head),
     /// Its payload is as it was written; one of its heads may not be.
     Good {
-        /// What it says.
+        /// Its head.
         head: Head,
-        /// What is used of its payload.
+        /// The used part of its payload.
         payload: &'a [u8],
         /// Whether every byte is as it was written.
         is_whole: bool,
@@ -95,7 +95,7 @@ impl Look<'_> {
     }
 }
 
-/// Looks at the sector at `place` of a segment's `bytes`. Total: any input gives an answer.
+/// Examines the sector at `place` of a segment's `bytes`. Total: any input gives an answer.
 pub(crate) fn look(bytes: &[u8], place: Place) -> Look<'_> {
     let from = usize::try_from(place.index).ok().and_then(|at| at.checked_mul(SECTOR_BYTES));
     let sector = from.and_then(|from| bytes.get(from..from.checked_add(SECTOR_BYTES)?));
@@ -152,7 +152,7 @@ pub(crate) fn restore(sector: &mut [u8], head: Head, place: Place) {
     sector[SECTOR_BYTES - HEAD_LEN..].copy_from_slice(&head);
 }
 
-/// A sector that says of itself whatever it is told to, under checksums that fit.
+/// A sector with these head fields and this payload, whatever they are, under checksums that fit.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sealed(
     place: Place,
@@ -166,7 +166,7 @@ pub(crate) fn sealed(
     sector
 }
 
-/// Sectors that a stream of so many bytes takes.
+/// Sectors that a stream of this many bytes takes.
 pub(crate) fn sectors_of(bytes: usize) -> usize {
     bytes.div_ceil(PAYLOAD_LEN)
 }

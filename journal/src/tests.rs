@@ -1,8 +1,8 @@
 //! The whole crate against a slow, obviously right model: random work, a fault at every operation in
 //! turn, then recovery.
 //!
-//! After each recovery the restored state must be the model's state after some prefix of the records that
-//! is not shorter than what was acknowledged, and the epoch must be new.
+//! After each recovery the restored state must be the model's state after some prefix of the records. The prefix must not be shorter than
+//! what was acknowledged, and the epoch must be new.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ enum Op {
     Commit(Vec<Vec<u8>>),
     Checkpoint,
     Export,
-    /// The process is killed and started again; the machine goes on.
+    /// The process is killed and started again; the machine keeps running.
     Restart,
     /// The process ends as it should and is started again.
     Stop,
@@ -419,7 +419,7 @@ proptest! {
     }
 }
 
-/// A mirror that a start left out, at whatever operation it failed, does not tell that there was nothing.
+/// A mirror that a start left out, at whatever operation it failed, does not suggest that there was nothing.
 #[test]
 fn a_mirror_that_was_left_out_hides_no_loss() {
     let (mut count, mut at) = (0, 0);
@@ -530,7 +530,7 @@ fn an_epoch_is_never_used_twice_though_one_place_of_it_is_lost() {
     run.world.tamper(&newest, |bytes| bytes[20] ^= 1);
     run.start().unwrap();
     assert_eq!(run.epoch, Epoch(6));
-    // Without any header the records tell.
+    // Without any header the records show it.
     run.step(&Op::Commit(vec![vec![1, 2]])).unwrap();
     run.started = None;
     let newest = run.world.files("/j/log").pop().unwrap();
@@ -690,7 +690,7 @@ fn a_segment_begins_when_asked() {
     assert_eq!((started.recovered.last, after.rows.len()), (Txid(4), 4));
 }
 
-/// The newest segment cut, or zero from there on, at each byte of its last 4 KiB. One-sector batches: nothing tells of those that are gone.
+/// The newest segment cut, or zero from there on, at each byte of its last 4 KiB. One-sector batches: nothing reveals those that are gone.
 #[test]
 fn a_torn_tail_is_cut_at_the_last_whole_record() {
     let mut run = Run::new(8, ONE);
@@ -717,7 +717,7 @@ fn a_torn_tail_is_cut_at_the_last_whole_record() {
             });
             let mut map = Map::default();
             let started = recover::start(&run.places, &mut map).unwrap();
-            // With one head and all that is used of its payload a sector is good.
+            // A sector is good with one good head and all of its used payload.
             let whole = bodies.iter().zip(1..).filter(|(body, sector)| {
                 let used = if is_zeroed { 40 + 4 + body.len() } else { SECTOR_BYTES };
                 sector * SECTOR_BYTES + used <= at

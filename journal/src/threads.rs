@@ -8,8 +8,7 @@
 //!
 //! Invariants:
 //! - `durable` moves only after the sync of every directory's log, `applied` only after the sync of the store;
-//! - the first error or panic in a thread stops both, is told to `fatal` once, and nothing is
-//!   acknowledged after it;
+//! - the first error or panic in a thread stops both and is reported to `fatal` once, and nothing is acknowledged after it;
 //! - no lock is held while calling out (disk, store, observer, fatal).
 
 use std::collections::VecDeque;
@@ -38,10 +37,10 @@ pub(crate) struct Limits {
     pub(crate) image_interval: Duration,
 }
 
-/// What is called when the journal has to stop.
+/// Called when the journal has to stop.
 pub(crate) type Fatal = Box<dyn Fn(&JournalError) + Send + Sync>;
 
-/// What is called after each sync.
+/// Called after each sync.
 pub(crate) type Observer = Box<dyn Fn(Txid) + Send>;
 
 /// Shared by the handle and both threads.
@@ -243,7 +242,7 @@ impl Shared {
         self.checkpoints_wake.notify_all();
     }
 
-    /// Fail-stop: both threads end, nothing is acknowledged any more, `fatal` hears of the first error.
+    /// Fail-stop: both threads end, nothing is acknowledged any more, `fatal` gets the first error.
     pub(crate) fn stop(&self, error: &JournalError) {
         if self.stopped.swap(true, Ordering::AcqRel) {
             return;
@@ -307,7 +306,7 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
     });
 }
 
-/// Everything is durable without it: a failure costs only that the next start knows less of damage.
+/// Everything is durable without it: after a failure the next start only knows less about damage.
 fn close(log: &mut LogWriter) {
     if let Err(error) = log.close() {
         tracing::warn!(%error, cause = error.source(), "the log's end is not marked");
@@ -394,7 +393,7 @@ pub(crate) fn run_checkpoints(shared: &Shared, mut checkpointer: Checkpointer) {
 struct ImageSchedule {
     /// By time.
     due: Instant,
-    /// Not even by number of records before this: the last attempt failed.
+    /// No image before this, not even by number of records: the last attempt failed.
     not_before: Instant,
 }
 
@@ -419,7 +418,7 @@ fn export(
     checkpointer: &mut Checkpointer,
     mut replies: Vec<SyncSender<Result<PathBuf, JournalError>>>,
 ) -> Result<bool, JournalError> {
-    // What the image contains ends with a segment: it goes when the image is the older of two, and what follows is apart from it.
+    // A segment ends where the image does. So it can be removed once the image is the older of two, separately from what follows.
     shared.request_roll(sync_channel(1).0);
     let exported = checkpointer.export();
     *lock(&shared.without_image) = checkpointer.left_out().to_vec();

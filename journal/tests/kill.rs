@@ -14,7 +14,7 @@ struct Victim {
     lines: Receiver<String>,
 }
 
-/// What a victim said before it ended.
+/// What a victim printed before it ended.
 #[derive(Debug, Default)]
 struct Said {
     opened: Option<(u64, u64)>,

@@ -1,5 +1,5 @@
-//! Mirrors that were away, that belong to something else, or that do not work: what is read as one belongs together, and what is told is
-//! what happens.
+//! Mirrors that were away, that belong to something else, or that do not work: directories that are read as one belong together, and what
+//! is reported is what happens.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Damage at every place of a log on a real disk, with the real sled: whatever an undamaged byte can still prove is kept, what was
-//! acknowledged is never dropped without a word, and `verify` says what a start does.
+//! acknowledged is never dropped silently, and `verify` says what a start does.
 
 use std::fs;
 use std::path::{Path, PathBuf};

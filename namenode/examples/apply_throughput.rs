@@ -138,7 +138,7 @@ fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * 4096
 }
 
-/// Times the choice of three targets among so many DataNodes, forty to a rack.
+/// Times the choice of three targets among `count` DataNodes, forty to a rack.
 fn time_choices(count: u32) {
     let mut nodes = Datanodes::new(1000, 2000, 100);
     for number in 0..count {

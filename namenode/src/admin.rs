@@ -1,6 +1,6 @@
-//! What an operator orders and the core has no part in: images, segments of the log, files to look at, reports.
+//! Operators' orders that do not involve the core: images, log segments, files to inspect, reports.
 //!
-//! All of it is for the superuser, and nothing of it changes the name space.
+//! Only the superuser can give them, and none of them changes the name space.
 
 use std::fmt::Write;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,9 +14,9 @@ use crate::groups::Membership;
 use crate::server::{ended, stopping};
 use crate::service::Service;
 
-/// Files are for the operator alone.
+/// Only the operator can access these files.
 const FILE_MODE: u32 = 0o600;
-/// How the names of images end.
+/// Suffix of the names of images.
 const IMAGE_SUFFIX: &str = ".image";
 /// Longest name of a file that [`Call::Metasave`] writes, bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -28,7 +28,7 @@ impl Service {
         request: &Request,
         membership: &Membership,
     ) -> Option<Answer> {
-        // Operators' orders come alone: in a batch they are no reads and no changes, and are refused as such.
+        // An operator's order comes alone: in a batch it is neither a read nor a change, and is refused as such.
         let Body::One(call) = &request.body else { return None };
         if let Call::GroupsOf(user) = call {
             return Some(Ok(Reply::Names(self.shared.groups.of(user).await.groups().to_vec())));
@@ -184,7 +184,7 @@ impl Service {
         }
     }
 
-    /// Gives a DataNode an order that nothing else follows from.
+    /// Gives a DataNode an order that has no other effect.
     fn order(&self, datanode: DatanodeId, command: Command) -> Answer {
         let index = self.shared.nodes.lock().nodes.index(datanode);
         match index {
@@ -200,7 +200,7 @@ impl Service {
     }
 }
 
-/// The newest image: their names have the transaction they end with, in digits of one width.
+/// The newest image: each name contains the image's last transaction with a fixed number of digits.
 fn newest_image(images: &Path) -> io::Result<Option<String>> {
     let mut newest = None;
     for entry in std::fs::read_dir(images)? {
@@ -212,7 +212,7 @@ fn newest_image(images: &Path) -> io::Result<Option<String>> {
     Ok(newest)
 }
 
-/// A plain name in a directory; `None` for names that lead elsewhere.
+/// The path of a plain name in a directory; `None` for names that lead elsewhere.
 fn file_in(directory: &Path, name: &str) -> Option<PathBuf> {
     let is_plain = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX

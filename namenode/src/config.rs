@@ -36,21 +36,22 @@ pub enum Durability {
 pub struct Config {
     /// `host:port` to listen on. Default `127.0.0.1:9870`, HDFS's port, not reachable from other machines.
     pub bind: String,
-    /// `host:port` that others are told. Default: as `bind`.
+    /// `host:port` that the NameNode announces to others. Default: as `bind`.
     pub advertise: Option<String>,
     /// Allows an address that other machines reach although traffic is not encrypted. Default false.
     pub allow_unencrypted: bool,
     /// Where the metadata is kept. Default `hanno-data/namenode`.
     pub data_dir: PathBuf,
-    /// Further directories, on other disks, in which log and images of the metadata are kept, in `namenode-journal` below each, and the
-    /// secret if it is in `data_dir`: one is enough for a start where `data_dir` is lost. A change is answered when it is synced in all; each
-    /// costs one sync per group of changes. Default none. One whose log fails stops the NameNode, which is started again without it.
+    /// Further directories, on other disks, for log and images of the metadata, in `namenode-journal` below each, and for the secret if it
+    /// is in `data_dir`. One of them is enough for a start if `data_dir` is lost. A change is answered once all of them have synced it;
+    /// each costs one sync per group of changes. If the log in one of them fails, the NameNode stops and is started again without it.
+    /// Default none.
     pub log_dirs: Vec<PathBuf>,
     /// The cluster secret; made at the first start. Default: `secret` in `data_dir`.
     pub secret_file: Option<PathBuf>,
-    /// Replicas of a file that does not say. Default 3.
+    /// Replicas of a file that does not specify a number. Default 3.
     pub replication: u16,
-    /// Bytes per block of a file that does not say. Default 128 MiB.
+    /// Bytes per block of a file that does not specify a size. Default 128 MiB.
     pub block_size: u64,
     /// Smallest block size that a client may ask for. Default 1 MiB: smaller blocks cost more metadata than they are worth.
     pub block_size_min: u64,
@@ -60,8 +61,8 @@ pub struct Config {
     pub heartbeat_ms: u64,
     /// Silence after which a DataNode gets no new blocks. Default 30,000.
     pub stale_ms: u64,
-    /// Silence after which a DataNode's replicas are made anew elsewhere. Default 60,000: HDFS waits 630,000, but the last
-    /// copies come first here and the rest is limited, so that a short absence costs little.
+    /// Silence after which a DataNode's replicas are copied again elsewhere. Default 60,000, where HDFS waits 630,000: here blocks with one
+    /// replica left are copied first and the rest is limited, so a short absence costs little.
     pub dead_ms: u64,
     /// Silence of a writer after which others may take its files. Default 60,000.
     pub lease_soft_ms: u64,
@@ -69,12 +70,12 @@ pub struct Config {
     pub lease_hard_ms: u64,
     /// Time after which a block recovery is ordered again. Default 10,000.
     pub recovery_retry_ms: u64,
-    /// Copies that one DataNode sends at once. Default 4: leaves disks and links to users.
+    /// Copies that one DataNode sends at once. Default 4, which leaves disks and links to users.
     pub replication_streams: u32,
     /// Time after which a copy is ordered again. Default 120,000: a block of 128 MiB on a busy link takes less.
     pub replication_timeout_ms: u64,
-    /// How long a replica that was acknowledged before it was on disk is waited for before another is made. Default 30,000: a
-    /// busy disk has synced a block of 128 MiB by then.
+    /// How long to wait for a replica that was acknowledged before it was on disk, until another one is made. Default 30,000: a busy disk
+    /// syncs a block of 128 MiB in that time.
     pub arrival_timeout_ms: u64,
     /// Time after which an unanswered deletion is ordered again. Default 30,000.
     pub delete_retry_ms: u64,
@@ -82,58 +83,58 @@ pub struct Config {
     pub unknown_grace_ms: u64,
     /// Most entries in a page of a listing, at most 1000. Default 1000.
     pub list_limit: u32,
-    /// Share of the blocks that need a replica before changes are allowed. Default 0.999.
+    /// Share of the blocks that must have a replica before changes are allowed. Default 0.999.
     pub safe_mode_threshold: f64,
-    /// DataNodes that must be there before changes are allowed. Default 1.
+    /// DataNodes that must be available before changes are allowed. Default 1.
     pub safe_mode_datanodes: usize,
-    /// How long safe mode lasts beyond the threshold. Default 0 where HDFS waits 30,000: what reports late only costs copies
-    /// that are trimmed again, while the wait would be the longest part of a restart.
+    /// How long safe mode lasts beyond the threshold. Default 0, where HDFS waits 30,000: replicas that report late only cause copies that
+    /// are trimmed again, while the wait would be the longest part of a restart.
     pub safe_mode_extension_ms: u64,
-    /// How long deleted files stay in the trash; 0 turns it off. Default 86,400,000 (a day): HDFS has none by default, but
-    /// most deletions that hurt are noticed within a day, and `-skipTrash` deletes at once.
+    /// How long deleted files stay in the trash; 0 turns it off. Default 86,400,000 (a day). HDFS has no trash by default, but most harmful
+    /// deletions are noticed within a day, and `-skipTrash` deletes at once.
     pub trash_interval_ms: u64,
-    /// Time between checkpoints of the trash: by so much longer than the interval may a deleted file stay. Default 3,600,000.
+    /// Time between checkpoints of the trash; a deleted file can stay this much longer than the interval. Default 3,600,000.
     pub trash_checkpoint_ms: u64,
-    /// File that names the DataNodes that may register, as `dfs.hosts`; read at the start and by `-refreshNodes`. It may be the list in
-    /// JSON of HDFS's `CombinedHostFileManager`, which also says who is drained and who is in maintenance. Default: everybody.
+    /// File that names the DataNodes that may register, as `dfs.hosts`; read at the start and by `-refreshNodes`. It can also be the JSON
+    /// list of HDFS's `CombinedHostFileManager`, which also names the nodes that are drained or in maintenance. Default: everybody.
     pub hosts_file: Option<PathBuf>,
     /// File that names the DataNodes to be drained, as `dfs.hosts.exclude`; read at the same times. Default: nobody.
     pub hosts_exclude_file: Option<PathBuf>,
-    /// Replicas of a block that must be in service before a DataNode with another one is in maintenance, as
+    /// Replicas of a block that must be in service before a DataNode with another one enters maintenance, as
     /// `dfs.namenode.maintenance.replication.min`. Default 1, as HDFS: every file can be read meanwhile.
     pub maintenance_replication_min: u16,
-    /// Program that is called with the name of a machine and prints its rack, as `net.topology.script.file.name`. Default: each
-    /// DataNode says its rack itself.
+    /// Program that is called with the name of a machine and prints its rack, as `net.topology.script.file.name`. Default: each DataNode
+    /// reports its own rack.
     pub topology_script: Option<PathBuf>,
     /// Table `machine /rack` instead of a program, as `net.topology.table.file.name`.
     pub topology_table: Option<PathBuf>,
-    /// Bytes that must be free on the disk of `data_dir` and on each of `log_dirs`; below it the NameNode goes into safe mode by itself. Default 100 MiB, as
-    /// `dfs.namenode.resource.du.reserved`: room for a minute of edits and a checkpoint.
+    /// Bytes that must be free on the disk of `data_dir` and on each of `log_dirs`; below this the NameNode enters safe mode by itself.
+    /// Default 100 MiB, as `dfs.namenode.resource.du.reserved`: room for a minute of edits and a checkpoint.
     pub free_space_min: u64,
-    /// How often that is looked at. Default 1000 where HDFS looks each 5000: a busy journal grows by some MB in a second.
+    /// How often free space is checked. Default 1000, where HDFS checks every 5000: a busy journal grows by several MB in a second.
     pub resource_check_ms: u64,
-    /// Changed rows at which a checkpoint step is written. Default 10,000: some milliseconds of the host's time.
+    /// Changed rows at which a checkpoint step is written. Default 10,000: a few milliseconds of the host's time.
     pub checkpoint_rows: usize,
     /// Time after which a checkpoint step is written if anything changed. Default 2000.
     pub checkpoint_ms: u64,
     /// Time after which an image is written if anything changed, as `dfs.namenode.checkpoint.period`. Default 3,600,000: an image costs as
     /// much as all rows.
     pub image_interval_ms: u64,
-    /// Whether permission bits are enforced. Default true. Even without, only owners change permissions and owners of files.
+    /// Whether permission bits are enforced. Default true. Even if false, only owners can change permissions and owners of files.
     pub permissions: bool,
-    /// Who passes every check and may do what only an administrator may. Default: the user that the NameNode runs as.
+    /// User who passes every check and can do what only an administrator may. Default: the user that the NameNode runs as.
     pub superuser: Option<String>,
     /// Group whose members have the superuser's rights; group of a new root. Default `supergroup`.
     pub supergroup: String,
-    /// Who knows the groups of users. Default `"system"`.
+    /// Where the groups of users come from. Default `"system"`.
     pub groups: GroupSource,
     /// Groups of each user with `groups = "static"`. Default none.
     pub static_groups: BTreeMap<String, Vec<String>>,
     /// How long the groups of a user are remembered. Default 300,000, as HDFS: reading them costs two small files.
     pub groups_ttl_ms: u64,
-    /// Whether calls are told in `audit.log` of `data_dir`, in HDFS's format. Default true.
+    /// Whether calls are logged in `audit.log` of `data_dir`, in HDFS's format. Default true.
     pub audit: bool,
-    /// Bytes at which the audit log is put aside. Default 64 MiB, about 300,000 calls.
+    /// Bytes at which the audit log is rotated. Default 64 MiB, about 300,000 calls.
     pub audit_bytes_max: u64,
     /// Full audit logs that are kept. Default 8.
     pub audit_files_max: u32,
@@ -212,22 +213,22 @@ impl Config {
         self.secret_file.clone().unwrap_or_else(|| self.data_dir.join("secret"))
     }
 
-    /// What others are told.
+    /// The address that the NameNode announces to others.
     pub fn advertised(&self) -> &str {
         self.advertise.as_deref().unwrap_or(&self.bind)
     }
 
-    /// Who passes every check.
+    /// The user who passes every check.
     pub fn superuser(&self) -> String {
         self.superuser.clone().unwrap_or_else(sys::host::user_name)
     }
 
-    /// How often the host looks at the clock: four times per heartbeat, within 20 ms and half a second.
+    /// How often the host ticks: four times per heartbeat, but no more often than every 20 ms and no less often than every half second.
     pub fn tick_ms(&self) -> u64 {
         (self.heartbeat_ms / 4).clamp(20, 500)
     }
 
-    /// Checks what types cannot.
+    /// Checks what the types cannot.
     ///
     /// # Errors
     /// [`Error::Config`] names the first key.

@@ -7,7 +7,7 @@ use host::Failure;
 use protocol::{BlockId, ErrorKind, InodeId, RemoteError};
 use thiserror::Error;
 
-/// Why the NameNode cannot start or go on.
+/// Why the NameNode cannot start or continue.
 #[derive(Debug, Error)]
 pub enum Error {
     /// A value of the configuration makes no sense.
@@ -21,10 +21,10 @@ pub enum Error {
     /// The journal did not open or stopped.
     #[error("the journal of the namespace failed")]
     Journal(#[source] journal::JournalError),
-    /// The journal stopped while running: nothing that was not durable was answered, and recovery decides.
+    /// The journal stopped while running: nothing was answered that was not durable, and recovery decides about the rest.
     #[error("the journal of the namespace stopped: {reason}")]
     JournalStopped {
-        /// What the journal said.
+        /// The reason that the journal gave.
         reason: String,
     },
     /// The service could not be offered.
@@ -41,7 +41,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The list of DataNodes is not one.
+    /// The file is not a list of DataNodes.
     #[error("{} is not a list of DataNodes: {problem}", .path.display())]
     Hosts {
         /// The file.
@@ -49,7 +49,7 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// The system does not say what it is asked about this machine.
+    /// The system does not answer a question about this machine.
     #[error("cannot {action}")]
     Host {
         /// What was tried.
@@ -80,10 +80,10 @@ impl From<Failure<CoreError>> for Error {
 /// Why an edit, a record or a row does not fit the namespace. Live this is a defect; at start it is damage.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum CoreError {
-    /// A journal record is not one.
+    /// A journal record is malformed or of an unknown version.
     #[error("a journal record is malformed or of an unknown version")]
     BadRecord,
-    /// A checkpoint row is not one.
+    /// A checkpoint row is malformed.
     #[error("a checkpoint row of {0} is malformed")]
     BadRow(&'static str),
     /// An edit names an inode that does not exist or is of the wrong kind.
@@ -116,7 +116,7 @@ pub enum CoreError {
         /// Its parent.
         parent: InodeId,
     },
-    /// Some inodes are in a ring.
+    /// Some inodes are in a ring, not reachable from the root.
     #[error("{count} inodes are not reachable from the root")]
     Unreachable {
         /// How many.

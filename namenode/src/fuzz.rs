@@ -1,4 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: records of the journal, rows of the checkpoint, and files that operators keep.
+//! Decoders of untrusted bytes, for `fuzz/`: records of the journal, rows of the checkpoint, and files that operators keep.
 
 use jiff::tz::TimeZone;
 use protocol::{ClusterId, InodeId};
@@ -13,7 +13,7 @@ use pieces::piece;
 #[path = "../../fuzz/pieces.rs"]
 mod pieces;
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.

@@ -1,4 +1,4 @@
-//! Which groups a caller belongs to ([`daemon::groups`]), as the core wants to be told.
+//! Which groups a caller belongs to ([`daemon::groups`]), in the form that the core takes.
 
 use std::sync::Arc;
 use std::time::Duration;

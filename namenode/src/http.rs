@@ -91,7 +91,7 @@ pub(crate) fn router(
     front::guard(routes, hosts)
 }
 
-/// A task may act as the user of its job only.
+/// A task can act only as the user of its job.
 fn refuse_other_names(signer: &Signer, request: &Request) -> Result<(), RemoteError> {
     if signer.speaks_for(&request.user) {
         return Ok(());

@@ -1,12 +1,11 @@
-//! The nodes in maintenance, one file each in `maintenance` of the data directory, so that a NameNode that restarts while they are
-//! switched off still knows them and what they hold.
+//! The nodes in maintenance, one file each in `maintenance` of the data directory. A NameNode that restarts while they are switched off
+//! still knows them and what they hold.
 //!
 //! ```text
 //! "HNKP" | u32 version | u32 CRC-32 of the body | body: the node and its replicas, as in messages
 //! ```
 //!
-//! Numbers are little-endian. Invariant: a file that is not whole is as good as none: it is logged and ignored, and what its node
-//! held is copied.
+//! Numbers are little-endian. Invariant: a file that is not whole counts as missing: it is logged and ignored, and what its node held is copied.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -76,17 +75,17 @@ impl MaintenanceFiles {
         Ok((MaintenanceFiles { directory, saved }, all))
     }
 
-    /// True if no node is written down.
+    /// True if no node is saved.
     pub(crate) fn is_empty(&self) -> bool {
         self.saved.is_empty()
     }
 
-    /// True if a node is written down.
+    /// True if a node is saved.
     pub(crate) fn has(&self, id: DatanodeId) -> bool {
         self.saved.contains(&id)
     }
 
-    /// Writes a node down. A disk that refuses is told of, and asked again with the next tick.
+    /// Saves a node. If the disk refuses, that is logged, and the next tick tries again.
     pub(crate) fn save(&mut self, kept: &NodeInMaintenance) {
         let id = kept.info.id;
         match sys::fs::write_atomic(&self.path(id), &encode(kept), FILE_MODE) {

@@ -8,11 +8,12 @@
 //! | answers | call id | state | of changes | a repeated call gets its first answer for ten minutes |
 //! | replicas | block id | state | no: from reports | good ones have the block's stamp and length |
 //! | low, pending, doomed, corrupt | block id | state | no | the last good replica is never given up |
-//! | DataNodes | DataNode id | nodes | no: they register | only monotonic time decides about life |
+//! | DataNodes | DataNode id | nodes | no: they register | only monotonic time decides who is alive |
 //! | answers held back | transaction | the host's gate | no | no answer, read or command leaves before its transaction is durable |
 //!
 //! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
-//! - `server` is the machine that the [`host`]'s thread runs, which alone changes it; `service` answers calls, `http` has the routes, `pages` what people look at, `monitor` what monitors ask for; [`journal`] makes edits durable.
+//! - `server` is the machine that the [`host`]'s thread runs, which alone changes it. `service` answers calls, `http` has the routes,
+//!   `pages` serves people, `monitor` serves monitoring; [`journal`] makes edits durable.
 //! - Ids of inodes and blocks, and generation stamps, never repeat.
 //!
 //! Enter with [`run`].
@@ -82,7 +83,7 @@ const DURABLE_MIN: u16 = 2;
 /// Connections at once: each DataNode holds one with its heartbeat, and ten thousand of them must leave room for clients.
 const CONNECTIONS_MAX: usize = 50_000;
 
-/// Runs a NameNode until `shutdown` is told.
+/// Runs a NameNode until `shutdown` is triggered.
 ///
 /// # Errors
 /// [`Error`] if it cannot start, or had to stop: after [`Error::JournalStopped`] the process should end with code 75.
@@ -169,7 +170,7 @@ fn prepare(config: &Config) -> Result<Key, Error> {
     daemon::secret::load_or_make(&path, &copies).map_err(Error::Service)
 }
 
-/// What callers of WebHDFS are judged by.
+/// How callers of WebHDFS are judged.
 fn trust(
     config: &Config,
     secret: &Key,
@@ -210,7 +211,7 @@ fn restore_maintenance(
     Ok(book)
 }
 
-/// What the NameNode's share of a directory of `log_dirs` is called.
+/// Name of the NameNode's directory in each directory of `log_dirs`.
 const JOURNAL_MIRROR: &str = "namenode-journal";
 
 /// Opens the journal, rebuilds the state and starts the host.

@@ -1,4 +1,4 @@
-//! What the journal restores into at start.
+//! What the journal restores into at the start.
 
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ impl Default for Recovering {
 }
 
 impl Recovering {
-    /// What was done until now, which is when the log is replayed.
+    /// The work done so far; call it when the log is replayed.
     pub(crate) fn work(&self) -> (Work, Work) {
         let Times { begun, rows, loaded, records } = self.times;
         let loaded = loaded.unwrap_or(begun);
@@ -58,7 +58,7 @@ impl Recover for Recovering {
 
     fn reset(&mut self) {
         self.loaded = Loaded::default();
-        // The time of a copy that was bad counts: it passed before the start was over.
+        // The time spent on a bad copy counts: it passed before the start was over.
         self.times = Times { rows: 0, loaded: None, records: 0, ..self.times };
     }
 }

@@ -12,13 +12,13 @@ use tokio::time::MissedTickBehavior;
 use crate::config::Config;
 use crate::server::Event;
 
-/// What is looked at.
+/// The disks to check.
 pub(crate) struct Disks {
     pub(crate) config: Config,
     pub(crate) journal: Journal,
 }
 
-/// Tells the host at every look, until `shutdown`. The first look is at once.
+/// Reports to the host at every check, until `shutdown`. The first check is immediate.
 pub(crate) async fn watch(events: Mailbox<Event>, disks: Disks, shutdown: Shutdown) {
     let Disks { config, journal } = disks;
     let mut interval = tokio::time::interval(Duration::from_millis(config.resource_check_ms));
@@ -43,7 +43,7 @@ pub(crate) async fn watch(events: Mailbox<Event>, disks: Disks, shutdown: Shutdo
     }
 }
 
-/// Where least is free, and how much; of disks that do not say it is told.
+/// The directory with the least free space, and how much; logs disks whose free space is unknown.
 fn fullest(directories: Vec<PathBuf>) -> Option<(u64, PathBuf)> {
     let known = directories.into_iter().filter_map(|directory| match sys::fs::space(&directory) {
         Ok(space) => Some((space.available, directory)),
@@ -56,8 +56,8 @@ fn fullest(directories: Vec<PathBuf>) -> Option<(u64, PathBuf)> {
     known.min()
 }
 
-/// Whether there is too little room. Where there was, there must be an eighth more than the least before there is enough: whoever deletes a
-/// little and writes a little would else turn safe mode on and off.
+/// Whether there is too little room. Once there was too little, there must be an eighth more than the minimum before there is enough.
+/// Otherwise deleting a little and writing a little would turn safe mode on and off.
 fn is_low(available: u64, free_space_min: u64, was_low: bool) -> bool {
     let least =
         if was_low { free_space_min.saturating_add(free_space_min / 8) } else { free_space_min };

@@ -30,19 +30,19 @@ use crate::kept::MaintenanceFiles;
 use crate::nodes::NodeTable;
 use crate::startup::Startup;
 
-/// What the machine is told.
+/// Events that the machine takes.
 pub(crate) enum Event {
     /// A client wants a change.
     Call(Box<Request>, Membership, oneshot::Sender<Answered>),
-    /// A DataNode says something else than a heartbeat.
+    /// A DataNode sends something other than a heartbeat.
     Datanode(Box<NodeRequest>, oneshot::Sender<datanode::Answer>),
     /// The lists of DataNodes were read; who asked for it is answered.
     Hosts(HostLists, oneshot::Sender<Answered>),
-    /// The disks of the metadata were looked at: bytes free, and whether these are too few.
+    /// The disks of the metadata were checked: bytes free, and whether these are too few.
     Resources {
         /// Bytes free.
         available: u64,
-        /// Where: of the disks of the metadata the one with least.
+        /// Which directory: of the disks of the metadata the one with the least.
         directory: PathBuf,
         /// Below `free_space_min`.
         low: bool,
@@ -150,17 +150,17 @@ pub(crate) struct NameNode {
     pub(crate) reports: VecDeque<Queued>,
     /// The nodes in maintenance, written down.
     pub(crate) book: MaintenanceFiles,
-    /// The book may be behind.
+    /// The book may be out of date.
     pub(crate) is_book_due: bool,
-    /// What the last turn has to say in the log.
+    /// What the last turn has to log.
     pub(crate) notes: Notes,
 }
 
-/// A part of a report that is not done, or a message behind one.
+/// A part of a report that is not done, or a message that waits for one.
 pub(crate) struct Queued {
     request: Box<NodeRequest>,
     sender: oneshot::Sender<datanode::Answer>,
-    /// Where the part goes on.
+    /// Where the part continues.
     from: usize,
 }
 
@@ -296,8 +296,7 @@ impl Notes {
 }
 
 impl NameNode {
-    /// Sets a part of a report aside, or a change behind one; gives back everything else. A DataNode that registers again begins
-    /// anew.
+    /// Sets aside a part of a report, or a change that must wait for one; gives back everything else. A DataNode that registers again begins again.
     fn queue_report(&mut self, event: Event) -> Option<Event> {
         let Event::Datanode(request, sender) = event else { return Some(event) };
         let (id, _) = sender_of(&request);
@@ -319,7 +318,7 @@ impl NameNode {
         None
     }
 
-    /// Takes one slice of the first report that waits, or what waits behind it.
+    /// Takes one slice of the report at the front of the queue, or applies the message there.
     fn report_slice(
         &mut self,
         state: &mut State,
@@ -344,7 +343,7 @@ impl NameNode {
         Ok(())
     }
 
-    /// Brings the book of nodes in maintenance up to date. There are few, and they change when an operator wants it.
+    /// Brings the book of nodes in maintenance up to date. There are few, and they change only when an operator wants it.
     fn write_down(&mut self, state: &RwLock<State>) {
         let (all, new) = {
             let state = state.read();
@@ -483,7 +482,7 @@ fn fenced(what: &str) -> RemoteError {
     RemoteError::new(ErrorKind::Fenced, format!("{what}: register again"))
 }
 
-/// Takes a slice of a part of a report; says where it goes on.
+/// Takes a slice of a part of a report; returns where it continues.
 fn full_report(
     state: &mut State,
     nodes: &mut Datanodes,

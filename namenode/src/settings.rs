@@ -1,4 +1,4 @@
-//! The configuration as `/conf` tells it: every key of ours, and Hadoop's names for those that tools ask for.
+//! The configuration as `/conf` lists it: every key of ours, and Hadoop's names for those that tools ask for.
 
 use daemon::inspect::{Setting, settings};
 
@@ -7,7 +7,7 @@ use crate::config::Config;
 /// Milliseconds of a minute, the unit of `fs.trash.interval`.
 const MINUTE_MS: u64 = 60_000;
 
-/// All of them.
+/// All settings.
 pub(crate) fn of(config: &Config) -> Vec<Setting> {
     let default = Config::default();
     let address = config.advertised();

@@ -1,5 +1,5 @@
-//! How the start went, phase by phase, for `/startupProgress` and its bean: rows are loaded, the log behind them is replayed, safe
-//! mode waits for blocks. Each phase ends once; what happens later, safe mode by hand for one, is no start.
+//! How the start went, phase by phase, for `/startupProgress` and its bean: rows are loaded, the log behind them is replayed, safe mode
+//! waits for blocks. Each phase ends once; later events, such as safe mode by hand, are not part of the start.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Startup {
         self.waited.get_or_init(|| self.waits_since.elapsed());
     }
 
-    /// How far it is.
+    /// Progress so far.
     pub(crate) fn progress(&self) -> Progress {
         let waited = self.waited.get();
         Progress {
@@ -45,12 +45,12 @@ impl Startup {
     }
 }
 
-/// One look at a start.
+/// Progress of a start at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// Rows of the checkpoint.
     pub(crate) load: Work,
-    /// Records behind it.
+    /// Records after it.
     pub(crate) replay: Work,
     /// Safe mode, so far or altogether.
     pub(crate) wait: Duration,

@@ -1,8 +1,8 @@
-//! On which rack a machine stands: by a table, by a script (as `net.topology.script.file.name`), else as the DataNode says itself.
+//! The rack of a machine: from a table, from a script (as `net.topology.script.file.name`), else as the DataNode reports it.
 //!
-//! The script is called with names of machines and prints one rack for each, in order, separated by white space. Answers are kept
-//! until the lists of DataNodes are read again. A script that fails, takes too long or answers something else puts the machine on
-//! the default rack, with a line in the log, and is asked again at the next registration.
+//! The script is called with names of machines and prints one rack for each, in order, separated by white space. Answers are kept until the
+//! lists of DataNodes are read again. A script that fails, takes too long or answers something else puts the machine on the default rack,
+//! with a line in the log. It is asked again at the next registration.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use protocol::namenode::DatanodeInfo;
 
 use crate::config::Config;
 
-/// Where machines stand of which nothing is known.
+/// Rack of machines about which nothing is known.
 pub(crate) const DEFAULT_RACK: &str = "/default-rack";
 /// Time for the script. It holds up the registration of a DataNode, nothing else.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest name of a rack, bytes.
 const RACK_BYTES_MAX: usize = 255;
-/// Machines that are remembered; beyond it all are asked for anew.
+/// Most machines that are remembered; once there are this many, all are forgotten.
 const CACHE_MAX: usize = 100_000;
 
-/// Tells racks.
+/// Finds racks.
 pub(crate) struct Topology {
     script: Option<PathBuf>,
     table: Option<PathBuf>,

@@ -25,7 +25,7 @@ pub use crate::core::changes::TRASH;
 const HOMES: &str = "/user";
 /// Names of checkpoints, in local time.
 const CHECKPOINT_FORMAT: &str = "%y%m%d%H%M%S";
-/// Digits of such a name.
+/// Digits of a checkpoint's name.
 const CHECKPOINT_DIGITS: usize = 12;
 
 /// Name of a checkpoint that is made at a time.
@@ -34,7 +34,7 @@ pub fn checkpoint_name(at_ms: u64, zone: &TimeZone) -> String {
     at.unwrap_or_default().to_zoned(zone.clone()).strftime(CHECKPOINT_FORMAT).to_string()
 }
 
-/// When a checkpoint was made, by its name (a suffix `-<n>` tells equal seconds apart).
+/// When a checkpoint was made, by its name (a suffix `-<n>` distinguishes those of one second).
 pub fn checkpoint_time(name: &str, zone: &TimeZone) -> Option<u64> {
     let digits = name.split('-').next().filter(|digits| digits.len() == CHECKPOINT_DIGITS)?;
     let local = DateTime::strptime(CHECKPOINT_FORMAT, digits).ok()?;
@@ -143,7 +143,7 @@ impl Emptier {
             users => users?,
         };
         for user in users.iter().filter(|user| user.directory) {
-            // A name that is in the tree fits behind its parent; with two more elements it may become too long.
+            // A name that is in the tree fits into a path below its parent; with two more elements it may become too long.
             let Ok(trash) = homes.join(&user.name).and_then(|home| home.join(TRASH)) else {
                 continue;
             };

@@ -48,7 +48,7 @@ impl Server {
             checkpoint_ms: 50,
             unknown_grace_ms: 100,
             superuser: Some("ann".to_owned()),
-            // What pages show to those who are signed in, they show everybody here.
+            // Pages show everybody here what they show to signed-in users elsewhere.
             webhdfs: webhdfs::Config { auth: webhdfs::config::Auth::Simple, ..Default::default() },
             ..Config::default()
         };

@@ -12,8 +12,8 @@ pub const HOSTS_KEY: &str = "`hosts` in [webhdfs]";
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// `"token"` or `"simple"`. Default `"token"`: even on loopback every user of the machine, and every task of a job, could say to be anybody
-    /// under `"simple"`. Must be the same on NameNode and DataNodes.
+    /// `"token"` or `"simple"`. Default `"token"`: under `"simple"`, even on loopback, every user of the machine and every task of a job
+    /// could claim to be anybody. Must be the same on NameNode and DataNodes.
     pub auth: Auth,
     /// Names (not addresses) by which this daemon may be called beside `localhost`, its machine's name and its advertised
     /// name: a web page of another name must not reach a daemon through a browser (DNS rebinding). `"*"` allows all.
@@ -23,7 +23,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Says in the log of the daemon that starts with it what an operator has to know.
+    /// Logs what an operator has to know; called when a daemon starts with this configuration.
     pub fn warn(&self) {
         if self.auth == Auth::Simple {
             tracing::warn!("{SIMPLE_WARNING}");

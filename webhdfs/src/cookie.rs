@@ -4,7 +4,7 @@
 //! hadoop.auth="u=<user>&p=<user>&t=simple&e=<expires ms>&s=<HMAC-SHA256 of what stands before it, as base64>"
 //! ```
 //!
-//! It says no more than `user.name` does, and is honoured where that is believed only. Reading is total: any text is a user or nothing.
+//! It proves no more than `user.name` does, and is honoured only where that is believed. Reading is total: any text is a user or nothing.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine;
@@ -15,9 +15,9 @@ use crate::identity::is_user;
 
 /// Its name.
 const NAME: &str = "hadoop.auth";
-/// How long it is good, as Hadoop: ten hours.
+/// How long it is valid, as in Hadoop: ten hours.
 const LIFETIME_MS: u64 = 10 * 3_600_000;
-/// Longest value that is looked at: a user's name and a hundred bytes.
+/// Longest value that is parsed: a user's name and a hundred bytes.
 const BYTES_MAX: usize = 1024;
 /// Stands between what is signed and the signature.
 const SIGNATURE: &str = "&s=";

@@ -1,8 +1,8 @@
 //! What becomes of a body that nobody wants to read.
 //!
-//! A NameNode answers before it has read anything. Clients that send the body all the same (without `Expect: 100-continue`)
-//! would see a reset connection instead of the answer if the socket were closed over unread bytes, so a bounded amount is
-//! read and dropped beside the answer.
+//! A NameNode answers before it has read anything. Some clients send the body all the same (without `Expect: 100-continue`). They would see
+//! a reset connection instead of the answer if the socket were closed over unread bytes. So a bounded amount is read and dropped beside the
+//! answer.
 
 use std::time::Duration;
 

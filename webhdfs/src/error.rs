@@ -1,7 +1,6 @@
 //! Errors as WebHDFS clients see them: a Hadoop exception by its class name, an HTTP status and one line of text.
 //!
-//! The Java client builds the exception anew from the class name, Python clients look at the simple name and at parts of the
-//! text: both are Hadoop's own.
+//! The Java client rebuilds the exception from the class name, Python clients check the simple name and parts of the text: both are Hadoop's own.
 
 use std::error::Error;
 
@@ -133,7 +132,7 @@ pub struct WebError {
 }
 
 impl WebError {
-    /// Puts the two together.
+    /// An error of this kind with this text.
     pub fn new(exception: Exception, message: impl Into<String>) -> Self {
         WebError { exception, message: message.into() }
     }
@@ -154,7 +153,7 @@ impl WebError {
         WebError::new(Exception::UnsupportedOperation, message)
     }
 
-    /// A daemon's refusal of `op`. Kinds are few, so the same kind is another exception where HDFS has another.
+    /// A daemon's refusal of `op`. There are few kinds, so one kind becomes different exceptions where HDFS has different ones.
     pub fn from_remote(op: Op, error: RemoteError) -> Self {
         WebError::new(exception_of(op, error.kind), error.message)
     }
@@ -174,7 +173,7 @@ impl WebError {
         }
     }
 
-    /// A failure of reading or writing a stream; the client's errors travel inside of it.
+    /// A failure of reading or writing a stream; the client's errors are inside it.
     pub fn from_io(op: Op, error: &std::io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| {
             let inner: &(dyn Error + 'static) = inner;
@@ -186,7 +185,7 @@ impl WebError {
         }
     }
 
-    /// A path that is none.
+    /// An invalid path.
     pub fn path(text: &str, error: &PathError) -> Self {
         let long = text.split('/').position(|e| e.len() > protocol::path::ELEMENT_BYTES_MAX);
         if let Some(index) = long {
@@ -225,14 +224,14 @@ impl IntoResponse for WebError {
     }
 }
 
-/// Which exception a refusal of `op` is.
+/// The exception for a refusal of `op`.
 fn exception_of(op: Op, kind: ErrorKind) -> Exception {
     match kind {
         ErrorKind::NotFound | ErrorKind::IsDirectory => Exception::FileNotFound,
         ErrorKind::AlreadyExists => Exception::FileAlreadyExists,
         ErrorKind::NotDirectory => Exception::PathIsNotDirectory,
         ErrorKind::ParentNotDirectory => match op {
-            // What makes a name is told that a file is in the way, ...
+            // Operations that make a name are refused because a file is in the way, ...
             Op::Create
             | Op::Mkdirs
             | Op::Rename
@@ -245,7 +244,7 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
             | Op::DeleteSnapshot
             | Op::GetSnapshotDiff
             | Op::GetSnapshotDiffListing => Exception::ParentNotDirectory,
-            // ... everything else that it may not pass there.
+            // ... all others because the caller may not pass there.
             _ => Exception::AccessControl,
         },
         ErrorKind::NotEmpty => Exception::PathIsNotEmptyDirectory,

@@ -1,5 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: what clients that nobody has checked yet say in lines and headers of a request, and the list of
-//! tokens.
+//! Decoders of untrusted bytes, for `fuzz/`: lines and headers of requests from clients that nobody has checked yet, and the list of tokens.
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use protocol::DfsPath;
@@ -13,7 +12,7 @@ use crate::redirect::{Excluded, location};
 use crate::token::{self, DELEGATION_KIND, Delegation, REDIRECT_KIND, Redirect, Sealed};
 use crate::{cookie, identity, path, steps};
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
@@ -60,7 +59,7 @@ pub fn webhdfs_requests(bytes: &[u8]) {
     }
 }
 
-/// Tokens as they come, and such with a password that fits.
+/// Tokens as they come, and tokens with a password that fits.
 pub fn webhdfs_tokens(bytes: &[u8]) {
     let (key, root) = (key(), DfsPath::root());
     let text = text(bytes);

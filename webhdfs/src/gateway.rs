@@ -111,7 +111,7 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     }
     config.webhdfs.warn();
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    // Who is sent on is sent to the host that it asked.
+    // Clients are redirected to the host that they asked.
     let told =
         config.advertise.as_deref().map_or(Told::Nobody, |address| Told::advertised(Some(address)));
     let listener = serve::bind(&config.bind, told, config.allow_unencrypted).await?;
@@ -203,7 +203,7 @@ impl Gateway {
             .route("/healthz", get(move || async move { axum::Json(health) }))
     }
 
-    /// Both steps of OPEN. Behind the end of a file the first refuses what the second would cut off.
+    /// Both steps of OPEN. Past the end of a file the first refuses what the second would cut off.
     async fn open(&self, request: Request, query: &Query) -> Response {
         let (parts, body) = request.into_parts();
         if query.size("offset", 0).is_ok_and(|offset| offset.is_some_and(|offset| offset > 0))
@@ -215,7 +215,7 @@ impl Gateway {
         self.data(Request::from_parts(parts, body)).await
     }
 
-    /// A read in one step, for whoever proves to be somebody.
+    /// A read in one step, for any caller who proves an identity.
     async fn data(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());

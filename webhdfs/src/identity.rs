@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::error::{Exception, WebError};
 use crate::query::Query;
 
-/// Who calls without a name: somebody with no rights but everybody's.
+/// The user of a request without a name: one with no rights but everybody's.
 pub const STATIC_USER: &str = "dr.who";
 /// What a user's name looks like, as Hadoop writes it.
 const USER_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9._-]*[$]?$";
@@ -12,13 +12,13 @@ const USER_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9._-]*[$]?$";
 /// The user of a request whose names are believed.
 ///
 /// # Errors
-/// If a name is none, or the caller may not act for another.
+/// If a name is invalid, or the caller may not act for another.
 pub fn believed(query: &Query, config: &Config) -> Result<String, WebError> {
     let user = user_parameter(query, "user.name")?.unwrap_or(STATIC_USER);
     effective(user, query, config)
 }
 
-/// The refusal of a request that proves nothing, with the way out.
+/// The refusal of a request that proves nothing, with the remedy.
 pub fn unproven(query: &Query) -> WebError {
     let user = query.text("user.name").filter(|user| is_user(user));
     let claimed = user.map(|user| format!(", so user.name={user} is not believed"));

@@ -1,12 +1,12 @@
-//! Finds the operation that a client means, and looks at what it says with it.
+//! Finds the operation that a client means, and checks its parameters.
 //!
-//! What a client says and no operation here means is never silent ([`Op::judge`]):
+//! No parameter is dropped silently ([`Op::judge`]):
 //!
 //! | a parameter | |
 //! |---|---|
-//! | of this operation with a value that is none | refused |
+//! | of this operation with an invalid value | refused |
 //! | that nobody knows and that looks like one of this operation's | refused: it would change the outcome |
-//! | of other operations, or that nobody knows | ignored, as HDFS does because clients send such, and told in the header `Warning` |
+//! | of other operations, or that nobody knows | ignored, as HDFS does because clients send them, and reported in the header `Warning` |
 
 use axum::http::Method;
 
@@ -16,11 +16,11 @@ use crate::query::Query;
 
 /// What every operation may have: itself, who asks, and what servers put into the URLs of second steps.
 const COMMON: [&str; 6] = ["op", "user.name", "doas", "delegation", "namenoderpcaddress", "data"];
-/// Changes of letters that make one name of another by mistake.
+/// Most letters by which a mistyped name differs from the one that was meant.
 const MISTAKES_MAX: usize = 2;
 /// Names that are shorter are too much like each other.
 const NAME_LETTERS_MIN: usize = 5;
-/// Ignored parameters that are told.
+/// Most ignored parameters that are reported.
 const TOLD_MAX: usize = 8;
 
 impl Op {
@@ -38,10 +38,10 @@ impl Op {
         })
     }
 
-    /// Looks at all that is said with the operation: the text for the header `Warning`, if something is ignored.
+    /// Checks all parameters. Returns the text for the header `Warning`, if something is ignored.
     ///
     /// # Errors
-    /// If a value is none, or a name looks like one of this operation's and is not.
+    /// If a value is invalid, or a name looks like one of this operation's and is not.
     pub fn judge(self, query: &Query) -> Result<Option<String>, WebError> {
         for name in self.parameters() {
             let kind = PARAMETERS.iter().find(|(known, ..)| known == name).map(|(_, kind, _)| kind);

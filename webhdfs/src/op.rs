@@ -1,5 +1,5 @@
-//! The operations: one table of their names, methods, who answers them, and the parameters that each has; and one of the parameters, with
-//! their types and defaults.
+//! The operations, in two tables. One has their names, methods, who answers them, and the parameters of each; the other has the parameters,
+//! with their types and defaults.
 //!
 //! The list is Hadoop 3.4's and HttpFS's (`tests/webhdfs/operations.txt`): what is not done here is refused by name, with the reason.
 
@@ -10,7 +10,7 @@ use axum::http::Method;
 pub enum Place {
     /// The NameNode.
     Names,
-    /// The NameNode sends the client on, a DataNode answers.
+    /// The NameNode redirects the client, a DataNode answers.
     Both,
     /// The list of delegation tokens.
     Tokens,
@@ -20,11 +20,11 @@ pub enum Place {
 
 /// Why an operation on erasure coding is refused.
 const NO_ERASURE_CODING: &str = "files are replicated; there is no erasure coding";
-/// Why a link is.
+/// Why an operation on links is refused.
 const NO_LINKS: &str = "HDFS has them turned off, and here are none";
-/// Why an operation on kinds of storage is.
+/// Why an operation on kinds of storage is refused.
 const ONE_KIND_OF_STORAGE: &str = "every volume is a disk";
-/// Why an operation of HttpFS's own is.
+/// Why an operation of HttpFS's own is refused.
 const NO_HTTPFS: &str = "figures are at /metrics and /jmx";
 
 macro_rules! operations {
@@ -130,25 +130,24 @@ operations! {
     DeleteSnapshot DELETE "DELETESNAPSHOT" Names ["snapshotname"],
 }
 
-/// What the value of a parameter is; what is left out has the default of [`PARAMETERS`].
+/// Type of a parameter's value; a parameter that is left out has the default of [`PARAMETERS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Text that its operation reads.
     Text,
     /// `true` or `false`.
     Flag,
-    /// A 64-bit number of at least so much.
+    /// A 64-bit number of at least this value.
     Long(i64),
-    /// A 32-bit number of at least so much.
+    /// A 32-bit number of at least this value.
     Integer(i64),
-    /// A 16-bit number of at least so much.
+    /// A 16-bit number of at least this value.
     Short(i64),
     /// Permission bits in octal.
     Bits,
 }
 
-/// Every parameter: its name, what its value is, and what it is when it is left out, as Hadoop's client writes it (`null`: the server's own
-/// default, or it must be there).
+/// Every parameter: its name, its type, and its default, as Hadoop's client writes it (`null`: the server's own default, or it must be there).
 pub const PARAMETERS: &[(&str, Kind, &str)] = &[
     ("accesstime", Kind::Long(-1), "-1"),
     ("aclspec", Kind::Text, ""),
@@ -195,7 +194,7 @@ pub const PARAMETERS: &[(&str, Kind, &str)] = &[
 ];
 
 impl Op {
-    /// The parameters that a redirected operation takes along to the DataNode, sorted.
+    /// The parameters that a redirected operation passes on to the DataNode, sorted.
     pub fn carried(self) -> Vec<&'static str> {
         let is_first = |name: &&str| !matches!(*name, "noredirect" | "excludedatanodes");
         let mut carried: Vec<_> = self.parameters().iter().copied().filter(is_first).collect();

@@ -5,7 +5,7 @@ use protocol::DfsPath;
 
 use crate::error::{Exception, WebError};
 
-/// What every URL begins with.
+/// Prefix of every URL.
 pub const PREFIX: &str = "/webhdfs/v1";
 
 /// Everything but RFC 3986's unreserved characters.
@@ -16,7 +16,7 @@ const ENCODED_IN_PATHS: &AsciiSet = &ENCODED.remove(b'/');
 /// The path of the file system that the path of a URL names.
 ///
 /// # Errors
-/// If it does not begin with [`PREFIX`], is no UTF-8, or breaks a rule for names.
+/// If it does not begin with [`PREFIX`], is not UTF-8, or breaks a rule for names.
 pub fn decode(url_path: &str) -> Result<DfsPath, WebError> {
     let raw = url_path.strip_prefix(PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let invalid = || WebError::new(Exception::InvalidPath, format!("Invalid path name {url_path}"));

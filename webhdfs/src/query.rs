@@ -41,7 +41,7 @@ impl Query {
         values.map(|(_, value)| value.as_str()).filter(|value| !value.trim().is_empty())
     }
 
-    /// A text that `op` cannot do without.
+    /// A text that `op` requires.
     ///
     /// # Errors
     /// If it is missing.

@@ -11,7 +11,7 @@ use crate::op::Op;
 use crate::path;
 use crate::query::Query;
 
-/// Who asks a second step to be done, as parameters of the URL.
+/// The identity of the caller of a second step, as a parameter of the URL.
 pub type Credentials = (&'static str, String);
 
 /// The URL at `address` (`host:port`) that does `op`.
@@ -59,7 +59,7 @@ impl<'a> Excluded<'a> {
         self.0.join(",")
     }
 
-    /// True if `node` is meant by an entry.
+    /// True if an entry names `node`.
     pub fn contains(&self, node: &DatanodeInfo) -> bool {
         self.0.iter().any(|entry| {
             [&node.http_address, &node.transfer_address].into_iter().any(|address| {
@@ -157,8 +157,8 @@ fn pick<'a>(nodes: &[&'a DatanodeInfo], salt: usize) -> Option<&'a DatanodeInfo>
     }
 }
 
-/// The address to send a client to: the DataNode's own, unless it listens on all addresses of the machine that the client
-/// reached as `host` already and was told no name for it.
+/// The address to send a client to: the DataNode's own. If it listens on all addresses, a name takes their place: `host`, by which the
+/// client reached this machine, if the DataNode is on it; else the name of the DataNode's machine.
 pub fn address_for(node: &DatanodeInfo, own_host: &str, host: Option<&str>) -> String {
     let (address, port) = split_address(&node.http_address);
     let unspecified = address.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());

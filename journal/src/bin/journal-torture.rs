@@ -1,8 +1,8 @@
 //! A process to be killed: works on a journal as fast as it can and prints what was acknowledged.
 //!
-//! `journal-torture DIR RECORDS` opens the journal in DIR, checks that the restored state is exactly the
-//! one that its records describe, prints `open EPOCH LAST`, appends RECORDS records with checkpoints and
-//! images in between, prints `ack TXID` after each sync, and ends with `done`. `tests/kill.rs` kills it.
+//! `journal-torture DIR RECORDS` opens the journal in DIR, checks that the restored state is exactly the one that its records describe, and
+//! prints `open EPOCH LAST`. Then it appends RECORDS records with checkpoints and images in between, prints `ack TXID` after each sync, and
+//! ends with `done`. `tests/kill.rs` kills it.
 
 use std::error::Error;
 use std::io::Write;

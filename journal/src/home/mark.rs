@@ -5,12 +5,12 @@
 //! count u32 | (epoch u64 | nonce u64)* | crc32 of all before u32
 //! ```
 //!
-//! Little endian. Written when a start has made its segment, when the first record of all is durable, and at a clean stop; and before
-//! a directory that lacks something is filled, with what the others say.
+//! Little endian. Written when a start has made its segment, when the first record of all is durable, and at a clean stop. Also written,
+//! with what the others say, before a directory that lacks something is filled.
 //!
-//! Each start has a random number, its nonce. Two directories hold one journal if one of them has seen the newest start of the other:
-//! then that other is behind, and nothing else. A directory of another journal, or of one that went on elsewhere from an older state,
-//! has a start that the first one never saw.
+//! Each start has a random number, its nonce. Two directories hold one journal if one of them has seen the newest start of the other: then
+//! that other is merely behind. A directory of another journal, or of one that went on elsewhere from an older state, has a start that the
+//! first one never saw.
 //!
 //! Invariants:
 //! - the log holds a segment of this epoch or a later one, as long as none of its files are lost;
@@ -60,7 +60,7 @@ impl Starts {
         Starts(self.0[from..].iter().copied().chain([start]).collect())
     }
 
-    /// The same history with another end: who has seen the newest of these is no part of it any more.
+    /// The same history with another end: a directory that has seen the newest of these no longer belongs to it.
     pub(crate) fn turned(&self, start: Start) -> Starts {
         Starts(self.0[..self.0.len().saturating_sub(1)].to_vec()).and(start)
     }
@@ -150,7 +150,7 @@ pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<(Found, Starts), Journ
 /// The file's name.
 pub(crate) const NAME: &str = "epoch";
 
-/// Starts that are kept: 1,024, 16 KiB. A directory that was away for more of them is not known again.
+/// Starts that are kept: 1,024, 16 KiB. A directory that was away for more of them is no longer recognised.
 const STARTS_MAX: usize = 1024;
 
 const MAGIC: &[u8; 8] = b"HANNOEPO";

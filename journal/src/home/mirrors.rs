@@ -1,5 +1,4 @@
-//! The file `mirrors` in a journal's first directory: the further directories that hold the journal, so that who looks at it later
-//! finds all of it.
+//! The file `mirrors` in a journal's first directory: the further directories that hold the journal, so that a later reader finds all of it.
 //!
 //! ```text
 //! magic "HANNODIR" | layout u32 = 1 | count u32 | (length u32 | path)* | crc32 of these u32
@@ -17,7 +16,7 @@ use crate::disk::{self, Disk, publish};
 use crate::error::JournalError;
 use crate::home::sealed;
 
-/// Remembers the mirrors, if that is news.
+/// Saves the mirrors, if they have changed.
 pub(crate) fn remember(disk: &dyn Disk, dir: &Path, dirs: &[PathBuf]) -> Result<(), JournalError> {
     let is_default = dirs.is_empty();
     let bytes = encode(dir, dirs);
@@ -36,7 +35,7 @@ pub(crate) fn remember(disk: &dyn Disk, dir: &Path, dirs: &[PathBuf]) -> Result<
 /// The mirrors of the journal in `dir`.
 ///
 /// # Errors
-/// [`JournalError::Foreign`] for another layout; what the system says. A damaged file counts as none and is noted.
+/// [`JournalError::Foreign`] for another layout; errors of the system. A damaged file counts as none and is noted.
 pub(crate) fn read(
     disk: &dyn Disk,
     dir: &Path,

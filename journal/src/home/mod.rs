@@ -6,11 +6,11 @@
 //! <directory>/image/<txid>.image   the two newest images
 //! ```
 //!
-//! Each of them is a journal by itself: the first one has a checkpoint besides, which can be built from the others.
+//! Each of them is a journal by itself. The first one also has a checkpoint, which can be built from the others.
 //!
 //! Invariants:
 //! - two directories are read as one only if one of them has seen the newest start of the other;
-//! - what a mirror holds is not believed if nothing tells whose it is, while another directory says whose it is itself.
+//! - what a mirror holds is not believed if nothing says to which journal it belongs, while another directory does say so.
 
 pub(crate) mod mark;
 pub(crate) mod mirrors;
@@ -37,7 +37,7 @@ pub(crate) fn image_dir(home: &Path) -> PathBuf {
     home.join("image")
 }
 
-/// One directory and what a first look at it tells.
+/// One directory and what a first check of it finds.
 #[derive(Debug)]
 pub(crate) struct Home {
     pub(crate) dir: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Looks at a directory; one that is not there holds nothing.
+    /// Examines a directory; a missing one counts as empty.
     pub(crate) fn look(disk: &dyn Disk, dir: &Path) -> Result<Home, JournalError> {
         let (found, starts) = mark::read(disk, dir)?;
         let images = image::list(disk, &image_dir(dir))?;
@@ -86,10 +86,10 @@ pub(crate) struct Homes {
 }
 
 impl Homes {
-    /// Of directories that hold one journal; mirrors `left_out` could not be read.
+    /// Combines directories that hold one journal; mirrors `left_out` could not be read.
     ///
     /// # Errors
-    /// [`JournalError::OtherJournal`] if they hold several, [`JournalError::MirrorNeeded`] if nobody can know that this is a new one.
+    /// [`JournalError::OtherJournal`] if they hold several, [`JournalError::MirrorNeeded`] if it cannot be known whether this is a new one.
     pub(crate) fn of(all: Vec<Home>, left_out: &[LeftOut]) -> Result<Homes, JournalError> {
         let homes = Homes { all };
         if homes.all.iter().all(Home::is_blank)

@@ -18,7 +18,7 @@ pub(crate) fn seal(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// All but the checksum, so that fields have the offsets of the file; `None` if it is damaged, `Err` is the version of another layout.
+/// All but the checksum, so fields have the same offsets as in the file; `None` if it is damaged, `Err` is the version of another layout.
 pub(crate) fn open<'a>(
     bytes: &'a [u8],
     magic: &[u8; 8],

@@ -15,12 +15,12 @@
 //! rename, so no crash leaves it without its header. Written by `log`, read by `chain`.
 //!
 //! Several copies of a file are read as one: of each sector the best copy is taken. A batch is in all of them before the next one is
-//! written to any, so a copy that has the last batch and then nothing tells that nothing was acknowledged after it.
+//! written to any. So a copy that has the last batch and then nothing proves that nothing was acknowledged after it.
 //!
-//! Invariant: [`scan`] never reports as good what was not written, and it tells two kinds of bad ends apart. **Torn**: sectors of
-//! the last batch were never written (they are zeros, or the file ends), and every other one of them is as it was written: nobody
-//! was ever promised it, unless something else proves that it had been synced. **Damaged**: a sector was written and has changed, or
-//! is missing although a later batch was written.
+//! Invariant: [`scan`] never reports as good what was not written, and it distinguishes two kinds of bad ends. **Torn**: sectors of the
+//! last batch were never written (they are zeros, or the file ends), and all its other sectors are as they were written. Nobody was ever
+//! promised this batch, unless something else proves that it had been synced. **Damaged**: a sector was written and has changed, or is
+//! missing although a later batch was written.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::id::{Epoch, Txid};
@@ -105,14 +105,14 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// The last record that it shows anything of.
+    /// The last record of which it has any trace.
     pub(crate) fn reach(&self) -> Txid {
         let bad = self.losses.iter().chain(&self.torn).map(|loss| loss.to).max();
         self.last.max(bad.unwrap_or_default())
     }
 }
 
-/// What a scan calls for each good record.
+/// Called for each good record of a scan.
 pub(crate) type SeeRecord<'a> = dyn FnMut(Txid, Epoch, &[u8]) + 'a;
 
 /// The file name of the segment whose first record is `first`.
@@ -120,7 +120,7 @@ pub(crate) fn file_name(first: Txid) -> String {
     format!("{:020}.log", first.0)
 }
 
-/// The first txid of a segment with this file name; `None` if it is no segment.
+/// The first txid of a segment with this file name; `None` if it is not a segment.
 pub(crate) fn first_of(name: &str) -> Option<Txid> {
     let digits = name.strip_suffix(".log")?;
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -138,7 +138,7 @@ pub(crate) fn put_record(stream: &mut Vec<u8>, body: &[u8]) {
     stream.extend_from_slice(body);
 }
 
-/// Reads a whole segment from its copies and shows each good record to `see`. `first` comes from the file's name.
+/// Reads a whole segment from its copies and passes each good record to `see`. `first` comes from the file's name.
 pub(crate) fn scan(
     copies: &[&[u8]],
     first: Txid,
@@ -158,7 +158,7 @@ pub(crate) fn scan(
                     {
                         scanner.batch(start, head.batch, see)
                     }
-                    // It does not go on from what is before it.
+                    // It does not continue what is before it.
                     _ => scanner.lost(index),
                 }
             }
@@ -191,7 +191,7 @@ pub(crate) fn header_epoch(bytes: &[u8], first: Txid) -> Option<Epoch> {
     Header::read(bytes, first).ok().flatten().map(|header| header.epoch)
 }
 
-/// The copy that has the best of a sector, and the look at it.
+/// The copy with the best state of a sector, and that state.
 fn best_look<'a>(copies: &[&'a [u8]], place: Place) -> (&'a [u8], Look<'a>) {
     let mut best: (&[u8], Look<'_>) = (&[], Look::Missing);
     for bytes in copies {
@@ -209,9 +209,9 @@ struct Scanner<'a> {
     out: Scan,
     /// The txid that comes next.
     expected: Txid,
-    /// The sector behind the last batch.
+    /// The sector after the last batch.
     next: u64,
-    /// The first sector behind the last batch that nobody can tell anything of.
+    /// The first sector after the last batch about which nothing is known.
     lost_at: Option<u64>,
     /// The stream of the batch that is being read; reused.
     stream: Vec<u8>,
@@ -246,7 +246,7 @@ impl<'a> Scanner<'a> {
         index + 1
     }
 
-    /// Takes in the batch that starts at sector `start`; returns the sector behind it.
+    /// Takes in the batch that starts at sector `start`; returns the sector after it.
     fn batch(&mut self, start: u64, batch: BatchName, see: &mut SeeRecord<'_>) -> u64 {
         // What came before it had been synced.
         if let Some(torn) = self.out.torn.take() {
@@ -317,7 +317,7 @@ impl<'a> Scanner<'a> {
         Ok(epoch)
     }
 
-    /// Whether a copy that has all that was written has nothing behind the last batch: what another copy has there was never written.
+    /// Whether a copy that has all that was written has nothing after the last batch: what another copy has there was never written.
     fn is_unwritten_in_a_copy(&self) -> bool {
         let newest = self.copies.iter().filter_map(|bytes| header_epoch(bytes, self.first)).max();
         let last_good = self.out.len / SECTOR_BYTES as u64 - 1;

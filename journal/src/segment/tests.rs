@@ -81,8 +81,8 @@ fn a_good_one_is_read_with_and_without_room_behind_it() {
     }
 }
 
-/// A file that is cut is one whose last sectors were never written: what is left of a batch is torn, never damaged. But a file
-/// without its header was cut by something else than a crash.
+/// A file that is cut is one whose last sectors were never written: what is left of a batch is torn, never damaged. But a file without its
+/// header was cut by something other than a crash.
 #[test]
 fn each_truncation_is_torn_or_clean() {
     let good = good();
@@ -204,7 +204,7 @@ fn copies_make_up_for_each_other_sector_by_sector() {
     }
 }
 
-/// Bytes behind the end of one copy are no record where another copy that has all of them ends; one that lacks some tells nothing.
+/// Bytes after the end of one copy are not a record where another copy that has all of them ends; a copy that lacks some proves nothing.
 #[test]
 fn a_copy_that_has_the_last_batch_tells_where_the_log_ends() {
     let good = good();

@@ -8,8 +8,8 @@
 //! value  layout u32 = 2 | applied txid u64 | epoch u64 | row count u64 | row sum u64 | crc32 of these u32
 //! ```
 //!
-//! *Row sum* is the wrapping sum over all rows of `crc32(key length u32 | key | value)`. It is written in
-//! the same atomic batch as the pages, so at start-up a lost, stale or surplus page shows.
+//! *Row sum* is the wrapping sum over all rows of `crc32(key length u32 | key | value)`. It is written in the same atomic batch as the
+//! pages, so a start detects a lost, stale or surplus page.
 //!
 //! Invariants: what [`Store::load`] accepted is exactly what some [`Store::apply`] left behind; `pages` names
 //! every page in the engine.
@@ -41,15 +41,15 @@ pub struct Change {
     pub value: Option<Vec<u8>>,
 }
 
-/// What a walk over rows calls for each of them.
+/// Called for each row of a walk.
 pub(crate) type RowFn<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
-/// An ordered key-value engine, as little of it as we need.
+/// An ordered key-value engine, with only the operations that we need.
 pub(crate) trait Kv: Send {
-    /// Shows the value at `key` to `see`, if there is one.
+    /// Passes the value at `key` to `see`, if there is one.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<(), StoreError>;
 
-    /// Shows each row in key order, until `row` fails.
+    /// Passes on each row in key order, until `row` fails.
     fn scan(&self, row: &mut RowFn<'_>) -> Result<(), StoreError>;
 
     /// Applies all of `batch` or nothing of it, also across a crash.
@@ -64,10 +64,10 @@ pub(crate) trait KvPlace: Send + Sync {
     /// Whether there is anything to open.
     fn is_present(&self) -> Result<bool, StoreError>;
 
-    /// Opens or creates. Repairs what the engine itself trips over, and says so in `notes`.
+    /// Opens or creates. Repairs what would keep the engine from opening, and notes it in `notes`.
     fn open(&self, notes: &mut Vec<String>) -> Result<Box<dyn Kv>, StoreError>;
 
-    /// Puts the present files aside for good and says where they went.
+    /// Puts the present files aside for good and returns where they went.
     fn quarantine(&self) -> Result<String, StoreError>;
 
     /// An empty engine in a provisional place; whatever an earlier build left there goes.
@@ -91,8 +91,8 @@ pub(crate) struct Store {
 type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 impl Store {
-    /// Shows all rows to `row` and checks that they are what was last applied. Rows are shown before
-    /// the check is complete: on an error, forget them.
+    /// Passes all rows to `row` and checks that they are what was last applied. Rows are passed on before the check is complete: on an
+    /// error, discard them.
     ///
     /// The engine is read and the rows are summed on a thread of their own: `row` usually costs as much.
     pub(crate) fn load(kv: Box<dyn Kv>, row: &mut RowFn<'_>) -> Result<Store, StoreError> {
@@ -131,7 +131,7 @@ impl Store {
         self.meta.row_count
     }
 
-    /// Shows each row in key order.
+    /// Passes on each row in key order.
     pub(crate) fn for_each_row(&self, row: &mut RowFn<'_>) -> Result<(), StoreError> {
         let mut raw = Vec::new();
         self.kv.scan(&mut |key, value| {
@@ -164,8 +164,8 @@ impl Store {
         self.kv.sync()
     }
 
-    /// Puts the next change and its neighbours into their page, and what follows from that into `batch`: the page is cut if it has
-    /// become too large, and joined with those after it while it is too small.
+    /// Puts the next change and its neighbours into their page, and the resulting changes into `batch`: the page is cut if it has become
+    /// too large, and joined with those after it while it is too small.
     fn rewrite(
         &mut self,
         changes: &mut Peekable<impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)>>,
@@ -235,7 +235,7 @@ impl Store {
     }
 }
 
-/// Writes the rows of `base` and the changes to `raw`, both in order of keys, and keeps count and sum of `meta` true.
+/// Writes the rows of `base` and the changes to `raw`, both in order of keys, and keeps the count and sum in `meta` up to date.
 fn merge(
     base: &[u8],
     changes: impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
@@ -416,10 +416,10 @@ const FILL_BATCH_BYTES: usize = 1 << 20;
 /// Size of a chunk of rows between two threads, in bytes: 256 KiB, a few thousand rows.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What a chunk is given at once, in bytes: its size and a page or two.
+/// Capacity that a chunk gets at once, in bytes: its size and a page or two.
 const CHUNK_ROOM_BYTES: usize = CHUNK_BYTES + (32 << 10);
 
-/// Chunks that wait at most: enough that neither thread waits for a hiccup of the other.
+/// Most chunks that wait: enough that neither thread stalls when the other pauses.
 const CHUNKS_WAITING_MAX: usize = 8;
 
 const META_KEY: &[u8] = b"\0hanno.journal";
@@ -574,7 +574,7 @@ mod tests {
     fn ascending_rows_fill_their_pages_and_deleted_ones_do_not_leave_crumbs() {
         let place = SimKvPlace::new(&SimWorld::new(1));
         let mut store = open(&place).unwrap();
-        // The rows of another kind behind them do not matter.
+        // The rows of another kind after them do not matter.
         let mut model = BTreeMap::from([(b"z".to_vec(), b"last".to_vec())]);
         store.apply(rows(&[("z", Some("last"))]), Txid(1), Epoch(1)).unwrap();
         let key = |number: u64| [&b"i"[..], &number.to_be_bytes()].concat();

@@ -10,8 +10,8 @@
 //!
 //! Little endian. Written and read by `store` alone.
 //!
-//! Invariants of a page: it has at least one row, keys ascend, and all of them begin with the same byte (rows of one kind: they
-//! grow at their own end, and there pages are filled; elsewhere a page that is too large is halved).
+//! Invariants of a page: it has at least one row, keys ascend, and all of them begin with the same byte (rows of one kind). Rows of a kind
+//! are mostly added at its end, where pages are filled; elsewhere a page that is too large is halved.
 
 use crate::bytes::u32_at;
 
@@ -22,8 +22,8 @@ pub const KEY_BYTES_MAX: usize = 8 << 10;
 /// directory grows without end. Callers cut larger values into chunks.
 pub const VALUE_BYTES_MAX: usize = 16 << 10;
 
-/// Size of a full page before compression, in bytes: 8 KiB, about a hundred rows. What a row that changes alone costs to write,
-/// and with sixteen of them under one roof still far below the 128 KiB from which on sled makes a file of its own.
+/// Size of a full page before compression, in bytes: 8 KiB, about a hundred rows. A row that changes alone costs this much to write.
+/// Sixteen of them together, compressed, are still far below the 128 KiB from which on sled makes a separate file.
 pub(crate) const PAGE_BYTES: usize = 8 << 10;
 
 /// A page that shrank below this is joined with the next one: a quarter.

@@ -1,4 +1,4 @@
-//! sled behind the [`Kv`] seam, with everything it needs to be trusted as far as it can be.
+//! sled under the [`Kv`] seam, with all that is needed to trust it as far as possible.
 //!
 //! What we know of sled 0.34 and do about it:
 //! - its flush does not reach the device: after it we `fdatasync` the `db` file through a descriptor of
@@ -200,7 +200,7 @@ impl Kv for SledKv {
 
 impl Drop for SledKv {
     fn drop(&mut self) {
-        // sled flushes when it goes; on a damaged file it may panic then.
+        // sled flushes when it is dropped; on a damaged file it may panic then.
         let db = self.db.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
     }
@@ -215,7 +215,7 @@ fn guarded<T>(dir: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T, S
     }
 }
 
-/// Waits until nobody has sled's file locked. Whoever had it in this process does not take it again, and others stay out of the directory.
+/// Waits until nobody has sled's file locked. The threads of this process that had it do not lock it again, and others stay out of the directory.
 fn wait_until_unlocked(dir: &Path, db_path: &Path) -> Result<(), StoreError> {
     let file = match File::open(db_path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -248,5 +248,5 @@ fn disk(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error
 /// last write does.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 
-/// How often we look.
+/// How often we check.
 const WIND_DOWN_POLL: Duration = Duration::from_millis(2);

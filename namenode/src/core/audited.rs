@@ -1,4 +1,4 @@
-//! Whose things a change was about, as the audit log tells it: told right after the change, when its paths are as it left them.
+//! Owner, group and mode of what a change affected, for the audit log. They are read right after the change, when its paths are as it left them.
 
 use protocol::DfsPath;
 use protocol::namenode::Call;

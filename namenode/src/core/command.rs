@@ -21,12 +21,12 @@ use super::safe_mode::SafeMode;
 use super::state::{Output, State};
 use crate::error::{CoreError, refuse};
 
-/// Ids and stamps skipped above the highest that a DataNode showed when metadata older than the data is put to use by force: for
-/// those of DataNodes that have not told theirs. A billion: more than any lost piece of a log had handed out, and there are 2^62.
+/// Ids and stamps skipped above the highest that a DataNode reported, when an operator forces metadata older than the data into use. They
+/// leave room for DataNodes that have not reported yet. A billion: more than any lost piece of a log had handed out, and there are 2^62.
 const IDS_SKIPPED: u64 = 1 << 30;
 
 impl State {
-    /// Carries a changing call out.
+    /// Executes a changing call.
     ///
     /// # Errors
     /// The outer one is a defect: the process must stop. The answer's is a refusal.
@@ -58,7 +58,7 @@ impl State {
         Ok(Ok(Reply::Batch(answers)))
     }
 
-    /// One call of a request, with the paths that it means.
+    /// One call of a request, with the paths that it refers to.
     fn next_call(
         &mut self,
         nodes: &mut Datanodes,
@@ -133,7 +133,7 @@ impl State {
         self.random = random;
         match planned {
             Err(refusal) => {
-                // What depends on the DataNodes of the moment is judged anew.
+                // What depends on the current DataNodes is judged again.
                 if !refusal.kind.is_transient() && refusal.kind != ErrorKind::NoDatanodes {
                     self.remember(key, Outcome::Refused(refusal.clone()), now);
                 }
@@ -175,7 +175,7 @@ impl State {
             }
             return Ok(self.answer(nodes, &outcome, now));
         }
-        // "Try again" is no answer to remember: the next try is judged by what came of these edits.
+        // "Try again" is not an answer to remember: the next attempt is judged by the result of these edits.
         let again = matches!(&outcome, Outcome::Refused(error) if error.kind.is_transient());
         let call = (!again).then_some(key);
         let record = Record { call, at_ms: now.wall_ms, edits, outcome };
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// A client's word counts for nothing by itself: the DataNodes look, and tell if it is true.
+    /// A client's claim alone changes nothing: the DataNodes check it and report whether it is true.
     fn order_verification(&self, nodes: &Datanodes, replicas: &[BadReplica], out: &mut Output) {
         let mut by_node: BTreeMap<NodeIndex, Vec<(BlockId, GenerationStamp)>> = BTreeMap::new();
         for bad in replicas {
@@ -249,7 +249,7 @@ impl State {
         Ok(Ok(Reply::Flag(self.safe_mode.is_on())))
     }
 
-    /// Gives up the replicas that are ahead of the metadata: no new block may ever be taken for one of them.
+    /// Gives up the replicas that are ahead of the metadata: no new block can ever be mistaken for one of them.
     fn skip_ahead(
         &mut self,
         nodes: &mut Datanodes,

@@ -1,7 +1,7 @@
 //! Edits: the only way the namespace changes, live and on replay.
 //!
-//! An edit carries everything that was decided (ids, times, targets), so that applying it needs no clock, no generator and no
-//! view of DataNodes. A [`Record`] is what one call changed; it is one journal record, so a call happens whole or not at all.
+//! An edit contains everything that was decided (ids, times, targets), so applying it needs no clock, no generator and no view of
+//! DataNodes. A [`Record`] is what one call changed. It is one journal record, so a call happens completely or not at all.
 //!
 //! Journal record body: `version u8 = 1 | postcard(Record)`. Enum order is the format: append only.
 
@@ -215,7 +215,7 @@ pub enum Edit {
         file: InodeId,
         /// Who writes it.
         holder: ClientId,
-        /// New stamp and pipeline of its last block, if that goes on.
+        /// New stamp and pipeline of its last block, if writing continues in it.
         last: Option<(GenerationStamp, Vec<DatanodeId>)>,
     },
     /// Notes how much of the last, incomplete block every member of its pipeline has.
@@ -343,7 +343,7 @@ pub enum Outcome {
         block_size: u64,
         /// Its length.
         length: u64,
-        /// Its last block, if that goes on.
+        /// Its last block, if writing continues in it.
         last: Option<Allotted>,
         /// Stamp of that block before.
         prior: GenerationStamp,

@@ -7,16 +7,16 @@
 //! |---|---|
 //! | [`inodes`], [`edit`] | inodes and the tables beside them; what changes them |
 //! | [`namespace`], [`snapshots`] | the tree that they make, now and as it was; applying edits; rows of the checkpoint |
-//! | [`nodes`] | DataNodes, and which of them are to leave service |
+//! | [`nodes`] | DataNodes, and which of them must leave service |
 //! | [`blocks`] | which DataNode holds which replica, and what follows from that |
-//! | [`rights`] | who calls, and what they may |
+//! | [`rights`] | who calls, and what they may do |
 //! | [`safe_mode`], [`retry_cache`], [`state`] | whether changes are refused, answers given, and all of these as one machine |
 //! | [`upkeep`] | what happens with time and as DataNodes come and go |
 //! | [`changes`] | judging a changing call: what it would do, as edits |
 //! | [`reserved`], [`query`], [`queries`] | which path a call means; answering one that reads |
 //! | [`audited`], [`command`] | the way in for changes: a call is judged, applied and journalled |
 //!
-//! What is durable is in the first two rows and in the answers given; edits are all that changes it.
+//! The first two rows and the answers given are durable; only edits change them.
 
 pub mod audited;
 pub mod blocks;

@@ -3,8 +3,8 @@
 /// The time as the rim sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
-    /// Monotonic, milliseconds: decides.
+    /// Monotonic, milliseconds: for decisions.
     pub mono_ms: u64,
-    /// Since the epoch, milliseconds: is written down.
+    /// Since the epoch, milliseconds: for times that are recorded.
     pub wall_ms: u64,
 }

@@ -258,7 +258,7 @@ impl State {
         let holders: Vec<NodeIndex> = match open {
             Some(open) => open.targets.iter().filter_map(|id| nodes.index(*id)).collect(),
             _ if corrupt => std::mem::take(&mut damaged),
-            // Who has acknowledged it but not synced it can be read from as well.
+            // Nodes that have acknowledged it but not synced it can be read from as well.
             _ => [self.blocks.holders(block), &self.blocks.arrivals(block).collect::<Vec<_>>()]
                 .concat(),
         };
@@ -340,9 +340,9 @@ impl State {
     }
 }
 
-/// Nodes in the order a reader should try them: same machine, same rack, others; late ones and those in maintenance last. Equals elsewhere are rotated by
-/// block and moment, so that readers spread; those on the reader's machine share its page cache, so each block has its own
-/// there.
+/// Nodes in the order in which a reader should try them: same machine, same rack, others; late ones and those in maintenance last. Equal
+/// nodes on other machines are rotated by block and time, so readers spread. Nodes on the reader's machine share its page cache, so each
+/// block has its own node there.
 fn nearest_first(
     nodes: &Datanodes,
     holders: &[NodeIndex],

@@ -1,4 +1,4 @@
-//! The generator that decisions are given: small, seeded from outside, the same on every machine.
+//! The random generator for decisions: small, seeded from outside, the same on every machine.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]

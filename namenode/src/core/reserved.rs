@@ -1,8 +1,9 @@
 //! The directory `/.reserved`, which no edit makes: below `/.reserved/raw` HDFS shows the whole tree again, and with it the extended
 //! attributes of the namespace `raw`.
 //!
-//! `State::named` stands before every call, read or change, and gives the paths that are meant: behind it nobody sees such a path, so
-//! each of them leads to the same inode as its plain one, with the same rights. Changes by such a path are the superuser's, as in HDFS.
+//! `State::named` runs before every call, read or change, and replaces such paths by the plain ones. The code behind it never sees such a
+//! path, so each of them leads to the same inode as its plain one, with the same rights. Only the superuser can make changes by such a
+//! path, as in HDFS.
 
 use std::borrow::Cow;
 
@@ -19,7 +20,7 @@ const RESERVED_MODE: u16 = 0o1770;
 /// Permission bits of `/.reserved/raw` in the listing of its directory.
 const RAW_MODE: u16 = 0o770;
 
-/// A call with the paths that it means.
+/// A call with the paths that it refers to.
 pub(super) struct Named<'a> {
     pub(super) call: Cow<'a, Call>,
     /// One of its paths was below `/.reserved/raw`.
@@ -27,7 +28,7 @@ pub(super) struct Named<'a> {
 }
 
 impl State {
-    /// The call that is meant.
+    /// The call with its plain paths.
     ///
     /// # Errors
     /// A refusal, if the caller may not make it by such a path.

@@ -45,7 +45,7 @@ struct Entry {
 struct Chunk {
     number: u64,
     newest_ms: u64,
-    /// `gone_count` from which on none of its entries is left.
+    /// Value of `gone_count` from which on none of its entries is left.
     end: u64,
 }
 
@@ -63,7 +63,7 @@ impl RetryCache {
         self.expire(at_ms);
     }
 
-    /// Drops what is too old or too many.
+    /// Drops entries that are too old or too many.
     fn expire(&mut self, now_ms: u64) {
         while let Some(entry) = self.order.front()
             && (self.order.len() > ENTRIES_MAX || entry.at_ms.saturating_add(RETAINED_MS) < now_ms)
@@ -255,7 +255,7 @@ mod tests {
             assert!(RetryCache::default().load_row(&row_key, &value[..end]).is_err());
         }
         assert!(RetryCache::default().load_row(&row_key[..5], &value).is_err());
-        // A number behind which none is left.
+        // A number after which none is left.
         let last = [&[ROW_PREFIX][..], &[0xff; 8]].concat();
         assert!(RetryCache::default().load_row(&last, &value).is_err());
     }

@@ -1,14 +1,13 @@
 //! Safe mode: no changes until enough blocks are there, because a NameNode that knows few replicas would make wrong decisions.
 //!
 //! ```text
-//! start -> Startup -> threshold and DataNodes reached -> (extension over, no report half told) -> Off
+//! start -> Startup -> threshold and DataNodes reached -> (extension over, no report under way) -> Off
 //! Off -> Manual -> Off        by hand
 //! any -> OldMetadata -> Off   when a DataNode has blocks that were never handed out; off only by force
 //! Off -> LowResources -> Off  by itself when a disk of the metadata is nearly full, and when there is room again
 //! ```
 //!
-//! In `LowResources` everything is known that there is: what frees room goes on, calls and orders to DataNodes, so that a full disk
-//! can be emptied by those who filled it.
+//! In `LowResources` nothing is missing from the picture. Calls that free room and orders to DataNodes go on, so those who filled a disk can empty it.
 //!
 //! The extension is 0 by default where HDFS waits 30 s: replicas that report after the threshold only cause copies, and those are
 //! ordered by urgency and trimmed exactly; 30 s would be the longest part of a restart.
@@ -36,7 +35,7 @@ pub enum SafeMode {
     Off,
 }
 
-/// What decides.
+/// The rule that decides when start-up safe mode ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rule {
     /// Share of complete blocks that need a replica.
@@ -47,7 +46,7 @@ pub struct Rule {
     pub extension_ms: u64,
 }
 
-/// What is there.
+/// The facts that the rule is applied to.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Situation {
     /// Complete blocks.
@@ -56,9 +55,9 @@ pub struct Situation {
     pub present_count: u64,
     /// DataNodes that can take blocks.
     pub datanode_count: usize,
-    /// Every DataNode that is there has told all its replicas: waiting for these brings nothing.
+    /// Every DataNode that is not dead has reported all its replicas: waiting for more gains nothing.
     pub all_reported: bool,
-    /// A DataNode has told a part of its replicas. Those that show old metadata come last, because ids ascend.
+    /// A DataNode has reported a part of its replicas. Those that reveal old metadata come last, because ids ascend.
     pub report_under_way: bool,
 }
 
@@ -68,7 +67,7 @@ impl SafeMode {
         self != SafeMode::Off
     }
 
-    /// Leaves by itself if it may. True if it left now.
+    /// Leaves safe mode if the rule allows it. True if it left now.
     pub fn update(&mut self, rule: &Rule, situation: Situation, now_ms: u64) -> bool {
         let SafeMode::Startup { reached_ms } = self else { return false };
         if missing(rule, situation) > 0 || situation.datanode_count < rule.datanodes_min {
@@ -93,19 +92,19 @@ impl SafeMode {
         low
     }
 
-    /// True while DataNodes are not told to copy and delete: what is there is not known, or somebody wants to look at it.
+    /// True while DataNodes get no orders to copy and delete: the picture is incomplete, or an operator wants to examine it.
     pub fn stops_orders(self) -> bool {
         self.is_on() && self != SafeMode::LowResources
     }
 
-    /// True if the call goes on although safe mode is on: it frees room where there is too little.
+    /// True if the call is allowed although safe mode is on: it frees room where there is too little.
     pub fn lets_pass(self, call: &Call) -> bool {
         self == SafeMode::LowResources
             && matches!(call, Call::Delete { .. } | Call::DeleteSnapshot { .. })
     }
 
-    /// Turns it on where metadata that is older than the data would hand out ids again: DataNodes have `ahead_count` replicas with
-    /// an id or a stamp that was never handed out. It stays on when whoever showed it goes away.
+    /// Turns it on if metadata that is older than the data would hand out ids again: DataNodes have `ahead_count` replicas with an id or a
+    /// stamp that was never handed out. It stays on when the DataNode that reported them goes away.
     pub fn note_ahead(&mut self, ahead_count: u64) {
         if ahead_count > 0 {
             *self = SafeMode::OldMetadata { ahead_count };
@@ -151,12 +150,12 @@ impl SafeMode {
     }
 }
 
-/// How many blocks are missing to the threshold.
+/// How many blocks are missing from the threshold.
 fn missing(rule: &Rule, situation: Situation) -> u64 {
     // Parts per million in whole numbers: exact for any count of blocks that fits in memory.
     let ppm = (rule.threshold.clamp(0.0, 1.0) * 1e6).round() as u128;
     let exact = u128::from(situation.block_count) * ppm;
-    // While reports are under way the share is rounded up, so that few blocks do not count as none; then down, as HDFS.
+    // While reports are under way the share is rounded up, so that few blocks do not count as none; afterwards down, as in HDFS.
     let needed = match situation.all_reported {
         false => exact.div_ceil(1_000_000),
         true => exact / 1_000_000,
@@ -254,7 +253,7 @@ mod tests {
         assert!(mode.update(&rule, all, 200) && !mode.is_on());
         let mut manual = SafeMode::Manual;
         assert!(!manual.update(&rule, all, 1000) && manual.is_on());
-        // The extension runs while somebody tells what it has, but nothing ends before that is told.
+        // The extension runs while a DataNode reports what it has, but safe mode does not end before the report is complete.
         let telling = Situation { report_under_way: true, ..all };
         let mut mode = SafeMode::Startup { reached_ms: None };
         assert!(!mode.update(&rule, telling, 0) && !mode.update(&rule, telling, 100));

@@ -23,18 +23,18 @@ use crate::error::CoreError;
 /// Inodes of deleted trees that are taken apart in one step; about a millisecond.
 const COLLECT_PER_STEP: usize = 2_000;
 
-/// What the core needs of the configuration. Times in milliseconds.
+/// The part of the configuration that the core needs. Times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// This start of the NameNode.
     pub epoch: Epoch,
-    /// Name of the NameNode's machine, as refusals tell it.
+    /// Name of the NameNode's machine, as refusals state it.
     pub host: String,
     /// Keys of block tokens.
     pub token_keys: TokenKeys,
-    /// Replicas of a file that does not say.
+    /// Replicas of a file that does not specify a number.
     pub replication: u16,
-    /// Bytes per block of a file that does not say.
+    /// Bytes per block of a file that does not specify a size.
     pub block_size: u64,
     /// Smallest block size a client may ask for.
     pub block_size_min: u64,
@@ -52,7 +52,7 @@ pub struct Settings {
     pub maintenance_min: u16,
     /// After this time a copy is ordered again.
     pub pending_timeout_ms: u64,
-    /// How long a replica that was acknowledged before it was on disk is waited for.
+    /// How long to wait for a replica that was acknowledged before it was on disk.
     pub arrival_timeout_ms: u64,
     /// After this time an unanswered deletion is ordered again.
     pub delete_retry_ms: u64,
@@ -68,11 +68,11 @@ pub struct Settings {
     pub permissions: bool,
     /// Most entries of one directory.
     pub directory_items_max: usize,
-    /// Whether to tell whose things were changed.
+    /// Whether to return `permissions` for the audit log.
     pub audit: bool,
 }
 
-/// What a step puts out. Nothing of it may leave before `records` are durable.
+/// Output of a step. None of it may leave before `records` are durable.
 #[derive(Default, Debug)]
 pub struct Output {
     /// Journal records in order.
@@ -85,7 +85,7 @@ pub struct Output {
     pub slow: Vec<DatanodeId>,
     /// Files that were closed without bytes which had been promised.
     pub lost: Vec<Loss>,
-    /// Whose things were changed, for each call that was made: `owner:group:rwxr-xr-x`. Empty without an audit log.
+    /// Owner, group and mode of what each call changed: `owner:group:rwxr-xr-x`. Empty without an audit log.
     pub permissions: Vec<Option<String>>,
 }
 
@@ -160,7 +160,7 @@ impl State {
         self.ns.counters().cluster.unwrap_or_default()
     }
 
-    /// Sets the time that follows from no event.
+    /// Sets the time for work that no event triggers.
     pub fn set_now(&mut self, now: Now) {
         self.ns.leases.set_now(now.mono_ms);
         self.blocks.reports.set_now(now.mono_ms);
@@ -251,13 +251,13 @@ impl State {
         Ok(dead)
     }
 
-    /// The rim measured the disk of the metadata. True if safe mode was turned on by it; it turns it off, too.
+    /// Notes what the rim measured on the disks of the metadata, and turns safe mode on or off. True if it was turned on.
     pub fn note_resources(&mut self, low: bool) -> bool {
         self.resources_low = low;
         self.safe_mode.note_resources(low)
     }
 
-    /// The rim tells which mirrors of the metadata are left out.
+    /// Notes which mirrors of the metadata are left out, as the rim reports them.
     pub fn note_left_out(&mut self, left_out: Vec<String>) {
         self.log_dirs_left_out = left_out;
     }
@@ -267,7 +267,7 @@ impl State {
         self.safe_mode.is_on()
     }
 
-    /// What safe mode looks at.
+    /// The facts that safe mode depends on.
     pub fn situation(&self, nodes: &Datanodes) -> Situation {
         Situation {
             block_count: self.ns.complete_block_count(),
@@ -284,7 +284,7 @@ impl State {
     }
 
     /// Replicas that must be on disk before a block of this replication counts as written: fewer where there are fewer DataNodes, but never
-    /// none. A NameNode that stood still takes all of them for dead for a moment, and one that has just started knows none.
+    /// none. A NameNode that was stopped for a while takes all of them for dead for a moment, and one that has just started knows none.
     pub fn durable_min(&self, nodes: &Datanodes, replication: u16) -> u16 {
         self.durable_min_of(nodes, replication, 1)
     }
@@ -389,7 +389,7 @@ impl State {
         })
     }
 
-    /// False if a DataNode is not in the list of those that may be here.
+    /// False if a DataNode is not in the list of those that may register.
     pub fn allows(&self, info: &protocol::namenode::DatanodeInfo) -> bool {
         self.drains.lists().allows(info)
     }
@@ -402,7 +402,7 @@ impl State {
         self.retry_stuck();
     }
 
-    /// Number of answers remembered and checkpoint rows that are behind, for deciding when to write a checkpoint.
+    /// How many inode rows are out of date, for deciding when to write a checkpoint.
     pub fn dirty_count(&self) -> usize {
         self.ns.dirty_count()
     }

@@ -22,7 +22,7 @@ use webhdfs::query::Query;
 
 use crate::config::Config;
 
-/// Checks at once: each walks over the whole namespace. More are told to come again.
+/// Checks at once: each walks over the whole namespace. Further ones are refused and can be tried again later.
 const CHECKS_MAX: usize = 4;
 /// Bytes of a piece of the answer.
 const PIECE_BYTES: usize = 64 << 10;
@@ -49,7 +49,7 @@ const REPAIRS: [&str; 2] = ["move", "delete"];
 #[derive(Clone)]
 pub(super) struct Fsck {
     auth: Authenticator,
-    /// Names are believed.
+    /// Whether names are believed.
     believes: bool,
     namenode: String,
     config: Arc<Config>,

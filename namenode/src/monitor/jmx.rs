@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::picture::Picture;
 use crate::startup::{Progress, Work};
 
-/// All of them, by name.
+/// All beans, by name.
 pub(super) fn beans(picture: &Picture) -> impl Iterator<Item = (String, Value)> {
     let own = [
         ("NameNodeInfo", info(picture)),
@@ -225,7 +225,7 @@ fn block_stats(picture: &Picture) -> Value {
     }}]})
 }
 
-/// Directories are named to their readers only, by GETSNAPSHOTTABLEDIRECTORYLIST.
+/// Directories are named to their readers only, in GETSNAPSHOTTABLEDIRECTORYLIST.
 fn snapshots() -> Value {
     json!({ "SnapshottableDirectories": [], "Snapshots": [] })
 }

@@ -1,7 +1,7 @@
 //! What monitors ask for: `/metrics` for Prometheus ([`metrics`]), `/jmx`, `/isActive` and `/startupProgress` for what was built
 //! around Hadoop ([`jmx`]); and `/fsck` ([`fsck`]).
 //!
-//! All but the last are made from one look at the state, without a signature, and name no user and no path.
+//! All but the last are made from one reading of the state, without a signature, and name no user and no path.
 
 mod fsck;
 mod jmx;

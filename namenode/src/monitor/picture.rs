@@ -1,4 +1,4 @@
-//! One look at everything, from which all figures of an answer are made.
+//! One reading of the whole state, from which all figures of an answer are made.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use protocol::namenode::{ClusterStatus, DatanodeReport};
 use crate::service::Load;
 use crate::startup::Progress;
 
-/// One look at everything.
+/// One reading of the whole state.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) status: ClusterStatus,
@@ -22,7 +22,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Over the DataNodes whose room counts, as HDFS: those that are dead or leave service have none to give.
+    /// Sum over the DataNodes whose room counts, as HDFS: those that are dead or leave service have none to give.
     pub(super) fn sum(&self, of: impl Fn(&DatanodeReport) -> u64) -> u64 {
         let serving = self.nodes.iter().filter(|node| node.is_in_service());
         serving.map(of).fold(0, u64::saturating_add)

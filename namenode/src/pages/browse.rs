@@ -1,4 +1,4 @@
-//! Directories in pages, and files with a look at their bytes.
+//! Directories in pages, and files with a preview of their bytes.
 
 use daemon::page::{Action, action, format};
 use maud::{Markup, html};
@@ -14,17 +14,17 @@ use super::relay::Text;
 pub(super) const PREVIEW_BYTES: u64 = 64 << 10;
 /// Entries of a directory on one page. A thousand took a browser a quarter of a second to lay out.
 pub(super) const PAGE_ROWS: u32 = 250;
-/// Under this name the snapshots of a directory are read.
+/// The name under which the snapshots of a directory are read.
 const DOT_SNAPSHOT: &str = protocol::namenode::DOT_SNAPSHOT;
 
-/// What is to be shown; kept in the address.
+/// What to show; kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
     pub(super) path: String,
     /// Name after which the page of a directory begins.
     pub(super) after: String,
-    /// What of a file's bytes is shown.
+    /// Which of a file's bytes to show.
     pub(super) preview: Preview,
 }
 

@@ -4,7 +4,7 @@ use daemon::page::{bar, format};
 use maud::{Markup, html};
 use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
 
-/// A DataNode fuller than this is worth a word.
+/// The overview mentions a DataNode that is this full.
 const FULL_PERCENT: u64 = 90;
 
 /// The overview.
@@ -146,7 +146,7 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
     }
 }
 
-/// Whether it is alive, and where it is not simply in service, what it is told to be.
+/// Whether it is alive, and its service state unless that is normal.
 fn state(node: &DatanodeReport) -> Markup {
     let (class, name) = match node.state {
         DatanodeState::Dead if node.admin.is_maintenance() => ("warn", "dead"),

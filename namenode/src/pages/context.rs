@@ -1,4 +1,4 @@
-//! What every page needs: who looks, and the name space as they may see it.
+//! What every page needs: who is viewing it, and the name space as they may see it.
 
 use axum::extract::FromRef;
 use axum::http::{HeaderMap, StatusCode};
@@ -19,7 +19,7 @@ pub(super) struct Pages {
     pub(super) web: Web,
     pub(super) sessions: Sessions,
     pub(super) relay: Relay,
-    /// Where open pages hear that the cluster looks different.
+    /// Notifies open pages that the cluster looks different.
     pub(super) board: Board,
 }
 
@@ -30,12 +30,12 @@ impl FromRef<Pages> for Sessions {
 }
 
 impl Pages {
-    /// Who looks.
+    /// The user who is viewing the page.
     pub(super) fn user(&self, headers: &HeaderMap) -> Option<String> {
         self.sessions.user(headers)
     }
 
-    /// Whom a look at files is made for.
+    /// The user as whom files are read.
     ///
     /// # Errors
     /// If nobody is signed in, where names are not believed.
@@ -49,12 +49,12 @@ impl Pages {
         }
     }
 
-    /// Reads the name space as whom a page acts for.
+    /// Reads the name space as the user for whom a page acts.
     pub(super) async fn read(&self, user: Option<&str>, call: Call) -> Answer {
         self.web.call(self.viewer(user)?, CallOrigin::default(), call).await
     }
 
-    /// What a path names; of a directory the entries after a name, at most so many.
+    /// What a path names; of a directory the entries after a name, limited in number.
     pub(super) async fn find(
         &self,
         user: Option<&str>,

@@ -1,6 +1,6 @@
 //! `/api/v1` of the NameNode: the cluster, DataNodes and files for scripts, and the changes that the browser of files makes.
 //!
-//! How the cluster is, everybody may read; files, who is signed in. Changes need a session and come from our own pages
+//! Everybody can read the state of the cluster, signed-in users can read files. Changes need a session and come from our own pages
 //! ([`daemon::session`]); the permissions of the file system decide.
 
 use axum::body::Body;
@@ -18,7 +18,7 @@ use webhdfs::namenode::{CallOrigin, Namesystem};
 
 use super::context::{Found, Pages, path_of, status_of, unexpected};
 
-/// What the API is, for programs.
+/// A description of the API, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
 /// Permission bits of a new directory: 0777 less the usual umask.
 const DIRECTORY_MODE: u16 = 0o755;

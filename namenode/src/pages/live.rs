@@ -1,4 +1,4 @@
-//! What open pages of the cluster show, as a number that differs when they would look different. One look serves all of them.
+//! A number that differs when open pages of the cluster would look different. One check serves all of them.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tokio::time::MissedTickBehavior;
 use super::context::Pages;
 use crate::service::Web;
 
-/// How often open pages are compared with the cluster. A look costs a read of the counters and a copy of what DataNodes told.
+/// How often open pages are compared with the cluster. A check costs a read of the counters and a copy of what DataNodes reported.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Free and used space is told when it moves by so much: below, nobody sees a difference.
+/// Free and used space counts in steps of this size: nobody sees a smaller difference.
 const SPACE_STEP_BYTES: u64 = 16 << 20;
 
-/// Tells when the overview or the DataNodes look different.
+/// Notifies the page when the overview or the DataNodes look different.
 pub(super) async fn changes(State(pages): State<Pages>) -> Response {
     pages.board.changes()
 }
 
-/// Looks for all open pages together, until the NameNode ends.
+/// Checks for all open pages together, until the NameNode ends.
 pub(super) async fn watch(web: Web, board: Board) {
     let shutdown = web.service().shutdown.clone();
     let mut looks = tokio::time::interval(PERIOD);

@@ -1,6 +1,6 @@
-//! The NameNode's pages: the cluster at a glance, DataNodes, snapshots, a browser of files. They see what the user who is signed in may see.
-//! Who is not signed in sees how the cluster is, and no name of a file; only where names are believed anyway, what a user without any rights of
-//! their own may see, as in Hadoop. What changes something is in [`files`].
+//! The NameNode's pages: the cluster at a glance, DataNodes, snapshots, a browser of files. They show what the signed-in user may see.
+//! Without signing in, one sees the state of the cluster and no name of a file. Only where names are believed anyway does one see what a
+//! user without any rights of their own may see, as in Hadoop. Changes are made in [`files`].
 //!
 //! | page | file |
 //! |---|---|
@@ -110,7 +110,7 @@ async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     }
 }
 
-/// What is said on the overview of a cluster that believes names.
+/// The warning on the overview of a cluster that believes names.
 fn warning(pages: &Pages) -> Option<&'static str> {
     let auth = pages.web.service().config.webhdfs.auth;
     (auth == Auth::Simple).then_some(webhdfs::config::SIMPLE_WARNING)

@@ -1,6 +1,6 @@
 //! Bytes of files between a browser and DataNodes.
 //!
-//! A browser that may not talk to other addresses than the page's own sends and reads here; the NameNode finds the DataNode in the way of
+//! A browser that may not talk to addresses other than the page's own sends and reads here; the NameNode finds the DataNode in the way of
 //! WebHDFS and passes the bytes on. This is for people with single files: programs go to DataNodes themselves.
 //!
 //! Invariant: a relay holds some pieces in memory and never a file, and there are at most [`RELAYS_MAX`] at once.
@@ -37,7 +37,7 @@ pub(super) struct Relay {
 /// Some text of a file.
 pub(super) struct Text {
     pub(super) offset: u64,
-    /// What is no UTF-8 is replaced.
+    /// Bytes that are not UTF-8 are replaced.
     pub(super) content: Result<String, String>,
 }
 
@@ -67,7 +67,7 @@ impl Relay {
         refusal(answer).await.map(drop)
     }
 
-    /// So many bytes of a file from an offset, as text.
+    /// A range of a file's bytes, as text.
     pub(super) async fn text(&self, user: &str, path: &DfsPath, range: (u64, u64)) -> Text {
         let content = self.bytes(user, path, range).await;
         let content = content.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -111,7 +111,7 @@ impl Relay {
         self.face.handle(request).await
     }
 
-    /// Where the second step is to go.
+    /// Address of the second step.
     async fn location(
         &self,
         method: Method,
@@ -159,7 +159,7 @@ async fn refusal(answer: reqwest::Response) -> Result<reqwest::Response, RemoteE
     Err(refused(status, &body))
 }
 
-/// Reads an answer until it ends or has given so many bytes, whatever length it claims.
+/// Reads an answer until it ends or has given `count` bytes, whatever length it claims.
 async fn at_most(mut answer: reqwest::Response, count: u64) -> Result<Vec<u8>, RemoteError> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < count {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::browse::{encoded, target};
 use super::context::{Pages, path_of, unexpected};
 
-/// What is to be shown; kept in the address.
+/// What to show; kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {

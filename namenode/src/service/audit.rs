@@ -1,5 +1,5 @@
-//! What the audit log tells of each call on the name space that was allowed or denied, in the format of HDFS's
-//! `FSNamesystem.audit`, so that its tools read it. How lines are kept is [`daemon::audit`]'s.
+//! What the audit log records of each call on the name space that was allowed or denied, in the format of HDFS's `FSNamesystem.audit`, so
+//! that its tools can read it. [`daemon::audit`] keeps the lines.
 //!
 //! ```text
 //! 2026-01-05 10:30:00,123 INFO FSNamesystem.audit: allowed=true⇥ugi=bob (auth:SIMPLE)⇥ip=/127.0.0.1⇥cmd=open⇥src=/x⇥dst=null⇥perm=null⇥proto=rpc
@@ -34,7 +34,7 @@ pub(crate) struct Origin {
     pub(crate) protocol: &'static str,
 }
 
-/// A line to be: all but the time.
+/// A line to write: all but the time.
 pub(crate) struct Line {
     allowed: bool,
     /// [`detail`].
@@ -65,7 +65,7 @@ pub(crate) fn start(config: &Config) -> io::Result<(Audit, Writer)> {
     })
 }
 
-/// The line of a call that came to an end; none for failures that are not told, as in HDFS.
+/// The line of a call that came to an end; none for failures that are not logged, as in HDFS.
 pub(crate) fn line(
     (detail, permissions, protocol): (String, Option<String>, &'static str),
     answer: &Answer,
@@ -74,7 +74,7 @@ pub(crate) fn line(
     Some(Line { allowed, detail, permissions, protocol })
 }
 
-/// Whether an answer is told as allowed or denied; other failures are not told, as in HDFS.
+/// Whether an answer is logged as allowed or denied; other failures are not logged, as in HDFS.
 fn is_allowed(answer: &Answer) -> Option<bool> {
     match answer {
         Ok(_) => Some(true),
@@ -114,7 +114,7 @@ impl About<'_> {
     }
 }
 
-/// What is told of a call, from `ugi` to `dst`; `None` for calls on blocks and leases, which HDFS does not tell either.
+/// What is logged of a call, from `ugi` to `dst`; `None` for calls on blocks and leases, which HDFS does not log either.
 pub(crate) fn detail((user, host): (&str, &str), call: &Call) -> Option<String> {
     let Entry { command, source, target } = Entry::of(call)?;
     let mut out = String::with_capacity(DETAIL_BYTES);

@@ -39,7 +39,7 @@ impl Service {
         if request.body.is_read() {
             return self.noted(request, origin).await;
         }
-        // A change is made although its caller hangs up, and must be logged.
+        // A change is made even if its caller hangs up, and must be logged.
         let service = self.clone();
         carried(async move { service.noted(request, origin).await }).await
     }
@@ -63,7 +63,7 @@ impl Service {
             Ok(Reply::Batch(answers)) => answers,
             single => std::slice::from_ref(single),
         };
-        // Reads show nobody's permissions.
+        // Reads log nobody's permissions.
         let permissions = permissions.into_iter().chain(std::iter::repeat(None));
         for ((detail, permissions), answer) in details.into_iter().zip(permissions).zip(answers) {
             let line = detail

@@ -29,12 +29,12 @@ impl Web {
         &self.service
     }
 
-    /// What this daemon asks for its own pages and figures, as the user that pages have where nobody signed in.
+    /// Answers what this daemon asks for its own pages and figures, as the user that pages have when nobody is signed in.
     pub(crate) async fn query(&self, call: Call) -> Answer {
         self.query_as(STATIC_USER, call).await
     }
 
-    /// What a user's request makes this daemon ask: it is nobody's call, so neither counted nor logged in the audit log.
+    /// Answers what this daemon asks because of a user's request: it is nobody's call, so neither counted nor logged in the audit log.
     async fn query_as(&self, user: &str, call: Call) -> Answer {
         self.service.answer(self.request(user, "", call), &mut Vec::new()).await
     }

@@ -39,7 +39,7 @@ use daemon::session;
 
 /// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn.
 const UPLOADS_MAX: usize = 256;
-/// How long one waits for its turn before it is told to come again or to go elsewhere: clients wait a minute for an answer.
+/// How long an upload waits for its turn before it is asked to try again or to go elsewhere: clients wait a minute for an answer.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Any web page may read what it was given a URL for, where the URL holds a token: it is the permission.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
@@ -51,13 +51,13 @@ const PREFLIGHT_MAX_AGE_S: HeaderValue = HeaderValue::from_static("1728000");
 pub struct Settings {
     /// The operator's decisions.
     pub config: Config,
-    /// What callers are judged by.
+    /// How callers are judged.
     pub trust: Trust,
     /// `host:port` that others use for this daemon's HTTP.
     pub advertised: String,
 }
 
-/// What callers are judged by.
+/// How callers are judged.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// `user.name` is believed.
@@ -79,7 +79,7 @@ struct Inner {
     uploads: Arc<Semaphore>,
 }
 
-/// A request that was understood so far.
+/// The part of a request that was understood so far.
 struct Asked {
     op: Op,
     path: DfsPath,
@@ -88,7 +88,7 @@ struct Asked {
 }
 
 impl Face {
-    /// A face that reads and writes through `client`, as whoever calls.
+    /// A face that reads and writes through `client`, as the caller.
     pub fn new(client: DfsClient, settings: Settings) -> Self {
         let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
         Face { inner: Arc::new(Inner { clients: Clients::new(client), settings, uploads }) }
@@ -147,7 +147,7 @@ impl Face {
             .map_err(|error| WebError::new(Exception::InvalidToken, error.to_string()))
     }
 
-    /// Answers; also gives back what was not read of the body.
+    /// Answers; also returns what was not read of the body.
     async fn answer(&self, parts: &Parts, mut body: Body) -> (Response, Body) {
         let result = match self.understand(parts) {
             Ok(asked) => match asked.op {
@@ -174,7 +174,7 @@ async fn handle(State(face): State<Face>, request: Request) -> Response {
     face.handle(request).await
 }
 
-/// What browsers ask before they send a PUT from another page.
+/// Answers what browsers ask before they send a PUT from another page.
 fn preflight() -> Response {
     let headers = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN),
@@ -185,7 +185,7 @@ fn preflight() -> Response {
     (StatusCode::OK, headers).into_response()
 }
 
-/// A blocking task that did not come to its end.
+/// The error of a blocking task that did not come to its end.
 fn panicked(_: tokio::task::JoinError) -> WebError {
     WebError::new(
         Exception::Runtime,

@@ -17,8 +17,8 @@ use crate::error::WebError;
 use crate::json;
 use crate::op::Op;
 
-/// Most bytes of one step. A stream from another DataNode gives a packet at a time; a mapped replica gives all of it, and a client
-/// that writes what it gets to a file is a tenth faster with steps of 4 MiB than of 1 MiB, since threads wake each other less often.
+/// Most bytes of one step. A stream from another DataNode gives a packet at a time; a mapped replica gives all of it. A client that writes
+/// what it gets to a file is a tenth faster with steps of 4 MiB than of 1 MiB, since threads wake each other less often.
 const STEP_BYTES_MAX: u64 = 4 << 20;
 
 impl Face {
@@ -70,7 +70,7 @@ struct Reading {
     left: u64,
 }
 
-/// What a step brought, and the reader for the next.
+/// What a step read, and the reader for the next.
 type Step = (OffThread, Result<BlockSlice, DfsError>);
 
 fn step(mut reader: OffThread, offset: u64, left: u64) -> JoinHandle<Step> {

@@ -18,14 +18,14 @@ use crate::query::Query;
 use crate::steps::create_flags;
 use crate::{json, path};
 
-/// Permission of a file that says none.
+/// Permission bits of a file whose request specifies none.
 const FILE_MODE: u16 = 0o644;
 /// Pieces of a body that wait for the writer: with pieces of at most 64 KiB, 1 MiB.
 const PIECES_MAX: usize = 16;
 /// Silence of a sender after which its upload is given up: as DataNodes treat silent writers.
 const SILENCE_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// What the writing thread is told. If the channel ends before `End`, the upload was cut off.
+/// Messages to the writing thread. If the channel ends before `End`, the upload was cut off.
 enum Piece {
     Data(Bytes),
     End,
@@ -88,7 +88,7 @@ async fn pump(body: &mut Body, sender: mpsc::Sender<Piece>) -> Result<(), WebErr
         match frame.map_err(|_| aborted("nothing came for too long"))? {
             Some(Ok(frame)) => {
                 let Ok(data) = frame.into_data() else { continue };
-                // A writer that failed does not listen any more; its result says why.
+                // A writer that failed receives nothing more; its result says why.
                 if !data.is_empty() && sender.send(Piece::Data(data)).await.is_err() {
                     return Ok(());
                 }
@@ -116,7 +116,7 @@ fn write_pieces(
                 return writer.close().map_err(|error| WebError::from_client(op, &error));
             }
             None => {
-                // Dropped before it is closed, the writer deletes a new file, and closes an older one at what it promised.
+                // Dropped before it is closed, the writer deletes a new file, and closes an older one at the length that it promised.
                 return Err(WebError::new(Exception::Io, "the upload was cut off"));
             }
         }

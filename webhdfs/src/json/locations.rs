@@ -22,7 +22,7 @@ pub fn split_address(address: &str) -> (&str, u16) {
     (host.trim_start_matches('[').trim_end_matches(']'), port.parse().unwrap_or(0))
 }
 
-/// `LocatedBlocks`. `last` is the file's last block, which may lie outside of the range; `reports` tell more of DataNodes.
+/// `LocatedBlocks`. `last` is the file's last block, which may lie outside of the range; `reports` add details of DataNodes.
 pub fn located_blocks(
     located: &LocatedBlocks,
     last: Option<&LocatedBlock>,
@@ -123,7 +123,7 @@ fn block_location(block: &LocatedBlock) -> Value {
     })
 }
 
-/// True for a DataNode that may be sent clients.
+/// True for a DataNode to which clients can be sent.
 pub fn is_live(report: &DatanodeReport) -> bool {
     report.state == DatanodeState::Live && report.admin == AdminState::Normal
 }

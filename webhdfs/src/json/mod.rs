@@ -22,7 +22,7 @@ pub fn ok(body: &impl Serialize) -> Response {
     (StatusCode::OK, [(header::CONTENT_TYPE, CONTENT_TYPE)], bytes).into_response()
 }
 
-/// 200 with nothing to say.
+/// 200 with an empty body.
 pub fn nothing() -> Response {
     (StatusCode::OK, [(header::CONTENT_TYPE, BYTES)]).into_response()
 }

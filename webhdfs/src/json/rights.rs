@@ -7,7 +7,7 @@ use protocol::permission::STICKY;
 use protocol::xattr::Xattr;
 use serde_json::{Value, json};
 
-/// How values of attributes are shown.
+/// How values of attributes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
     /// In quotes.

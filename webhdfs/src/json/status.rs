@@ -13,7 +13,7 @@ const WRITE_PACKET_BYTES: u64 = 64 << 10;
 /// Buffer size that HDFS's own clients use.
 const FILE_BUFFER_BYTES: u64 = 4096;
 
-/// Milliseconds of a minute, in which clients are told how long the trash keeps files.
+/// Milliseconds of a minute, the unit in which clients learn how long the trash keeps files.
 const MINUTE_MS: u64 = 60_000;
 
 /// One file or directory.

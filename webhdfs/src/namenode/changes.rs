@@ -1,4 +1,4 @@
-//! What changes names and attributes.
+//! Operations that change names and attributes.
 
 use axum::response::Response;
 use protocol::namenode::{Call, QuotaChange, Reply};
@@ -10,7 +10,7 @@ use crate::op::Op;
 use crate::query::{Query, required};
 use crate::{json, path};
 
-/// Permission of a directory that says none.
+/// Permission bits of a directory whose request specifies none.
 const DIRECTORY_MODE: u16 = 0o755;
 
 impl<N: Namesystem> Face<N> {
@@ -96,7 +96,7 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
     }
 }
 
-/// Quotas of names and of space: above 0, -1 to have none; Java's largest number or nothing at all leaves it.
+/// Quotas of names and of space: above 0, -1 to have none; Java's largest number or nothing at all leaves the quota unchanged.
 fn quotas(query: &Query) -> Result<(QuotaChange, QuotaChange), WebError> {
     let number = |name| Ok::<_, WebError>(query.long(name, i64::MIN)?.unwrap_or(i64::MAX));
     let (names, space) = (number("namespacequota")?, number("storagespacequota")?);

@@ -33,9 +33,9 @@ use crate::op::{Op, Place};
 use crate::query::Query;
 use crate::{cookie, drain, path, redirect};
 
-/// How long what is known of DataNodes serves further redirects: their state changes slower.
+/// How long the known state of DataNodes is used for further redirects: it changes more slowly.
 const NODES_FRESH: Duration = Duration::from_millis(500);
-/// How long a request waits for a NameNode that has just started; Hadoop's clients would have to be told to try again.
+/// How long a request waits for a NameNode that has just started; otherwise Hadoop's clients would need an answer to try again.
 const STARTUP_WAIT_MAX: Duration = Duration::from_secs(20);
 /// Pause between tries meanwhile.
 const STARTUP_PAUSE: Duration = Duration::from_millis(100);
@@ -70,7 +70,7 @@ pub struct CallOrigin<'a> {
 pub struct Settings {
     /// The operator's decisions.
     pub config: Config,
-    /// What callers are judged by.
+    /// How callers are judged.
     pub trust: Trust,
     /// `host:port` that others use for this daemon.
     pub advertised: String,
@@ -98,23 +98,23 @@ impl<N> Clone for Face<N> {
     }
 }
 
-/// A request that was understood so far.
+/// The part of a request that was understood so far.
 struct Asked<'a> {
     op: Op,
     path: DfsPath,
     query: Query,
     user: String,
-    /// Known by a delegation token.
+    /// Whether the caller was identified by a delegation token.
     by_token: bool,
     /// Address of the client.
     address: Option<IpAddr>,
     headers: &'a HeaderMap,
-    /// What is ignored of what the client said.
+    /// Text for the client about its parameters that are ignored.
     warning: Option<String>,
 }
 
 impl Asked<'_> {
-    /// How the client is named in texts.
+    /// How messages name the client.
     fn client(&self) -> String {
         self.address.map(|address| address.to_canonical().to_string()).unwrap_or_default()
     }
@@ -163,7 +163,7 @@ impl<N: Namesystem> Face<N> {
         trust.identify(parts, query, config).await
     }
 
-    /// What is asked before anything else: which methods there are. Clients of HttpFS send their name with it and want it back signed.
+    /// Answers what clients ask before anything else: which methods there are. Clients of HttpFS send their name with it and want it back signed.
     async fn options(&self, parts: &Parts) -> Result<Response, WebError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let trust = &self.inner.settings.trust;
@@ -189,10 +189,10 @@ impl<N: Namesystem> Face<N> {
         Ok(Asked { op, path, query, user, by_token, address, headers, warning })
     }
 
-    /// Refuses an OPEN as its first step does, for who does both steps at once.
+    /// Refuses an OPEN as its first step does, for a caller that does both steps at once.
     ///
     /// # Errors
-    /// What the client is to be told.
+    /// The error for the client.
     pub async fn check_open(&self, parts: &Parts) -> Result<(), WebError> {
         self.open_step(&self.understand(parts).await?).await.map(drop)
     }
@@ -257,7 +257,7 @@ impl<N: Namesystem> Face<N> {
         Ok(nodes)
     }
 
-    /// Another number for each redirect.
+    /// A different number for each redirect.
     fn salt(&self) -> usize {
         self.inner.redirects.fetch_add(1, Ordering::Relaxed)
     }
@@ -267,14 +267,14 @@ async fn handle<N: Namesystem>(State(face): State<Face<N>>, request: Request) ->
     face.handle(request).await
 }
 
-/// An answer with a header that tells what is not done; an answer may have several.
+/// An answer with a header that says what was not done; an answer may have several.
 fn warned(mut response: Response, warning: &str) -> Response {
     let warning = HeaderValue::from_str(warning).expect("a warning is printable ASCII");
     response.headers_mut().append(header::WARNING, warning);
     response
 }
 
-/// The NameNode answered something else.
+/// The error for an unexpected answer of the NameNode.
 fn unexpected() -> WebError {
     WebError::new(Exception::Runtime, "the NameNode answered something that was not asked for")
 }

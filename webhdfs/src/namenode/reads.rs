@@ -1,4 +1,4 @@
-//! What only looks: status, listings, totals, locations, defaults.
+//! Operations that only read: status, listings, totals, locations, defaults.
 
 use std::net::IpAddr;
 
@@ -59,7 +59,7 @@ impl<N: Namesystem> Face<N> {
         self.page_of(asked, asked.path.clone(), start_after).await
     }
 
-    /// A page of another directory than the one asked about.
+    /// A page of a directory other than the requested one.
     pub(super) async fn page_of(
         &self,
         asked: &Asked<'_>,

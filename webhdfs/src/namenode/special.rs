@@ -15,15 +15,15 @@ use crate::op::Op;
 use crate::path;
 use crate::query::{Query, required};
 
-/// Most entries of a report of differences, which is one answer in memory and is found anew for each thousand of them: some MB.
+/// Most entries of a report of differences. The report is one answer in memory, some MB, and is computed again for each thousand entries.
 const DIFF_ENTRIES_MAX: u64 = 20_000;
 /// Where the homes of users are.
 const HOMES: &str = "/user";
-/// Most homes that are looked into for their trash, each a call.
+/// Most homes that are searched for their trash, each a call.
 const HOMES_MAX: usize = 10_000;
 
 impl<N: Namesystem> Face<N> {
-    /// Reads of what not every file has.
+    /// Reads of features that not every file has.
     pub(super) async fn read_special(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
         let path = asked.path.clone();
         match asked.op {
@@ -156,7 +156,7 @@ impl<N: Namesystem> Face<N> {
             match self.call(asked, Call::Status(root.clone())).await {
                 Ok(Reply::Status(status)) => found.push((root, status)),
                 Ok(_) => return Err(unexpected()),
-                // Who may not look into a home learns nothing of it.
+                // A caller who may not read a home learns nothing about its trash.
                 Err(error)
                     if matches!(
                         error.exception,
@@ -194,7 +194,7 @@ impl<N: Namesystem> Face<N> {
     }
 }
 
-/// Changes of what not every file has.
+/// Changes of features that not every file has.
 pub(super) fn special_call(asked: &Asked<'_>) -> Result<Call, WebError> {
     let (op, query, path) = (asked.op, &asked.query, asked.path.clone());
     let name = |name| query.required(op, name).map(str::to_owned);

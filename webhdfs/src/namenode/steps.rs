@@ -1,4 +1,4 @@
-//! The first of two steps: OPEN, CREATE, APPEND and GETFILECHECKSUM are sent on to a DataNode.
+//! The first of two steps: OPEN, CREATE, APPEND and GETFILECHECKSUM are redirected to a DataNode.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -63,7 +63,7 @@ impl<N: Namesystem> Face<N> {
         let overwrite = asked.query.boolean("overwrite", false)?
             || create_flags(&asked.query)?.is_some_and(|flags| flags.contains(&"OVERWRITE"));
         let path = &asked.path;
-        // Whatever else is wrong is found by the DataNode's own call, which decides.
+        // The DataNode's own call, which decides, finds whatever else is wrong.
         let found = self.call(asked, Call::Status(path.clone())).await;
         let Ok(Reply::Status(status)) = found else { return Ok(()) };
         let exists = |text| Err(WebError::new(Exception::FileAlreadyExists, text));

@@ -18,7 +18,7 @@ impl<N: Namesystem> Face<N> {
             let text = "delegation tokens are issued, renewed and cancelled by the NameNode alone";
             return Err(WebError::unsupported(text));
         };
-        // Hadoop's clients ask for none where they are told that none is needed.
+        // This answer says that none is needed; Hadoop's clients then ask for none.
         if *auth == Auth::Simple && asked.op == Op::GetDelegationToken {
             return Ok(json::ok(&json::named("Token", ())));
         }

@@ -18,7 +18,7 @@ use crate::{cookie, identity};
 /// Header in which clients of HttpFS send a delegation token.
 const DELEGATION_HEADER: &str = "x-hadoop-delegation-token";
 
-/// What callers are judged by.
+/// How callers are judged.
 #[derive(Clone, Debug)]
 pub struct Trust {
     /// Whether a name alone is believed.
@@ -34,11 +34,11 @@ pub struct Trust {
 /// Who calls, and how that is known.
 pub(crate) struct Identity {
     pub(crate) user: String,
-    /// By a delegation token, which must not breed others.
+    /// By a delegation token, which must not produce others.
     pub(super) by_token: bool,
 }
 
-/// Whom a request is made for, put there by a part of this process that knows; it cannot come from outside.
+/// The user for whom a request is made, set by a part of this process that knows; it cannot come from outside.
 #[derive(Clone, Debug)]
 pub struct KnownUser(pub String);
 
@@ -55,7 +55,7 @@ impl Trust {
         }
         let now_ms = client::rpc::now_ms();
         if let Some(token) = delegation(parts, query) {
-            // Who signs as well, such as a gateway, gets a signed answer.
+            // A caller that signs as well, such as a gateway, gets a signed answer.
             if rpc::is_signed(parts)
                 && let Err(error) = rpc::check(&self.authenticator, parts, &[Role::Client])
             {
@@ -65,7 +65,7 @@ impl Trust {
             let user = identity::effective(&owner, query, config)?;
             return Ok(Identity { user, by_token: true });
         }
-        // Whoever holds the cluster secret may speak for everybody; a body that follows is not covered, and not read here.
+        // Whoever holds the cluster secret can speak for everybody; a body that follows is not covered, and not read here.
         let is_signed = || rpc::check(&self.authenticator, parts, &[Role::Client]).is_ok();
         let user = match self.auth {
             Auth::Simple => match cookie::user(&parts.headers, &self.key, now_ms) {
@@ -80,7 +80,7 @@ impl Trust {
         Ok(Identity { user, by_token: false })
     }
 
-    /// What a redirect tells who does the second step of the caller.
+    /// The caller's identity, as a redirect passes it to the daemon that does the second step.
     pub(crate) fn credentials(&self, user: &str, op: Op, path: &DfsPath) -> Credentials {
         match self.auth {
             Auth::Simple => ("user.name", user.to_owned()),

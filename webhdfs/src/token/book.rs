@@ -1,7 +1,6 @@
 //! The list of delegation tokens that are good: a token that is not in it was cancelled, or has run out.
 //!
-//! Kept in a file so that tokens survive a restart of the NameNode; written whole at each change, since tokens are few and
-//! change seldom:
+//! Kept in a file so that tokens survive a restart of the NameNode; written whole at each change, since tokens are few and rarely change:
 //!
 //! ```text
 //! hanno delegation tokens 2
@@ -9,7 +8,7 @@
 //! crc32 <8 hex digits of what stands above>
 //! ```
 //!
-//! A file that is damaged or of another version is put aside and the list begins empty: tokens must be fetched again, none comes back to life.
+//! A file that is damaged or of another version is put aside and the list begins empty: tokens must be fetched again, none becomes valid again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -27,9 +26,9 @@ use crate::error::{Exception, WebError};
 use crate::path;
 use crate::token::{DELEGATION_KIND, Delegation};
 
-/// How long a token is good unless it is renewed, as HDFS: a day.
+/// How long a token is valid unless it is renewed, as HDFS: a day.
 pub const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
-/// How long it can be renewed, as HDFS: seven days. None is good for longer at once, either.
+/// How long it can be renewed, as HDFS: seven days. No token is issued for longer, either.
 pub const LIFETIME_MS: u64 = 7 * RENEW_INTERVAL_MS;
 /// Longest name in a token, bytes: as a user's in a login link.
 const NAME_BYTES_MAX: usize = 255;
@@ -46,9 +45,9 @@ pub struct Book {
 struct Inner {
     path: PathBuf,
     key: Key,
-    /// Replaced whole, so that nobody who looks a token up waits for the disk.
+    /// Replaced whole, so a lookup never waits for the disk.
     tokens: RwLock<Arc<Tokens>>,
-    /// Held by who changes the list, from its first look at it until it is on disk.
+    /// Held while the list is changed, from the first read of it until it is on disk.
     writing: Mutex<()>,
 }
 
@@ -64,10 +63,10 @@ pub(crate) struct Entry {
     renewer: String,
 }
 
-/// What a token is asked for with.
+/// A request for a token.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// Whom its holder acts as.
+    /// The user as whom its holder acts.
     pub owner: &'a str,
     /// Who may renew it; may be empty.
     pub renewer: &'a str,
@@ -75,7 +74,7 @@ pub struct Order<'a> {
     pub kind: Option<&'a str>,
     /// `host:port` that it is for.
     pub service: &'a str,
-    /// How long it is good unless it is renewed.
+    /// How long it is valid unless it is renewed.
     pub lifetime_ms: u64,
 }
 
@@ -102,7 +101,8 @@ impl Book {
     /// A new token, on disk before it is given out.
     ///
     /// # Errors
-    /// If a name has control characters or is too long, its time is, there are too many, or the disk refuses.
+    /// If a name has control characters or is too long, the lifetime is not between 1 ms and `LIFETIME_MS`, there are too many tokens, or
+    /// the disk refuses.
     pub fn issue(&self, order: Order<'_>, now_ms: u64) -> Result<String, WebError> {
         let kind = order.kind.unwrap_or(DELEGATION_KIND);
         let names = [
@@ -191,10 +191,10 @@ impl Book {
         Ok(self.read(text)?.sequence)
     }
 
-    /// Whom the holder of a token acts as.
+    /// The user as whom the holder of a token acts.
     ///
     /// # Errors
-    /// If it is not good any more, or never was.
+    /// If it is not valid any more, or never was.
     pub fn owner(&self, text: &str, now_ms: u64) -> Result<String, WebError> {
         let token = self.read(text)?;
         let tokens = Arc::clone(&self.inner.tokens.read());
@@ -204,7 +204,7 @@ impl Book {
         Ok(token.owner)
     }
 
-    /// Makes a token good for another while, for its renewer or, without a `user`, for an operator; returns when that ends.
+    /// Extends a token, for its renewer or, without a `user`, for an operator; returns its new end.
     ///
     /// # Errors
     /// If `user` is not its renewer, or it is not good any more.

@@ -5,12 +5,12 @@
 //! entry   text alias | token                  see [`super`] for text, vint, and token
 //! ```
 //!
-//! Java's client looks for the token whose service is the address that it connects to, `ip:port`, so the same token stands in the file once
+//! Java's client looks for the token whose service is the address that it connects to, `ip:port`. So the same token stands in the file once
 //! for each address that the NameNode's name has.
 
 use super::{Sealed, TokenError, put_number, put_text};
 
-/// How it begins.
+/// First bytes of the file.
 const MAGIC: &[u8] = b"HDTS";
 /// The form: fields one after the other.
 const WRITABLE: u8 = 0;

@@ -1,6 +1,6 @@
-//! Who says whether a delegation token is good: the NameNode itself from its list, a gateway by asking the NameNode.
+//! Who decides whether a delegation token is valid: the NameNode itself from its list, a gateway by asking the NameNode.
 //!
-//! Invariant: a token whose password is wrong costs a gateway no question; one that was cancelled is believed by it for `BELIEVED_MAX` at most.
+//! Invariant: a gateway rejects a token with a wrong password without asking; it believes one that was cancelled for `BELIEVED_MAX` at most.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::path;
 use crate::token::Delegation;
 use crate::token::book::Book;
 
-/// How long an answer of the NameNode is good. Short beside the time in which an operator expects a cancelled token to be dead.
+/// How long an answer of the NameNode is used. Short beside the time in which an operator expects a cancelled token to be dead.
 const BELIEVED_MAX: Duration = Duration::from_secs(5);
 /// Answers remembered, each some hundred bytes; beyond it all are forgotten.
 const ANSWERS_MAX: usize = 4096;
@@ -42,10 +42,10 @@ pub struct Asked {
 }
 
 impl Keeper {
-    /// Whom the holder of a token acts as.
+    /// The user as whom the holder of a token acts.
     ///
     /// # Errors
-    /// If it is not good any more, or never was.
+    /// If it is not valid any more, or never was.
     pub async fn owner(&self, token: &str, now_ms: u64) -> Result<String, WebError> {
         match self {
             Keeper::Book(book) => book.owner(token, now_ms),

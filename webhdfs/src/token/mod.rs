@@ -9,7 +9,7 @@
 //! ```
 //!
 //! vint and vlong are those of Hadoop's `WritableUtils`: one byte from -112 to 127, else a length and big-endian bytes.
-//! Java's client reads the outer form and carries the rest along. Decoding is total: any text is a token or an error.
+//! Java's client reads the outer form and passes the rest on. Decoding is total: any text is a token or an error.
 
 pub mod book;
 pub mod hadoop_file;
@@ -27,7 +27,7 @@ use crate::op::Op;
 pub const DELEGATION_KIND: &str = "WEBHDFS delegation";
 /// Kind of a redirect's token.
 pub(crate) const REDIRECT_KIND: &str = "HANNO redirect";
-/// How long a redirect's token is good, milliseconds: an hour. Clients like fsspec keep the URL for a whole upload.
+/// How long a redirect's token is valid, milliseconds: an hour. Clients like fsspec keep the URL for a whole upload.
 pub const REDIRECT_LIFETIME_MS: u64 = 3_600_000;
 /// Longest token, characters: far above any real one, far below what a request's head may hold.
 const TOKEN_CHARACTERS_MAX: usize = 16 << 10;
@@ -36,7 +36,7 @@ const DELEGATION_VERSION: u8 = 0;
 /// First byte of a redirect's identifier.
 const REDIRECT_VERSION: u8 = 1;
 
-/// Why a text is no token, or one that is not good.
+/// Why a text is not a token, or not a valid one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TokenError {
     /// It is not in the form of a token.
@@ -58,7 +58,7 @@ pub fn token_key(secret: &Key) -> Key {
 /// What a delegation token says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delegation {
-    /// Whom its holder acts as.
+    /// The user as whom its holder acts.
     pub owner: String,
     /// Who may renew it.
     pub renewer: String,
@@ -83,7 +83,7 @@ impl Delegation {
         Sealed::new(key, kind, identifier).encode(service)
     }
 
-    /// Reads and checks a token. Whether it was cancelled or has run out is for the one who keeps the list.
+    /// Reads and checks a token. Whether it was cancelled or has run out is for the keeper of the list to decide.
     ///
     /// # Errors
     /// [`TokenError`].
@@ -106,7 +106,7 @@ impl Delegation {
 /// What a redirect's token permits: one operation on one path, as one user, as often as wanted, for a while.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redirect {
-    /// Whom its holder acts as.
+    /// The user as whom its holder acts.
     pub user: String,
     /// When it ends, milliseconds since the epoch.
     pub expires_ms: u64,
@@ -202,7 +202,7 @@ impl Sealed {
     }
 }
 
-/// Stands before a kind, so that no other border between it and the identifier has the same password.
+/// Stands before a kind, so that no other split between kind and identifier has the same password.
 fn length_of(kind: &str) -> [u8; 8] {
     (kind.len() as u64).to_be_bytes()
 }
@@ -222,7 +222,7 @@ impl<'a> Input<'a> {
         if first >= -112 {
             return u64::try_from(first).map_err(|_| TokenError::Malformed);
         }
-        // Below -120 stand negative numbers: no token has any.
+        // First bytes below -120 mark negative numbers: no token has any.
         let count = usize::try_from(-112 - i16::from(first)).map_err(|_| TokenError::Malformed)?;
         if count > 8 {
             return Err(TokenError::Malformed);

@@ -11,9 +11,9 @@ use protocol::BlockId;
 
 /// Low bits of an id that a group holds.
 const LOW_BITS: u32 = 16;
-/// Numbers from which on a bit map is smaller than a list.
+/// Count above which a bit map is smaller than a list.
 const LIST_MAX: usize = 4096;
-/// Numbers below which a bit map becomes a list again: well below, so that a set at the border does not flutter.
+/// Count below which a bit map becomes a list again: well below `LIST_MAX`, so a set near the limit does not flip back and forth.
 const BITS_MIN: usize = 3072;
 /// Words of a bit map.
 const WORDS: usize = (1 << LOW_BITS) / 64;
@@ -43,7 +43,7 @@ fn split(block: BlockId) -> (u64, u16) {
 
 impl BlockSet {
     fn find(&self, high: u64) -> Result<usize, usize> {
-        // Blocks are mostly added with the highest ids of all.
+        // Most added blocks have the highest id so far.
         match self.groups.last() {
             Some(last) if last.high == high => Ok(self.groups.len() - 1),
             Some(last) if last.high < high => Err(self.groups.len()),

@@ -5,7 +5,7 @@
 //!   at most one of the two for a block, and in `held` exactly if it is in one of them;
 //! - `present` counts the complete blocks with a good replica;
 //! - after every change of a block [`Blocks::evaluate`] has put it into the right queues: that is the one place that decides;
-//! - the last good replica is never doomed, and no corrupt one while it is the only kind left.
+//! - the last good replica is never doomed, and no corrupt one while there are only corrupt ones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -52,7 +52,7 @@ pub struct Blocks {
     dying: VecDeque<NodeIndex>,
     /// Replicas that must be in service where others are on nodes in maintenance.
     maintenance_min: usize,
-    /// Whether all blocks have been looked at since the start.
+    /// Whether all blocks have been examined since the start.
     pub(super) survey: Survey,
     /// Replicas that are being moved: from, to.
     pub(in crate::core) moves: BTreeMap<BlockId, (NodeIndex, NodeIndex)>,
@@ -62,11 +62,11 @@ pub struct Blocks {
     pub(in crate::core) pending: Pending,
     /// Replicas to delete.
     pub(in crate::core) doomed: Doomed,
-    /// What reports said that is not settled.
+    /// Facts from reports that are not settled yet.
     pub(in crate::core) reports: Reports,
 }
 
-/// How far the search for blocks with too few replicas after a start is, see `survey`.
+/// Progress of the search, after a start, for blocks with too few replicas; see `survey`.
 #[derive(Debug)]
 pub(super) enum Survey {
     /// Replicas are only counted.
@@ -103,7 +103,7 @@ impl Blocks {
         self.corrupt_replicas(block).map(|(node, _)| node)
     }
 
-    /// These, and why they are taken for bad.
+    /// The same, each with the reason why it is taken for bad.
     pub fn corrupt_replicas(
         &self,
         block: BlockId,
@@ -167,8 +167,8 @@ impl Blocks {
         holders.iter().filter(|node| nodes.node(**node).is_serving()).count()
     }
 
-    /// How many of `replication` replicas must be on nodes in service now. Those on nodes in maintenance come back: they are not
-    /// made anew while the least number is in service.
+    /// How many of `replication` replicas must be on nodes in service now. Replicas on nodes in maintenance will return: they are not made
+    /// anew while the minimum is in service.
     pub fn wanted_count(&self, nodes: &Datanodes, block: BlockId, replication: usize) -> usize {
         if !nodes.is_any_away() {
             return replication;
@@ -178,7 +178,7 @@ impl Blocks {
         replication.saturating_sub(kept).max(self.maintenance_min.min(replication))
     }
 
-    /// The least number of replicas in service while others are on nodes in maintenance.
+    /// The minimum number of replicas in service while others are on nodes in maintenance.
     pub(in crate::core) fn maintenance_min(&self) -> usize {
         self.maintenance_min
     }
@@ -211,7 +211,7 @@ impl Blocks {
         node: NodeIndex,
     ) {
         self.drop_corrupt(block, node);
-        // It has taken the place of an older one, which a DataNode does not report as deleted any more.
+        // It replaced an older one, whose deletion the DataNode no longer reports.
         self.doomed.remove(node, block);
         let set = self.replicas.get_or_default(block);
         let was_empty = set.as_slice().is_empty();
@@ -329,7 +329,7 @@ impl Blocks {
         }
     }
 
-    /// Forgets the move of a block once it is over; the node that is to lose its replica if the new one has arrived.
+    /// Forgets the move of a block once it is over. Returns the node that must lose its replica if the new one has arrived.
     fn end_move(&mut self, block: BlockId) -> Option<NodeIndex> {
         let (from, to) = *self.moves.get(&block)?;
         let holders = self.holders(block);
@@ -341,8 +341,8 @@ impl Blocks {
         (arrived && self.holders(block).contains(&from)).then_some(from)
     }
 
-    /// Follows what edits did. `written` tells who acknowledged a block that was completed. Only those who had it on disk count
-    /// at once; the others are waited for, for `arrival_ms`.
+    /// Applies the effects of edits. `written` names the DataNodes that acknowledged a completed block. Only those that had it on disk
+    /// count at once; the others are awaited for `arrival_ms`.
     pub fn follow(
         &mut self,
         ns: &Namespace,
@@ -353,7 +353,7 @@ impl Blocks {
         for effect in effects {
             match effect {
                 Effect::Completed(block) => {
-                    // Early replicas were not counted as present: take them out and judge them anew.
+                    // Early replicas were not counted as present: take them out and judge them again.
                     self.clear(block);
                     if let Some(written) = written.get(&block) {
                         self.take_acknowledged(ns, nodes, block, (written, arrival_ms));
@@ -362,7 +362,7 @@ impl Blocks {
                         let held = self.holders(block).contains(&sighting.node);
                         let stamp = ns.block(block).map(|info| info.stamp);
                         let coming = self.pending.arrivals(block).any(|n| n == sighting.node);
-                        // Who has acknowledged the newest stamp has no older replica any more.
+                        // A node that acknowledged the newest stamp no longer has an older replica.
                         let superseded = coming && stamp > Some(sighting.replica.stamp);
                         match sighting.finalized {
                             _ if held || superseded => {}
@@ -415,7 +415,7 @@ impl Blocks {
         self.pending.arrivals(block)
     }
 
-    /// A complete block is written again: its replicas are like those of any open block, and stale when it is complete anew.
+    /// Reopens a complete block for writing: its replicas are now like those of any open block, and are stale once it is complete again.
     fn reopen(&mut self, ns: &Namespace, nodes: &mut Datanodes, replica: Replica) {
         let block = replica.block;
         self.present -= u64::from(!self.holders(block).is_empty());
@@ -525,7 +525,7 @@ impl Blocks {
         self.dying.push_back(node);
     }
 
-    /// A DataNode that is to come back is silent: its replicas are believed in until it does.
+    /// A DataNode that will return is silent: its replicas count as present until it does.
     pub fn set_aside(&mut self, ns: &Namespace, nodes: &mut Datanodes, node: NodeIndex) {
         self.doomed.remove_node(node);
         self.reports.forget_node(node);

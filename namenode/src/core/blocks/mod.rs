@@ -1,10 +1,10 @@
-//! The block manager: which DataNode holds which replica, and what follows from that. Nothing of it is durable: all comes from reports.
+//! The block manager: which DataNode holds which replica, and what follows from that. None of it is durable: it all comes from reports.
 //!
 //! | file | what |
 //! |---|---|
 //! | `manager` | [`Blocks`]: the map, and the one place that decides what a block needs |
 //! | `block_set`, `replica_set` | the blocks of a node and the nodes of a block, small |
-//! | `report`, `unsettled` | taking block reports, and what of them cannot be settled yet |
+//! | `report`, `unsettled` | taking block reports, and the facts in them that cannot be settled yet |
 //! | `redundancy`, `survey` | queues of blocks with too few replicas, of copies and deletions; filling them after a start |
 //! | `placement` | where replicas go: pure functions |
 //! | `recoveries` | recoveries of files whose writers are gone |

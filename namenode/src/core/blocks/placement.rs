@@ -1,12 +1,12 @@
 //! Where replicas go, which one is dropped, and which one is copied: pure functions from a problem to an answer.
 //!
-//! Targets: the writer's node, then another rack, then that other rack again, then anywhere; never two on one machine while
-//! others have room. Where a wish cannot be met (one rack, one machine) it is dropped, not the replica. Of two nodes drawn at
-//! random the less busy one is taken, then the emptier one: close to an even spread, without herding.
+//! Targets: the writer's node, then another rack, then that other rack again, then anywhere; never two on one machine while others have
+//! room. If a preference cannot be met (one rack, one machine), the preference is dropped, not the replica. Of two nodes drawn at random
+//! the less busy one is taken, then the emptier one: close to an even spread, without herding.
 //!
-//! Nodes are drawn from the places where the wish can be met; only if `TRIES` draws find none, because few nodes there will do,
-//! they are looked through from a random one on until two are found. So a choice among ten thousand DataNodes looks at a few,
-//! and a wish that any node meets is met.
+//! Nodes are drawn from the places where the preference can be met. If `TRIES` draws find none, because few nodes there qualify, the nodes
+//! are scanned from a random one on until two are found. So a choice among ten thousand DataNodes examines only a few, and a preference
+//! that any node meets is met.
 
 use protocol::BlockId;
 use protocol::namenode::{AdminState, DatanodeState};
@@ -14,7 +14,7 @@ use protocol::namenode::{AdminState, DatanodeState};
 use crate::core::nodes::{Datanodes, Node, NodeIndex};
 use crate::core::random::Generator;
 
-/// What is to be placed.
+/// The block to place.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
     /// Who could take it.
@@ -31,7 +31,7 @@ pub struct Problem<'a> {
     pub bytes: u64,
 }
 
-/// Random draws before a scope is searched: where one node in eight will do, one in thirty choices needs that.
+/// Random draws before a scope is searched: where one node in eight qualifies, one in twenty-five choices needs that.
 const TRIES: usize = 24;
 
 /// Where the next replica should be.
@@ -44,7 +44,7 @@ enum Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// By how many replicas there are, and where.
+    /// Decides by how many replicas there are, and where.
     fn after(have: &[NodeIndex], nodes: &'a Datanodes, writer_host: &'a str) -> Self {
         let rack = |place: usize| nodes.node(have[place]).info.rack.as_str();
         match have.len() {
@@ -56,7 +56,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A node there, or of all nodes if only those can be drawn from.
+    /// A random node of the scope, or of all nodes if the scope has no list to draw from.
     fn draw(self, nodes: &Datanodes, random: &mut Generator) -> Option<NodeIndex> {
         let list = match self {
             Scope::Host(host) => nodes.on_host(host),
@@ -76,7 +76,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The nodes there, from a random one on.
+    /// The nodes of the scope, from a random one on.
     fn scan(self, nodes: &Datanodes, random: &mut Generator) -> Vec<NodeIndex> {
         let mut all: Vec<NodeIndex> = match self {
             Scope::Host(host) => nodes.on_host(host).to_vec(),
@@ -101,13 +101,13 @@ pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeI
     choose_targets_among(problem, |_| true, random)
 }
 
-/// Which of the `count` replicas of a block on one machine, in order of their nodes, is read there: each block has its own, so that
-/// the machine's nodes share the work and each replica is in the page cache at most once.
+/// Index of the replica that is read on a machine which has `count` replicas of a block, in order of their nodes. It depends on the block,
+/// so the machine's nodes share the work and each block is in the page cache at most once.
 pub(in crate::core) fn read_there(block: BlockId, count: usize) -> usize {
     usize::try_from(block.0 % count.max(1) as u64).unwrap_or(0)
 }
 
-/// Puts the replica that readers on the writer's machine will read first: it is the one that stays in the page cache.
+/// Moves the replica that readers on the writer's machine read to the front: it is the one that stays in the page cache.
 pub(in crate::core) fn put_read_first(
     nodes: &Datanodes,
     targets: &mut [NodeIndex],
@@ -205,8 +205,7 @@ fn better(nodes: &Datanodes, a: NodeIndex, b: NodeIndex) -> NodeIndex {
     if cost(a) <= cost(b) { a } else { b }
 }
 
-/// Chooses `count` of `holders` to lose their replica: first where a machine or a rack has several, so that the rest stays
-/// spread; among equals the fullest.
+/// Chooses `count` of `holders` to lose their replica: first where a machine or a rack has several, so the rest stays spread; among equals the fullest.
 pub(in crate::core) fn choose_excess(
     nodes: &Datanodes,
     holders: &[NodeIndex],
@@ -230,8 +229,8 @@ pub(in crate::core) fn choose_excess(
     excess
 }
 
-/// True if all replicas of a block are on one rack although there are others. One replica is never misplaced; those on nodes in
-/// maintenance come back and count.
+/// True if all replicas of a block are on one rack although there are others. One replica is never misplaced. Replicas on nodes in
+/// maintenance will return and count.
 pub(in crate::core) fn is_misplaced(nodes: &Datanodes, holders: &[NodeIndex]) -> bool {
     if nodes.rack_count() < 2 {
         return false;
@@ -385,7 +384,7 @@ mod tests {
         assert_eq!(choose_source(&nodes, &all[..2], 2), None);
     }
 
-    /// How good a place for the next replica is, by looking at everything: 0 is best, `None` where it must not be.
+    /// Ranks a node for the next replica by examining everything: 0 is best, `None` where it must not be.
     fn rank(problem: &Problem<'_>, have: &[NodeIndex], index: NodeIndex) -> Option<usize> {
         let info = |index: NodeIndex| &problem.nodes.node(index).info;
         let node = problem.nodes.node(index);

@@ -1,4 +1,4 @@
-//! Recoveries of files whose writers are gone that are under way, and who of a pipeline cannot take part.
+//! Recoveries under way of files whose writers are gone, and the members of a pipeline that cannot take part.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Recoveries {
     pub(in crate::core) attempts: BTreeMap<InodeId, Attempt>,
 }
 
-/// Tries at one.
+/// Attempts at one recovery.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::core) struct Attempt {
     pub(in crate::core) first_ms: u64,
@@ -22,7 +22,7 @@ pub(in crate::core) struct Attempt {
     pub(in crate::core) count: usize,
 }
 
-/// Those who were in the pipeline of a file's last block that are dead or not known.
+/// Members of the pipeline of a file's last block that are dead or unknown.
 pub(in crate::core) fn away(nodes: &Datanodes, open: &Open) -> Vec<DatanodeId> {
     let is_away = |id: &DatanodeId| {
         let node = nodes.index(*id).map(|index| nodes.node(index).state);

@@ -25,9 +25,9 @@ pub struct Low {
     counts: [u64; Low::LEVELS],
     ready: BTreeSet<(u8, BlockId)>,
     stuck: BTreeSet<BlockId>,
-    /// Where [`Low::retry_stuck`] goes on, so that those which stay stuck do not keep others from their turn.
+    /// Where [`Low::retry_stuck`] continues, so that blocks which stay stuck do not hold up others.
     retry_from: BlockId,
-    /// Set when it is worth to look for copies to order: something became ready, or a source free.
+    /// Set when there may be copies to order again: a block became ready, or a source became free.
     pub(in crate::core) changed: bool,
 }
 
@@ -110,13 +110,13 @@ impl Low {
         self.levels.len()
     }
 
-    /// Of these, the ones at a level.
+    /// The number of them at a level.
     pub fn count_at(&self, level: u8) -> u64 {
         self.counts.get(usize::from(level)).copied().unwrap_or(0)
     }
 }
 
-/// Replicas that are on their way: copies that were ordered, and acknowledged replicas that are not known to be on disk.
+/// Replicas on their way: copies that were ordered, and acknowledged replicas that are not known to be on disk.
 #[derive(Default, Debug)]
 pub struct Pending {
     copies: HashMap<BlockId, Vec<Copy>>,
@@ -207,7 +207,7 @@ impl Pending {
         }
     }
 
-    /// Ends the copies whose time is over; returns their blocks.
+    /// Ends the copies whose deadline has passed; returns their blocks.
     pub fn expire(&mut self, nodes: &mut Datanodes, now_ms: u64) -> Vec<BlockId> {
         let mut blocks = Vec::new();
         while let Some(&(deadline_ms, block, target)) = self.deadlines.first()
@@ -316,7 +316,7 @@ impl Doomed {
         }
     }
 
-    /// Up to `count_max` orders to send now; those unanswered since `retry_ms` come again.
+    /// Up to `count_max` orders to send now; those unanswered for `retry_ms` are repeated.
     pub fn take(
         &mut self,
         now_ms: u64,
@@ -346,7 +346,7 @@ impl Doomed {
         orders
     }
 
-    /// Nodes that are to delete a replica of a block, up to which stamp.
+    /// Nodes that must delete a replica of a block, each with the highest stamp to delete.
     pub fn of(&self, block: BlockId) -> impl Iterator<Item = (NodeIndex, GenerationStamp)> {
         self.nodes.iter().filter_map(move |(node, blocks)| Some((*node, blocks.get(&block)?.stamp)))
     }

@@ -11,7 +11,7 @@ pub enum ReplicaSet {
     Few {
         /// How many.
         count: u8,
-        /// The first `count` count.
+        /// Only the first `count` are used.
         nodes: [NodeIndex; INLINE],
     },
     /// More, behind one word instead of three.

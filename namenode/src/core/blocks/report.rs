@@ -1,14 +1,14 @@
-//! Block reports: full ones in parts, incremental ones, and what they say that cannot be settled yet.
+//! Block reports: full ones in parts, incremental ones, and the facts in them that cannot be settled yet.
 //!
 //! - A part of a full report is taken in slices, each merged against the node's replicas in the same range of ids: both are
 //!   ascending.
-//! - A replica that was recorded within `RECENT_MS` is not taken off because a report lacks it: the report may be older.
+//! - A replica that was recorded within `RECENT_MS` is kept even if a report lacks it: the report may be older.
 //! - Replicas of open blocks wait until the block is complete or recovered.
-//! - Unknown blocks are deleted only after a grace period and outside safe mode. If a node's first full report has more than 100
-//!   of them and more than a fifth, or any report has blocks with ids that were never handed out, the metadata is probably older
-//!   than the data: then they are kept, and one line says so.
-//! - Ids and stamps that were never handed out prove it; safe mode looks at how many replicas have such. The highest of them are
-//!   kept for the whole run, whatever becomes of their DataNodes: whoever goes on all the same skips them.
+//! - Unknown blocks are deleted only after a grace period and outside safe mode. The metadata is probably older than the data in two cases:
+//!   a node's first full report has more than 100 of them and more than a fifth, or any report has blocks with ids that were never handed
+//!   out. Then they are kept, and one line in the log says so.
+//! - Ids and stamps that were never handed out prove it; safe mode counts the replicas that have one. The highest of them are remembered
+//!   for the whole run, whatever becomes of their DataNodes: if an operator forces the metadata into use, they are skipped.
 
 use protocol::BlockId;
 use protocol::datanode::{Changes, FullReport, Replica};
@@ -19,9 +19,9 @@ use super::unsettled::{Progress, Sighting};
 use crate::core::namespace::Namespace;
 use crate::core::nodes::{Datanodes, NodeIndex};
 
-/// Unknown blocks in a report from which on their share counts.
+/// Number of unknown blocks in a report above which their share matters.
 const UNKNOWN_MAX: usize = 100;
-/// One in this many unknown blocks is too much.
+/// More than one block in this many being unknown is too much.
 const UNKNOWN_SHARE: usize = 5;
 /// Replicas of a report taken in one step; about half a millisecond.
 const REPLICAS_PER_SLICE: usize = 1_000;
@@ -40,21 +40,21 @@ pub enum ReportError {
 /// What became of a slice of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// The part goes on at this replica.
+    /// The part continues at this replica.
     Slice {
         /// Where.
         next: usize,
     },
     /// The part is done.
     Part {
-        /// So many unknown replicas are kept for good because there are too many.
+        /// Number of unknown replicas that are kept for good because there are too many.
         kept_unknown: usize,
     },
 }
 
 impl Blocks {
-    /// Takes a slice of one part of a full report: `report.finalized` from `from` on, at most `REPLICAS_PER_SLICE`. A whole part
-    /// at once would hold everybody else up.
+    /// Takes a slice of one part of a full report: `report.finalized` from `from` on, at most `REPLICAS_PER_SLICE`. Taking a whole part at
+    /// once would hold up everybody else.
     ///
     /// # Errors
     /// [`ReportError`]; the node begins again with part 0.
@@ -110,7 +110,7 @@ impl Blocks {
         Ok(Taken::Part { kept_unknown: self.judge_unknown(node, progress, first) })
     }
 
-    /// Takes off replicas in the slice's range of ids that the report lacks.
+    /// Removes replicas in the slice's range of ids that the report lacks.
     fn drop_absent(
         &mut self,
         ns: &Namespace,
@@ -161,7 +161,7 @@ impl Blocks {
         }
     }
 
-    /// Judges a replica that is still written, or that a writer which failed left behind: then its stamp is older.
+    /// Judges a replica that is still being written, or that a failed writer left behind with an older stamp.
     pub(super) fn take_unfinished(&mut self, ns: &Namespace, node: NodeIndex, replica: Replica) {
         let sighting = Sighting { node, replica, finalized: false };
         match ns.block(replica.block) {
@@ -175,7 +175,7 @@ impl Blocks {
         }
     }
 
-    /// How many unknown replicas are kept for good because there are too many.
+    /// Number of unknown replicas that are kept for good because there are too many.
     fn judge_unknown(&mut self, node: NodeIndex, progress: Progress, first: bool) -> usize {
         let count = progress.unknown.len();
         // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
@@ -201,7 +201,7 @@ impl Blocks {
         node: NodeIndex,
         changes: &Changes,
     ) {
-        // Until its next heartbeat tells exactly.
+        // An estimate, until its next heartbeat reports the exact value.
         let received: u64 = changes.received.iter().map(|replica| replica.length).sum();
         let sender = nodes.node_mut(node);
         sender.used = sender.used.saturating_add(received).min(sender.capacity);
@@ -226,7 +226,7 @@ impl Blocks {
         for &block in &changes.copies_failed {
             self.pending.remove_source(nodes, block, node);
             self.evaluate(ns, nodes, block);
-            // Not at once: what stood in the way may stand there for a while.
+            // Not at once: the obstacle may last for a while.
             self.low.set_stuck(block);
         }
     }

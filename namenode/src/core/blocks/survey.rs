@@ -1,8 +1,8 @@
 //! The search for blocks with too few replicas after a start.
 //!
-//! While DataNodes tell what they hold, nearly every block has too few replicas for a moment: queueing ten million of them would
-//! cost a gigabyte and order copies that nobody needs. So until the picture is complete replicas are only counted; then all
-//! blocks are looked at once, a few pages at a time.
+//! While DataNodes report what they hold, nearly every block has too few replicas for a moment. Queueing ten million of them would cost a
+//! gigabyte and order copies that nobody needs. So replicas are only counted until the picture is complete; then all blocks are examined
+//! once, a few pages at a time.
 //!
 //! ```text
 //! start -> Counting -> safe mode is over, and every DataNode has reported or GRACE_MS are over -> Walking -> Done
@@ -12,9 +12,9 @@ use super::manager::{Blocks, Survey};
 use crate::core::namespace::Namespace;
 use crate::core::nodes::Datanodes;
 
-/// How long after the end of safe mode DataNodes that have not told everything are waited for: the extension of HDFS.
+/// How long after the end of safe mode to wait for DataNodes that have not reported everything: the extension of HDFS.
 const GRACE_MS: u64 = 30_000;
-/// Pages of the block table looked at in one step: 2,048 blocks, about a millisecond.
+/// Pages of the block table examined in one step: 2,048 blocks, about a millisecond.
 const PAGES_PER_STEP: usize = 32;
 
 impl Blocks {
@@ -25,7 +25,7 @@ impl Blocks {
         }
     }
 
-    /// True while too few replicas mean nothing.
+    /// True while a lack of replicas means nothing.
     pub(super) fn is_counting(&self) -> bool {
         matches!(self.survey, Survey::Counting { .. })
     }

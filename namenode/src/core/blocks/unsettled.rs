@@ -1,5 +1,5 @@
-//! What block reports said that cannot be settled yet: replicas of open blocks, of unknown ones, those that are ahead of the metadata,
-//! those that were recorded just now, and how far each full report is.
+//! Facts from block reports that cannot be settled yet: replicas of open blocks, of unknown blocks, and ahead of the metadata; replicas
+//! that were recorded just now; and the progress of each full report.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,10 +11,10 @@ use super::block_set::BlockSet;
 use crate::core::namespace::{Counters, Namespace};
 use crate::core::nodes::NodeIndex;
 
-/// How long a recorded replica is believed at least although a full report lacks it: longer than a report takes to make and send.
-/// At most twice as long.
+/// Minimum time for which a recorded replica is believed although a full report lacks it: longer than a report takes to make and send. The
+/// maximum is twice as long.
 const RECENT_MS: u64 = 60_000;
-/// Ids and stamps from here on are no reason to skip those below: they will not be reached.
+/// Ids and stamps from here on are no reason to skip those below: the counters will never reach them.
 const IDS_END: u64 = 1 << 62;
 
 /// A replica on a DataNode.
@@ -28,7 +28,7 @@ pub struct Sighting {
     pub finalized: bool,
 }
 
-/// What reports said that is not settled.
+/// Facts from reports that are not settled yet.
 #[derive(Default, Debug)]
 pub struct Reports {
     now_ms: u64,
@@ -43,8 +43,8 @@ pub struct Reports {
     pub(in crate::core) progress: HashMap<NodeIndex, Progress>,
 }
 
-/// Replicas of one node that were recorded in this span of `RECENT_MS` and in the one before. A time for each would cost forty
-/// bytes where a place in a set costs two, and there are millions while files are written fast.
+/// Replicas of one node that were recorded in this span of `RECENT_MS` and in the one before. A time for each would cost forty bytes where
+/// a place in a set costs two, and there are millions while files are written fast.
 #[derive(Default, Debug)]
 struct Recent {
     young: BlockSet,
@@ -70,7 +70,7 @@ impl Recent {
     }
 }
 
-/// How far the full report of one node is.
+/// Progress of the full report of one node.
 #[derive(Default, Debug)]
 pub(in crate::core) struct Progress {
     pub(super) next_part: u32,
@@ -167,14 +167,14 @@ impl Reports {
         self.ahead.values().sum()
     }
 
-    /// The replicas that are ahead are given up: says their highest id and stamp, which must be skipped from now on.
+    /// Gives up the replicas that are ahead; returns their highest id and stamp, which must be skipped from now on.
     pub fn give_up_ahead(&mut self) -> Option<(BlockId, GenerationStamp)> {
         self.ahead.clear();
         self.progress.values_mut().for_each(|progress| progress.ahead_count = 0);
         self.ahead_max.take()
     }
 
-    /// True while a node has told a part of its replicas and not yet all.
+    /// True while a node has reported some of its replicas but not all.
     pub fn is_one_under_way(&self) -> bool {
         !self.progress.is_empty()
     }

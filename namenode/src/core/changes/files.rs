@@ -17,11 +17,11 @@ use crate::core::nodes::{Node, NodeIndex};
 use crate::core::rights::{Needs, acl};
 use crate::error::refuse;
 
-/// What became of a block at its commit.
+/// Result of committing a block.
 enum Committed {
-    /// It is on enough disks; the file grows by so many bytes.
+    /// It is on enough disks; the file grows by this many bytes.
     Durable(u64),
-    /// It is on a disk, but on too few: it is committed, so that copies are made, and the writer asks again.
+    /// It is on a disk, but on too few. It is committed so that copies are made, and the writer asks again.
     Waits(RemoteError),
 }
 
@@ -81,7 +81,7 @@ impl Planner<'_> {
         self.copy_policy(file, way.ancestor.id);
         let first_block = match create.first_block {
             true => match self.allot(path.as_str(), file, (replication, block_size, 0), &[]) {
-                // A file that stays empty needs none. Whoever writes asks again, and is refused then.
+                // A file that stays empty needs none. A writer asks for one again, and is refused then.
                 Err(refusal) if refusal.kind == ErrorKind::NoDatanodes => None,
                 allotted => Some(allotted?),
             },
@@ -90,8 +90,8 @@ impl Planner<'_> {
         Ok(Outcome::Created { file, block_size, replication, first_block })
     }
 
-    /// Makes way for a new file, or refuses; the refusal is an outcome if it begins a recovery. As in HDFS, `overwrite`
-    /// also takes the place of a file that is being written: its writer learns that its lease is gone.
+    /// Makes way for a new file, or refuses; the refusal is an outcome if it begins a recovery. As in HDFS, `overwrite` also replaces a
+    /// file that is being written: its writer then finds its lease gone.
     fn replace(
         &mut self,
         create: &Create,
@@ -115,8 +115,8 @@ impl Planner<'_> {
         Err(refuse(ErrorKind::AlreadyExists, text))
     }
 
-    /// Refuses what a file that is being written does not permit. If its writer has been silent for the soft limit, the refusal
-    /// is an outcome: the file's recovery begins.
+    /// Refuses what is not permitted on a file that is being written. If its writer has been silent for the soft limit, the refusal is an
+    /// outcome: the file's recovery begins.
     pub(super) fn refuse_if_open(
         &mut self,
         verb: &str,
@@ -203,7 +203,7 @@ impl Planner<'_> {
         let mut targets =
             placement::choose_targets(Problem { excluded: &spared, ..problem }, self.random);
         if targets.len() < problem.count && spared.len() > excluded.len() {
-            // A slow one is better than none.
+            // A slow node is better than none.
             targets = placement::choose_targets(problem, self.random);
         }
         if existing.is_empty() {
@@ -213,8 +213,8 @@ impl Planner<'_> {
         Ok(targets)
     }
 
-    /// Refuses a block that nobody can take, or that too few have room for: it would never be on as many disks as it must. Those that
-    /// are merely away may come back while it is written.
+    /// Refuses a block that nobody can take, or that too few nodes have room for: it would never be on enough disks. Nodes that are merely
+    /// away may come back while it is written.
     fn check_enough(
         &self,
         path: &str,
@@ -288,8 +288,7 @@ impl Planner<'_> {
     /// Commits a block that was written. A block that is committed already, in the same way, is fine.
     ///
     /// # Errors
-    /// If it is not the block that this file has, it is too long or too short, its writer names DataNodes that it never had, or it is on
-    /// no disk.
+    /// If it is not this file's block, it is too long or too short, its writer names DataNodes that it never had, or it is on no disk.
     fn commit_block(
         &mut self,
         id: InodeId,
@@ -344,7 +343,7 @@ impl Planner<'_> {
         Ok(Committed::judge(length, durable.len(), durable_min, (block, path)))
     }
 
-    /// Refuses a block whose writer names others than its pipeline, or nobody who has registered yet.
+    /// Refuses a block whose writer names DataNodes outside its pipeline, or only ones that have not registered yet.
     fn check_members(
         &self,
         file: InodeId,
@@ -366,7 +365,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Live DataNodes that have the whole of a block on disk, by what its writer and they themselves say.
+    /// Live DataNodes that have the whole of a block on disk, according to its writer and to their own reports.
     fn durable_holders(&self, written: &WrittenBlock) -> BTreeSet<NodeIndex> {
         let durable = written.replicas.iter().rev().take(usize::from(written.durable_count));
         let told = durable.filter_map(|id| self.nodes.index(*id));
@@ -465,7 +464,7 @@ impl Planner<'_> {
                     return Ok(Outcome::Refused(refusal));
                 }
             }
-            // A block that was never written to: of an empty file, or behind full ones.
+            // A block that was never written to: of an empty file, or after full ones.
             (None, Some(block)) if known == 0 => {
                 self.edits.push(Edit::DropBlock { file: id, block });
             }

@@ -1,5 +1,5 @@
-//! Limits of the name space beyond those of [`DfsPath`]: how many entries a directory has, names that are taken, and which modes,
-//! owners and numbers of replicas there may be.
+//! Limits of the name space beyond those of [`DfsPath`]: how many entries a directory can have, reserved names, and the permitted modes,
+//! owners and numbers of replicas.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::error::refuse;
 /// Most replicas a file may want, as `dfs.replication.max`.
 const REPLICATION_MAX: u16 = 512;
 
-/// Longest name of a user, group or host, bytes; every record that carries one stays small.
+/// Longest name of a user, group or host, bytes; every record that contains one stays small.
 const NAME_BYTES_MAX: usize = 255;
 
 impl Planner<'_> {
-    /// Refuses what the planned edits would make in a full directory, or under a reserved name.
+    /// Refuses planned edits that would add an entry to a full directory, or under a reserved name.
     pub(super) fn check_limits(&self) -> Result<(), RemoteError> {
         let max = self.state.settings.directory_items_max;
         let ns = &self.state.ns;

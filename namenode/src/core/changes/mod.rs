@@ -1,5 +1,5 @@
-//! Judging changing calls: each file takes some of them, reads the state and says which edits a call would make, or refuses it. Nothing
-//! changes here; `command` carries the edits out.
+//! Judging changing calls: each file handles some of them. It reads the state and returns the edits that a call would make, or refuses the
+//! call. Nothing changes here; `command` applies the edits.
 //!
 //! | file | calls |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `files`, `rewrite` | writing files, and append, sync, truncate, concat |
 //! | `rename` | both renames |
 //! | `quota`, `acl`, `xattr`, `storage_policy`, `snapshots` | what their names say |
-//! | `limits` | what is refused whichever call wants it |
+//! | `limits` | limits that apply to every call |
 
 mod acl;
 mod directories;

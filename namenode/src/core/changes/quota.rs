@@ -1,9 +1,8 @@
 //! Quotas of directories: how many names, and how many bytes times replicas, there may be below and with them.
 //!
-//! What is used is [`Inode::total`], so a directory counts
-//! itself, and a block that is being written counts with its full size. Every planned call is checked here, in one place, by
-//! what its edits would add; replay and what the NameNode decides by itself are not. As in HDFS a quota may be set below what is
-//! used, and then only growth is refused; a move is checked below the first directory that holds both its ends.
+//! Usage is [`Inode::total`], so a directory counts itself, and a block that is being written counts with its full size. Every planned call
+//! is checked here, in one place, by what its edits would add; replay and the NameNode's own decisions are not checked. As in HDFS, a quota
+//! can be set below the usage, and then only growth is refused. A move is checked below the first directory that holds both its ends.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +65,7 @@ fn changed(old: Option<u64>, change: QuotaChange) -> Option<u64> {
     }
 }
 
-/// What the edits of a plan add, directory by directory.
+/// Growth caused by the edits of a plan, directory by directory.
 struct Budget<'a> {
     ns: &'a Namespace,
     /// What was made or changed so far.
@@ -135,7 +134,7 @@ impl Budget<'_> {
                 let above = self.above(before.parent);
                 self.spend(before.parent, &[], (before.total, Totals::default()))?;
                 self.spend(parent, &above, (Totals::default(), before.total))?;
-                // Above both ends nothing was checked, and nothing changes.
+                // The directories above both ends were not checked, and their usage does not change.
                 let shared: Vec<InodeId> =
                     self.above(parent).into_iter().filter(|id| above.contains(id)).collect();
                 self.note(&shared, (Totals::default(), before.total));

@@ -13,7 +13,7 @@ use crate::error::refuse;
 /// Directory of the trash in a home directory.
 pub const TRASH: &str = ".Trash";
 
-/// How the target of a move is meant.
+/// How to read the target of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// A directory takes the source into it.
@@ -22,7 +22,7 @@ pub(super) enum Target {
     Exactly,
 }
 
-/// Both ends of a move, followed once, by whoever may do it.
+/// Both ends of a move, followed once, for a caller that may make it.
 pub(super) struct Move<'a> {
     source: Way<'a>,
     target: Result<Way<'a>, FileInTheWay>,
@@ -52,7 +52,7 @@ impl<'a> Planner<'a> {
                 };
                 let Ok(path) = to.join(name) else { return no };
                 if path == *from {
-                    // Into the directory where it is: nothing to do for a file, as HDFS.
+                    // Into the directory where it already is: nothing to do for a file, as in HDFS.
                     return is_file;
                 }
                 if self.state.ns.child(directory, name).is_some() {
@@ -104,9 +104,9 @@ impl<'a> Planner<'a> {
         Ok(Outcome::Done)
     }
 
-    /// Follows both ends and checks the rights to move `from` to, or into, `to`: WRITE on the directory that loses an entry and on
-    /// the one that gains it, and on both the sticky bit. HDFS asks no sticky bit of the entry that is replaced; that would let
-    /// anybody delete it.
+    /// Follows both ends and checks the rights to move `from` to, or into, `to`: WRITE on the directory that loses an entry and on the one
+    /// that gains it, and on both the sticky bit. HDFS does not check the sticky bit for the entry that is replaced; that would let anybody
+    /// delete it.
     ///
     /// # Errors
     /// A refusal, or `ParentNotDirectory` if `from` cannot be followed.
@@ -119,14 +119,14 @@ impl<'a> Planner<'a> {
         let guard = self.guard();
         let source = guard.walk(from)?;
         let target = match guard.walk(to) {
-            // Nothing can be gained there: which refusal comes first is the caller's to say.
+            // Nothing can be gained there; the caller decides which refusal comes first.
             Err(Blocked::FileInTheWay(file)) => Err(file),
             walked => Ok(walked?),
         };
         let found = target.as_ref().ok().and_then(|target| target.found.as_ref());
         let into = found.filter(|found| kind == Target::Into && found.inode.directory().is_some());
         let inside = into.and(from.name()).and_then(|name| to.join(name).ok());
-        // What lies in the trash is deleted later by the superuser, so whoever puts it there needs the right to delete it.
+        // The superuser later deletes what lies in the trash, so whoever puts it there needs the right to delete it.
         let carries = || {
             let directory = source.found.and_then(|source| source.inode.directory());
             directory.is_some_and(|directory| self.state.ns.child(directory, TRASH).is_some())
@@ -240,7 +240,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// True if something of what moves to `path` will lie in `/user/<name>/.Trash`: all of it, or, as a home, if it `carries` something there.
+/// True if anything of what moves to `path` will lie in `/user/<name>/.Trash`: all of it, or, if `path` is a home, something that it `carries` there.
 fn ends_in_trash(path: &DfsPath, carries: impl FnOnce() -> bool) -> bool {
     let mut elements = path.elements();
     elements.next() == Some("user")
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(harness.call(rename("/a", fits.clone(), None)), Ok(Reply::Flag(true)));
         let deepest = Call::Status(dfs(&format!("{fits}{}", chain(980))));
         assert!(matches!(harness.read(&deepest), Ok(Reply::Status(_))));
-        // What becomes no deeper is never looked into.
+        // A tree that does not get deeper is never searched.
         assert_eq!(harness.call(rename(&fits, "/a".to_owned(), Some(false))), Ok(Reply::Done));
     }
 }

@@ -148,7 +148,7 @@ impl Planner<'_> {
         let mut ids = Vec::with_capacity(sources.len());
         for source in sources {
             let found = self.file_at(source, MOVE)?;
-            // Else its bytes could be read behind the target's.
+            // Otherwise its bytes could be read after the target's.
             self.guard().check_readable(self.state.ns.features(found.id))?;
             let text = if found.inode.parent != parent {
                 format!(

@@ -118,7 +118,7 @@ impl Planner<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Refuses what snapshots forbid, whichever call wants it.
+    /// Refuses what snapshots forbid, for every call.
     pub(super) fn check_snapshots(&self) -> Result<(), RemoteError> {
         let ns = &self.state.ns;
         let roots = &ns.history.roots;
@@ -205,7 +205,7 @@ fn check_snapshot_name(path: &DfsPath, name: &str) -> Result<(), RemoteError> {
     Ok(())
 }
 
-/// HDFS's name of a snapshot that was given none: `s20261120-225959.123`, in UTC.
+/// HDFS's default name of a snapshot: `s20261120-225959.123`, in UTC.
 fn default_name(wall_ms: u64) -> String {
     let (seconds, ms) = (wall_ms / 1000, wall_ms % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -1,8 +1,8 @@
-//! Storage policies: kept and inherited as in HDFS, as an attribute of the namespace `system`, which nobody sees or sets as such. So
-//! they are journalled, kept by snapshots, moved and deleted as all attributes are.
+//! Storage policies: kept and inherited as in HDFS, as an attribute of the namespace `system`, which no user sees or sets directly. So they
+//! are journalled, kept by snapshots, moved and deleted like all attributes.
 //!
-//! What counts for a path is its own policy, or that of the nearest directory above that has one. There is one kind of storage: a policy
-//! that HDFS, too, would fulfil with disks where there is nothing else can be set; the others are refused.
+//! The policy in effect for a path is its own, or that of the nearest directory above that has one. There is one kind of storage. A policy
+//! can be set if HDFS, too, would fulfil it with disks where there is nothing else; the others are refused.
 
 use protocol::permission::Action;
 use protocol::storage::StoragePolicy;
@@ -54,7 +54,7 @@ impl Planner<'_> {
         Ok(Outcome::Done)
     }
 
-    /// A new file keeps for good what its directory says for new files.
+    /// Gives a new file, for good, the policy in effect for its directory if that is one that files copy when they are created.
     pub(super) fn copy_policy(&mut self, file: InodeId, directory: InodeId) {
         let above = self.state.ns.policy(directory);
         if above.is_some_and(|policy| policy.definition().copy_on_create) {
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Files of a tree with the policies that fsck tells.
+    /// Files of a tree with the policies that fsck reports.
     fn fsck(h: &Harness, path: &str, after: Option<&str>) -> Vec<(String, Option<StoragePolicy>)> {
         match h.read(&Call::Fsck { path: dfs(path), after: after.map(dfs) }) {
             Ok(Reply::Fsck(page)) => {
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The policy that counts, as every call that shows it says.
+    /// The policy in effect; checks that every call that returns it agrees.
     fn shown(h: &Harness, path: &str) -> Option<StoragePolicy> {
         let policy = status(h, path).storage_policy;
         let told = h.read(&Call::GetStoragePolicy(dfs(path)));

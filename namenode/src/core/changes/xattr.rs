@@ -80,8 +80,8 @@ impl Planner<'_> {
         Ok(Outcome::Done)
     }
 
-    /// An inode whose attributes of a namespace the caller may change: those that any user sets need WRITE, or of a directory with the sticky
-    /// bit ownership.
+    /// An inode whose attributes of a namespace the caller may change. Attributes that any user sets need WRITE; on a directory with the
+    /// sticky bit they need ownership.
     fn changeable(&self, path: &DfsPath, space: XattrSpace) -> Result<Resolved<'_>, RemoteError> {
         let guard = self.guard();
         let way = guard.walk(path)?;

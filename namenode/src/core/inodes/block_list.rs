@@ -13,7 +13,7 @@ enum Kind {
     #[default]
     None,
     One(BlockId),
-    /// Two or more, at some time.
+    /// Two or more blocks, now or earlier.
     #[expect(
         clippy::box_collection,
         reason = "one word instead of three in each of millions of files"

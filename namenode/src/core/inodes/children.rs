@@ -1,7 +1,7 @@
 //! The entries of a directory: ids alone, in order of the inodes' names.
 //!
-//! A name is stored once, in its inode; whoever looks an entry up passes a function from id to name. The ids lie in chunks, so
-//! that a directory of a million entries is changed by moving a few kilobytes, and a position in it is found by halving.
+//! A name is stored once, in its inode; whoever looks an entry up passes a function from id to name. The ids lie in chunks, so a directory
+//! of a million entries is changed by moving a few kilobytes, and a position in it is found by binary search.
 //!
 //! Invariants: no chunk is empty or longer than `CHUNK_IDS`; the name of an inode does not change while it is an entry.
 
@@ -18,7 +18,7 @@ pub struct Children {
     chunks: Vec<Vec<InodeId>>,
 }
 
-/// A place among the entries: of one that is there, or where one would be.
+/// A place among the entries: that of an existing entry, or where one would be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Position {
     chunk: usize,
@@ -58,7 +58,7 @@ impl Children {
         self.chunks.get(at.chunk)?.get(at.index).copied()
     }
 
-    /// Puts an entry where [`Children::find`] said that it would be.
+    /// Puts an entry where [`Children::find`] said it would be.
     pub fn insert(&mut self, at: Position, id: InodeId) {
         let Position { mut chunk, mut index } = at;
         if self.chunks.is_empty() {

@@ -22,7 +22,7 @@ pub(in crate::core) const ROW_PREFIX: u8 = b'f';
 /// Bytes of features in one row: every value of the checkpoint stays under 16 KB.
 pub(in crate::core) const CHUNK_BYTES: usize = 8 << 10;
 
-/// HDFS's name of the attribute that a storage policy is; the value is the policy's number, one byte.
+/// HDFS's name of the attribute that holds a storage policy; the value is the policy's number, one byte.
 pub(in crate::core) static POLICY_NAME: LazyLock<XattrName> = LazyLock::new(|| XattrName {
     space: XattrSpace::System,
     name: "hsm.block.storage.policy.id".to_owned(),
@@ -43,7 +43,7 @@ pub struct Features {
 pub(in crate::core) struct FeatureTable {
     /// Shared with the versions that snapshots see.
     pub(in crate::core) by_inode: BTreeMap<InodeId, Arc<Features>>,
-    /// Inodes whose rows are behind, and how many rows the checkpoint has of each.
+    /// Inodes whose rows are out of date, and how many rows the checkpoint has of each.
     dirty: HashMap<InodeId, usize>,
     /// Rows being loaded.
     loading: BTreeMap<InodeId, Vec<u8>>,

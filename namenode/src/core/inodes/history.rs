@@ -64,16 +64,16 @@ pub struct FileVersion {
     pub length: u64,
     /// Wanted replicas.
     pub replication: u16,
-    /// The blocks with these bytes; the last may have more.
+    /// The blocks with these bytes; the last can hold more.
     pub blocks: VersionBlocks,
 }
 
 /// The blocks of a version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VersionBlocks {
-    /// The first so many of the file's.
+    /// This many of the file's blocks, from the first on.
     First(usize),
-    /// These; some are in the file no more.
+    /// These; the file no longer has some of them.
     List(Vec<BlockId>),
 }
 
@@ -94,14 +94,14 @@ pub struct History {
     pub(in crate::core) retained: HashMap<InodeId, Totals>,
     /// Versions whose witness is gone.
     pub(in crate::core) orphans: VecDeque<(InodeId, SnapshotId)>,
-    /// Directories outside the live tree to look through, and the entry that was passed last.
+    /// Directories outside the live tree to sweep, each with the entry that was passed last.
     pub(in crate::core) sweeps: VecDeque<(InodeId, Option<Arc<str>>)>,
     pub(in crate::core) dirty: DirtyHistory,
     /// Rows of features of versions being loaded.
     pub(in crate::core) loading: BTreeMap<(InodeId, SnapshotId), Vec<u8>>,
 }
 
-/// Which rows are behind.
+/// Which rows are out of date.
 #[derive(Default)]
 pub(in crate::core) struct DirtyHistory {
     pub(in crate::core) versions: HashSet<(InodeId, SnapshotId)>,

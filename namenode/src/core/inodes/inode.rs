@@ -1,7 +1,7 @@
 //! Files and directories as they are held in memory.
 //!
-//! Invariants: names of owners and groups are interned ([`Names`]), a name is stored in its inode alone (its parent's entries are
-//! ids in order of names), and `File::blocks` is in file order with at most one block that is not complete, the last.
+//! Invariants: names of owners and groups are interned ([`Names`]). A name is stored in its inode alone (its parent's entries are ids in
+//! order of names). `File::blocks` is in file order; at most one block is not complete, the last.
 //!
 //! **What it costs.** There are tens of millions of plain files with one block, so every byte of [`Inode`] is paid by all of them;
 //! a size is asserted below. What few inodes have does not belong in [`Inode`] or [`File`]: it goes into a table of its own in
@@ -78,7 +78,8 @@ pub struct File {
     pub open: Option<Box<Open>>,
 }
 
-/// Members of earlier pipelines that are remembered, some dozen times a pipeline: a writer that goes from node to node for ever makes no row longer.
+/// Most members of earlier pipelines that are remembered: enough for some dozen pipelines, and few enough that a writer which keeps
+/// changing nodes does not make its row long.
 pub const FORMER_MAX: usize = 64;
 
 /// The state of a file that is open for writing.
@@ -107,7 +108,7 @@ pub struct Open {
     pub former: Vec<DatanodeId>,
     /// Bytes of the last block, while that is not complete, which every member of its pipeline is known to have.
     pub known: u64,
-    /// Block that the last block is copied from, while the file is truncated. It still is in the block map.
+    /// Block that the last block is copied from, while the file is truncated. It is still in the block map.
     pub source: Option<BlockId>,
 }
 
@@ -165,7 +166,7 @@ impl Open {
             self.former.clear();
             return;
         }
-        // In the order in which they left: the first ones are those who had what was acknowledged.
+        // In the order in which they left: the first are the members that had the acknowledged bytes.
         let new = before.into_iter().filter(|member| !self.former.contains(member));
         let new: Vec<DatanodeId> = new.take(FORMER_MAX.saturating_sub(self.former.len())).collect();
         self.former.extend(new);

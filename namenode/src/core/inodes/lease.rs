@@ -1,4 +1,4 @@
-//! Leases: which client writes which files, and when it was last heard of.
+//! Leases: which client writes which files, and when it last called.
 //!
 //! Invariants: every open file is in exactly the lease of its holder; a lease has at least one file; `order` has one entry per lease.
 //! Renewal times are not durable: after a restart every lease counts as renewed at the start.
@@ -13,13 +13,13 @@ pub struct Leases {
     now_ms: u64,
     leases: BTreeMap<ClientId, Lease>,
     order: BTreeSet<(u64, ClientId)>,
-    /// Who was heard of last, and where; a lease that begins now is on that machine.
+    /// The client that called last, and its machine; a lease that begins now is on that machine.
     heard: (ClientId, String),
 }
 
 struct Lease {
     renewed_ms: u64,
-    /// Where the holder was last heard of; not durable either.
+    /// Machine from which the holder last called; not durable either.
     host: String,
     files: BTreeSet<InodeId>,
 }
@@ -55,7 +55,7 @@ impl Leases {
         }
     }
 
-    /// Where a client was last heard of; empty if it was not since the start.
+    /// Machine from which the holder of a lease last called; empty without a lease, or if it has not called since the start.
     pub fn host(&self, holder: ClientId) -> &str {
         self.leases.get(&holder).map_or("", |lease| &lease.host)
     }

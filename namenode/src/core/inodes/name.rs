@@ -20,7 +20,7 @@ enum Text {
 const _: () = assert!(size_of::<Name>() == 24, "a name is part of every inode");
 
 impl Name {
-    /// Its bytes; they are ordered as the text is.
+    /// Its bytes; they sort as the text does.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Text::Short { len, bytes } => &bytes[..usize::from(*len)],

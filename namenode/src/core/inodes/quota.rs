@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// First byte of a quota's row.
 pub(in crate::core) const ROW_PREFIX: u8 = b'q';
 
-/// Largest quota: HDFS's are signed. The root has this many names unless it was told otherwise.
+/// Largest quota: HDFS's are signed. The root has this many names unless another quota was set.
 pub(in crate::core) const QUOTA_MAX: u64 = i64::MAX as u64;
 
 /// The quotas of one directory.

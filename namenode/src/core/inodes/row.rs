@@ -30,7 +30,7 @@ pub(in crate::core) fn chunk_key(prefix: u8, id: InodeId, chunk: usize) -> Vec<u
     with_chunk(id_key(prefix, id), chunk)
 }
 
-/// A key that goes on with the number of a piece.
+/// A key followed by the number of a piece.
 pub(in crate::core) fn with_chunk(mut key: Vec<u8>, chunk: usize) -> Vec<u8> {
     key.extend(u32::try_from(chunk).unwrap_or(u32::MAX).to_be_bytes());
     key

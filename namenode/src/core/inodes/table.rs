@@ -194,7 +194,7 @@ impl<K: Key, T> Table<K, T> {
         numbers.into_iter().flat_map(|number| self.page(number))
     }
 
-    /// The first possible id of each page, in order: for whoever walks the table in steps, while it changes.
+    /// The first possible id of each page, in order: for walks over the table in steps, while it changes.
     pub fn page_starts(&self) -> Vec<K> {
         let mut numbers: Vec<u64> = self.pages.keys().copied().collect();
         numbers.sort_unstable();
@@ -230,7 +230,7 @@ mod tests {
             let number =
                 u64::from(state >> 16) % 700 + if state & 0x1000 == 0 { 1 << 40 } else { 0 };
             let key = InodeId(number);
-            // Long stretches that rather fill, then rather empty it.
+            // Long stretches that mostly fill it, then mostly empty it.
             if (state >> 8) % 10 < if round / 3000 % 2 == 0 { 7 } else { 3 } {
                 assert_eq!(table.insert(key, round), model.insert(number, round));
             } else {

@@ -1,4 +1,4 @@
-//! What a subtree adds up to. Kept in every directory, so this has only what changes with its content: quotas are elsewhere.
+//! Totals of a subtree. Every directory keeps them, so they include only what changes with its content: quotas are elsewhere.
 
 /// Totals of a subtree, the top included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -9,7 +9,7 @@ use crate::core::inodes::{
 };
 use crate::error::CoreError;
 
-/// Inodes that one edit may collect at once: a single file or a small tree goes with its own edit.
+/// Inodes that one edit collects at most: a single file or a small tree goes with its own edit.
 const COLLECT_WITH_EDIT: usize = 16;
 
 impl Namespace {
@@ -314,7 +314,7 @@ impl Namespace {
         self.attach(id, inode, at_ms)
     }
 
-    /// Hangs an inode into its parent.
+    /// Adds an inode to its parent.
     fn attach(&mut self, id: InodeId, inode: Inode, at_ms: u64) -> Result<(), CoreError> {
         let (total, parent) = (inode.total(), inode.parent);
         let directory = self.inodes.get(&parent).and_then(Inode::directory);

@@ -123,7 +123,7 @@ impl Namespace {
         (blocks.len(), end)
     }
 
-    /// Lets go of complete blocks that their file no longer has, unless a snapshot sees them. The one place where blocks leave a file that stays.
+    /// Releases complete blocks that their file no longer has, unless a snapshot sees them. The one place where blocks leave a file that stays.
     pub(super) fn release(&mut self, blocks: &[BlockId]) {
         for &block in blocks {
             if let Some(file) = self.blocks.get(&block).map(|info| info.file) {

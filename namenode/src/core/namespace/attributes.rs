@@ -55,7 +55,7 @@ impl Namespace {
         }
     }
 
-    /// Features belong to inodes.
+    /// Checks that features belong to inodes.
     pub(super) fn check_features(&self) -> Result<(), CoreError> {
         match self.features.by_inode.keys().find(|id| !self.inodes.contains_key(*id)) {
             Some(id) => Err(CoreError::NoInode { inode: *id, expected: "there" }),
@@ -82,7 +82,7 @@ impl Namespace {
         }
     }
 
-    /// The policy that counts for an inode.
+    /// The policy in effect for an inode.
     pub(in crate::core) fn policy(&self, mut id: InodeId) -> Option<StoragePolicy> {
         if self.features.policy_count() == 0 {
             return None;
@@ -96,7 +96,7 @@ impl Namespace {
         }
     }
 
-    /// What an inode has from above.
+    /// The policy that an inode inherits.
     pub(in crate::core) fn policy_above(&self, id: InodeId) -> Option<StoragePolicy> {
         match self.inode(id) {
             Some(inode) if id != InodeId::ROOT => self.policy(inode.parent),
@@ -104,7 +104,7 @@ impl Namespace {
         }
     }
 
-    /// The quotas of a directory as they are shown.
+    /// The quotas of a directory as calls return them.
     pub fn quota_of(&self, id: InodeId) -> Quota {
         let quota = self.quotas.get(&id).copied().unwrap_or_default();
         match id {

@@ -1,6 +1,6 @@
-//! Files that were closed without bytes which somebody had been promised: no DataNode had them any more.
+//! Files that were closed without bytes that somebody had been promised: no DataNode had them any more.
 //!
-//! The number of bytes is kept as an attribute of the system's, which nobody sees or sets, until the file is deleted or written anew.
+//! The number of bytes is kept as a system attribute, which no user sees or sets, until the file is deleted or rewritten.
 
 use protocol::xattr::{XattrName, XattrSpace};
 use protocol::{BlockId, InodeId};
@@ -20,7 +20,7 @@ pub struct Loss {
     pub block: BlockId,
     /// Bytes of that block that are left.
     pub length: u64,
-    /// Bytes behind them that had been promised.
+    /// Bytes after them that had been promised.
     pub lost: u64,
 }
 
@@ -36,7 +36,7 @@ pub(in crate::core) fn lost_bytes(features: Option<&Features>) -> u64 {
 }
 
 impl Namespace {
-    /// Notes that a file has lost so many bytes more.
+    /// Notes that a file has lost `lost` more bytes.
     pub(in crate::core) fn lose(&self, inode: InodeId, lost: u64) -> Edit {
         let all = lost_bytes(self.features(inode)).saturating_add(lost);
         Edit::SetXattr { inode, name: name(), value: Some(all.to_le_bytes().to_vec()) }

@@ -1,4 +1,4 @@
-//! Checkpoint rows of the namespace: what is in sled behind the log.
+//! Checkpoint rows of the namespace, as they are in sled.
 //!
 //! | key | value (postcard) |
 //! |---|---|
@@ -68,7 +68,7 @@ struct CountersRow {
 }
 
 impl Namespace {
-    /// How many inode rows are behind.
+    /// How many inode rows are out of date.
     pub fn dirty_count(&self) -> usize {
         self.dirty.inodes.len()
     }
@@ -105,7 +105,7 @@ impl Namespace {
         rows
     }
 
-    /// Of those of `changed` that have or had former members of a pipeline.
+    /// Rows of those of `changed` that have or had former members of a pipeline.
     fn former_rows(&mut self, changed: &HashSet<InodeId>) -> Vec<Row> {
         let former = |id: &InodeId| Some(&self.file(*id)?.open.as_deref()?.former);
         let mut rows: Vec<Row> = Vec::new();

@@ -6,8 +6,7 @@
 //! - every block of `blocks` is in exactly one file, and the files know no other;
 //! - counters are above every id that was ever handed out.
 //!
-//! A deleted tree is cut off in one edit and taken apart later in small steps ([`Namespace::collect`]), so that deleting a
-//! million files holds nobody up.
+//! A deleted tree is cut off in one edit and taken apart later in small steps ([`Namespace::collect`]), so deleting a million files holds nobody up.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -47,7 +46,7 @@ pub struct Namespace {
     pub(in crate::core) complete_block_count: u64,
 }
 
-/// What paths may have more, from a directory on.
+/// How much longer paths can get below a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     /// Elements.
@@ -115,7 +114,7 @@ pub enum Effect {
     Reopened(BlockId, GenerationStamp, u64),
 }
 
-/// Which rows of the checkpoint are behind.
+/// Which rows of the checkpoint are out of date.
 #[derive(Default)]
 pub(in crate::core) struct Dirty {
     pub(in crate::core) inodes: HashSet<InodeId>,
@@ -222,7 +221,7 @@ impl Namespace {
         std::mem::take(&mut self.effects)
     }
 
-    /// Follows a path, whoever asks.
+    /// Follows a path without checking rights.
     ///
     /// # Errors
     /// [`Unresolved`].
@@ -230,8 +229,8 @@ impl Namespace {
         self.resolve_through(path, |_, _| true)
     }
 
-    /// Follows a path and shows `pass` every directory on the way, from the root down, with the number of elements that lead to
-    /// it; what it does not let through is missing. The one place where paths become inodes.
+    /// Follows a path and calls `pass` for every directory on the way, from the root down, with the number of elements that lead to it. If
+    /// `pass` returns false, the path counts as missing. The one place where paths become inodes.
     ///
     /// # Errors
     /// [`Unresolved`].
@@ -318,8 +317,8 @@ impl Namespace {
         Some(path)
     }
 
-    /// An entry below a directory, at any depth, for whose path from there is no room. Looks only into directories that are large enough
-    /// to have one.
+    /// An entry below a directory, at any depth, whose path from there does not fit into `room`. Examines only directories that are large
+    /// enough to have one.
     pub fn beyond(&self, top: &Directory, room: Room) -> Option<InodeId> {
         let mut stack = vec![(top, room)];
         while let Some((directory, room)) = stack.pop() {
@@ -357,7 +356,7 @@ impl Namespace {
         self.status_with(self.policy(id), (id, inode), name)
     }
 
-    /// The same, where the storage policy that counts is known.
+    /// The same, with the storage policy in effect given.
     pub(in crate::core) fn status_with(
         &self,
         storage_policy: Option<StoragePolicy>,

@@ -1,6 +1,6 @@
 //! The DataNodes: who is registered, alive, how full and how busy, and the commands that wait for them.
 //!
-//! This table has its own lock in the rim: heartbeats touch nothing else. Only monotonic time passed in decides about life.
+//! This table has its own lock in the rim: heartbeats touch nothing else. Only monotonic time passed in decides who is alive.
 //!
 //! Invariants: a [`NodeIndex`] is given once per DataNode id and stays; a dead node has no commands; `outgoing` is the number of
 //! copies in `Pending` with this source.
@@ -12,8 +12,8 @@ use protocol::DatanodeId;
 use protocol::datanode::{Command, Heartbeat};
 use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState};
 
-/// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term. So does one that is late by as much as
-/// makes a DataNode stale: by itself it must never end one.
+/// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term. The same holds for a tick that is
+/// late by the time after which a DataNode is stale: a late tick by itself must never end one.
 const TICK_GAP_FACTOR: u64 = 10;
 /// Gaps below this are ordinary scheduling delays, milliseconds.
 const TICK_GAP_MIN_MS: u64 = 3000;
@@ -47,7 +47,7 @@ pub struct Node {
     pub transfer_count: u32,
     /// Blocks it was chosen for since the last heartbeat.
     pub chosen_count: u32,
-    /// Bytes of these.
+    /// The bytes of these blocks.
     pub chosen_bytes: u64,
     /// Copies it was ordered to send and that have not arrived.
     pub outgoing: u32,
@@ -57,7 +57,7 @@ pub struct Node {
     pub ever_reported: bool,
     /// Monotonic time of its last full report, milliseconds.
     pub reported_ms: Option<u64>,
-    /// True once a heartbeat told how much room it has.
+    /// True once a heartbeat reported how much room it has.
     pub beaten: bool,
     /// Whether it is in service.
     pub admin: AdminState,
@@ -154,7 +154,7 @@ impl Datanodes {
         self.nodes.iter().filter(|node| node.state == state).count()
     }
 
-    /// How many are alive and have told how much room they have: a new block can be on them.
+    /// How many are alive and have reported how much room they have: a new block can be on them.
     pub fn live_count(&self) -> usize {
         let live = |node: &&Node| node.state == DatanodeState::Live && node.beaten;
         self.nodes.iter().filter(live).count()
@@ -219,7 +219,7 @@ impl Datanodes {
         self.recount();
     }
 
-    /// Racks and nodes that are away; after registrations, deaths and changes of the lists, which are rare.
+    /// Counts racks and nodes that are away; after registrations, deaths and changes of the lists, which are rare.
     fn recount(&mut self) {
         let serving = || self.nodes.iter().filter(|node| node.is_serving());
         self.registered_count = serving().count();
@@ -228,13 +228,13 @@ impl Datanodes {
         self.rack_count = racks.collect::<BTreeSet<&str>>().len();
     }
 
-    /// How many are not dead and have told how much room they have.
+    /// How many are not dead and have reported how much room they have.
     pub fn usable_count(&self) -> usize {
         let usable = |node: &&Node| node.state != DatanodeState::Dead && node.beaten;
         self.nodes.iter().filter(usable).count()
     }
 
-    /// True if every DataNode that is not dead has told all its replicas.
+    /// True if every DataNode that is not dead has reported all its replicas.
     pub fn all_reported(&self) -> bool {
         self.nodes.iter().all(|node| node.state == DatanodeState::Dead || node.reported)
     }
@@ -318,7 +318,7 @@ impl Datanodes {
         Some(index)
     }
 
-    /// Notes that a node is alive although it sent something else than a heartbeat.
+    /// Notes that a node is alive although it sent something other than a heartbeat.
     pub fn touch(&mut self, index: NodeIndex, now_ms: u64) {
         let node = self.node_mut(index);
         node.last_contact_ms = now_ms;
@@ -327,7 +327,7 @@ impl Datanodes {
         }
     }
 
-    /// Ages everybody; returns who died now.
+    /// Updates who is stale or dead; returns the nodes that died now.
     pub fn tick(&mut self, now_ms: u64) -> Vec<NodeIndex> {
         let gap_ms = self.ticked_ms.map_or(0, |ticked| now_ms.saturating_sub(ticked));
         self.ticked_ms = Some(now_ms);
@@ -357,8 +357,8 @@ impl Datanodes {
         dead
     }
 
-    /// Queues a command; a dead node gets none. What is to be verified beyond `VERIFICATIONS_MAX` replicas is left to the node's scanner:
-    /// anybody may ask for it while a node does not come for its commands.
+    /// Queues a command; a dead node gets none. Verifications beyond `VERIFICATIONS_MAX` replicas are left to the node's scanner: anybody
+    /// can ask for them while a node does not fetch its commands.
     pub fn push_command(&mut self, index: NodeIndex, command: Command) {
         let node = self.node_mut(index);
         if node.state == DatanodeState::Dead {
@@ -388,7 +388,7 @@ impl Datanodes {
         self.slow.push((index, now_ms.saturating_add(SLOW_MS)));
     }
 
-    /// Nodes that are to be spared because they held up a pipeline.
+    /// Nodes to spare because they held up a pipeline.
     pub fn slow(&self, now_ms: u64) -> impl Iterator<Item = NodeIndex> {
         self.slow.iter().filter(move |(_, until_ms)| *until_ms > now_ms).map(|(index, _)| *index)
     }

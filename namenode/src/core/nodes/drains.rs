@@ -1,4 +1,4 @@
-//! Which DataNodes are to leave service or come back, how far that is, and what it waits for.
+//! Which DataNodes must leave service or come back, how far each of them is, and what it waits for.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::core::now::Now;
 pub(in crate::core) enum Intent {
     InService,
     Drained,
-    /// It comes back with what it has.
+    /// It comes back with the replicas that it has.
     InMaintenance,
 }
 
@@ -27,11 +27,11 @@ pub struct Drains {
     pub(in crate::core) sweeps: BTreeMap<NodeIndex, Sweep>,
     pub(in crate::core) reports: BTreeMap<NodeIndex, DrainReport>,
     pub(in crate::core) rack_count: usize,
-    /// Whose sweep was looked at last.
+    /// The node whose sweep took the last step.
     pub(in crate::core) last: Option<NodeIndex>,
 }
 
-/// How far the sweep of one node is, and what it found.
+/// Progress of the sweep of one node, and what it found.
 #[derive(Clone, Copy, Default, Debug)]
 pub(in crate::core) struct Sweep {
     pub(in crate::core) cursor: Option<BlockId>,

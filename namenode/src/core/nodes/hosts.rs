@@ -1,8 +1,8 @@
-//! The lists of DataNodes that an operator keeps: who may register, who is to be drained, who is in maintenance. As HDFS's:
+//! The lists of DataNodes that an operator keeps: who may register, who must be drained, who is in maintenance. As HDFS's:
 //! - `dfs.hosts` and `dfs.hosts.exclude`: one entry per line or word, a name or address with or without a port; `#` begins a
 //!   comment;
-//! - the one file of JSON that `CombinedHostFileManager` reads: an object for each DataNode with `hostName`, and, where they are not
-//!   usual, `port`, `adminState` and `maintenanceExpireTimeInMS`. The objects are in an array or simply follow one another.
+//! - the one JSON file that `CombinedHostFileManager` reads: an object for each DataNode with `hostName`, and, where they are not usual,
+//!   `port`, `adminState` and `maintenanceExpireTimeInMS`. The objects are in an array or simply follow one another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use serde::Deserialize;
 pub struct HostLists {
     /// Who may register; everybody if empty.
     pub include: BTreeSet<String>,
-    /// Who is to be drained.
+    /// Who must be drained.
     pub exclude: BTreeSet<String>,
     /// Who is in maintenance, and until when: milliseconds since the epoch, `u64::MAX` for no end.
     pub maintenance: BTreeMap<String, u64>,
 }
 
-/// What the list of JSON says of a DataNode.
+/// An entry of the JSON list: one DataNode.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -60,10 +60,10 @@ impl HostLists {
         lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
     }
 
-    /// The lists that a file of either kind makes.
+    /// Parses a file of either kind.
     ///
     /// # Errors
-    /// What is wrong with a file of JSON.
+    /// What is wrong with a JSON file.
     pub fn parse_hosts(text: &str) -> Result<Self, String> {
         let entries: Vec<Entry> = match text.trim_start().chars().next() {
             Some('[') => serde_json::from_str(text).map_err(|error| error.to_string())?,
@@ -74,7 +74,7 @@ impl HostLists {
             _ => return Ok(HostLists { include: HostLists::parse(text), ..HostLists::default() }),
         };
         let mut lists = HostLists::default();
-        // As in HDFS, only an entry in service says that nobody else may come.
+        // As in HDFS, only an entry in service means that nobody else may register.
         let is_closed = entries.iter().any(|entry| entry.admin_state == ListedState::Normal);
         for Entry { host_name, port, admin_state, maintenance_until_ms } in entries {
             let name = if port == 0 { host_name } else { format!("{host_name}:{port}") };
@@ -106,7 +106,7 @@ impl HostLists {
         self.include.is_empty() || names(info).iter().any(|name| self.include.contains(name))
     }
 
-    /// True if a DataNode is to be drained.
+    /// True if a DataNode must be drained.
     pub fn drains(&self, info: &DatanodeInfo) -> bool {
         !self.exclude.is_empty() && names(info).iter().any(|name| self.exclude.contains(name))
     }
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(lists.exclude, ["host3".to_owned()].into());
         let maintenance = [("host4", 1000), ("host5:9", 2000), ("host6", u64::MAX)];
         assert_eq!(lists.maintenance, maintenance.map(|(name, at)| (name.to_owned(), at)).into());
-        // Objects in a row are the older form. Without one in service everybody may come.
+        // Objects in a row are the older form. Without one in service everybody may register.
         let row = r#"{"hostName":"a","adminState":"DECOMMISSIONED"} {"hostName":"b","adminState":"IN_MAINTENANCE"}"#;
         let lists = HostLists::parse_hosts(row).unwrap();
         assert!(lists.include.is_empty() && lists.exclude.contains("a"));

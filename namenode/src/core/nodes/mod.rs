@@ -1,4 +1,4 @@
-//! DataNodes: who is registered and alive, what the operator's lists say of each, and how far those are that leave service.
+//! DataNodes: who is registered and alive, what the operator's lists say of each, and the progress of those that leave service.
 
 mod datanodes;
 mod drains;

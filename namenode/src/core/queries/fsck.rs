@@ -125,7 +125,7 @@ impl State {
         let (inode, file) = self.status_of(id)?;
         let mut blocks: Vec<FsckBlock> =
             file.blocks.iter().filter_map(|block| self.fsck_block(nodes, *block)).collect();
-        // Where the last one is being written; what is there is not settled.
+        // The DataNodes to which the last block is being written; the replicas there are not settled.
         if let (Some(open), Some(last)) = (file.open.as_deref(), blocks.last_mut()) {
             let targets = open.targets.iter().filter_map(|id| nodes.index(*id));
             let targets = targets.map(|index| nodes.node(index));
@@ -189,7 +189,7 @@ impl State {
     }
 }
 
-/// How a good replica is, by where it is.
+/// State of a good replica, by the node that holds it.
 fn state_on(node: &Node) -> ReplicaState {
     match node.admin {
         AdminState::Normal if node.state == DatanodeState::Live => ReplicaState::Live,

@@ -1,4 +1,4 @@
-//! Answers to calls that read: files and directories as such are in `query`, here is the rest.
+//! Answers to calls that read. Files and directories as such are in `query`, the rest is here.
 //!
 //! | file | what |
 //! |---|---|

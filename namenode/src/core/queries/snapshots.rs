@@ -153,7 +153,7 @@ impl State {
         let (mut blocks, mut offset) = (Vec::new(), 0);
         for block in list {
             let Some(info) = self.ns.block(block) else { break };
-            // A block that has grown since shows what the snapshot had of it.
+            // Of a block that has grown since, only what the snapshot had is visible.
             let seen = bytes.saturating_sub(offset);
             let length = if info.complete { info.length.min(seen) } else { seen };
             if offset < end && offset + length > start {

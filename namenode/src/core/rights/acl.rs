@@ -31,7 +31,7 @@ fn keyed(entries: &[AclEntry]) -> Result<List, String> {
 
 /// The whole list after a change, sorted and complete.
 ///
-/// # Errors
+/// Why the result would not be a valid list.
 /// Why the list would not be one.
 pub(in crate::core) fn changed(
     existing: &[AclEntry],

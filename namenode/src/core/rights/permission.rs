@@ -14,7 +14,7 @@ use crate::core::inodes::{At, Features, Inode};
 use crate::core::namespace::{Namespace, Resolved, Unresolved};
 use crate::error::refuse;
 
-/// Who makes a call, as the rim found out.
+/// Who makes a call, as the rim has established.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller<'a> {
     /// The acting user.
@@ -249,7 +249,8 @@ impl<'a> Guard<'a> {
         self.check_listed((&state.rights(), acl), access, || path.to_owned())
     }
 
-    /// Refuses the superuser the bytes of a file that is closed to him. Whoever hands bytes out, or moves them to another file, asks.
+    /// Refuses the superuser the bytes of a file that is closed to the superuser. Code that returns bytes, or moves them to another file,
+    /// must call this.
     ///
     /// # Errors
     /// A refusal.

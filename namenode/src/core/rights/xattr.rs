@@ -27,8 +27,8 @@ impl Features {
     }
 }
 
-/// Whether the caller may see and set an attribute: `user` everybody, `trusted` the superuser, `raw` whoever comes by a path below
-/// `/.reserved/raw`, of `security` the one that there is, `system` nobody.
+/// Whether the caller may see and set an attribute: everybody for `user`, the superuser for `trusted`, callers by a path below
+/// `/.reserved/raw` for `raw`, nobody for `system`. In `security` everybody may, but only the one attribute that exists.
 pub(in crate::core) fn is_open(name: &XattrName, (caller, is_raw): (Caller<'_>, bool)) -> bool {
     match name.space {
         XattrSpace::User => true,
@@ -39,8 +39,8 @@ pub(in crate::core) fn is_open(name: &XattrName, (caller, is_raw): (Caller<'_>, 
     }
 }
 
-/// The namespaces that share a limit with one, as in HDFS, whose users' attributes are not crowded out by others. Those without a limit
-/// have only attributes that this program knows.
+/// The namespaces that share a limit with one, as in HDFS, where others do not crowd out users' attributes. Namespaces without a limit have
+/// only attributes that this program knows.
 pub(in crate::core) fn counted_with(space: XattrSpace) -> &'static [XattrSpace] {
     match space {
         XattrSpace::User | XattrSpace::Trusted => &[XattrSpace::User, XattrSpace::Trusted],

@@ -1,8 +1,8 @@
-//! What changed in a directory between two snapshots of it or of one above it, or a snapshot and the present, in the order and the terms of
-//! HDFS's report. What came into the directory from outside is new in it, what left it is gone.
+//! What changed in a directory between two snapshots of it or of one above it, or between a snapshot and the present. Order and terms are
+//! those of HDFS's report. What came into the directory from outside is new in it, what left it is gone.
 //!
-//! Only inodes with a version or a stamp between the two moments are looked at. Paths are those of the earlier moment; an entry of
-//! a directory that is new, or gone, is not told apart from that directory.
+//! Only inodes with a version or a stamp between the two moments are examined. Paths are those of the earlier moment. Entries of a
+//! directory that is new, or gone, are not listed separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,7 @@ impl Namespace {
             if stays || (before.is_none() && after.is_none()) {
                 continue;
             }
-            // Told where it left, if that directory is still there; else where it came to.
+            // Reported where it left, if that directory is still there; else where it came to.
             let source = places.0.filter(|_| before.is_some());
             let from = source.filter(|(parent, _)| self.way_at(root, *parent, later).is_some());
             if let Some((parent, name)) = from.clone()

@@ -75,7 +75,7 @@ impl Namespace {
         root.ok_or(CoreError::NoInode { inode: id, expected: "snapshottable" })
     }
 
-    /// Directories of a tree may no longer have snapshots: it is deleted. They have none.
+    /// The directories of a deleted tree may no longer have snapshots. They have none.
     pub(in crate::core) fn forget_roots(&mut self, top: InodeId) {
         let within: Vec<InodeId> =
             self.history.roots.keys().copied().filter(|root| self.is_within(*root, top)).collect();

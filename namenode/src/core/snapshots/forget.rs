@@ -11,7 +11,7 @@ use crate::core::inodes::{
 use crate::core::namespace::Namespace;
 
 impl Namespace {
-    /// Looks again at an inode of which a version went, or that left the tree: frees what no snapshot sees.
+    /// Re-examines an inode that lost a version or left the tree: frees what no snapshot sees.
     pub(super) fn settle(&mut self, id: InodeId) {
         let Some(inode) = self.inodes.get(&id) else { return };
         let is_directory = inode.directory().is_some();
@@ -201,7 +201,7 @@ impl Namespace {
         }
     }
 
-    /// Looks through some entries of a directory that only snapshots have. Returns how many.
+    /// Examines some entries of a directory that only snapshots have. Returns how many.
     fn sweep(&mut self, id: InodeId, passed: Option<Arc<str>>, count_max: usize) -> usize {
         if self.is_attached(id) {
             return 1;

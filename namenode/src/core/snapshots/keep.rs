@@ -91,7 +91,7 @@ impl Namespace {
         }
     }
 
-    /// Keeps the present version of an inode if a snapshot sees it. To be called before every change of what a version has.
+    /// Keeps the present version of an inode if a snapshot sees it. Call it before every change of what a version records.
     pub(in crate::core) fn save(&mut self, id: InodeId) {
         if self.history.live.is_empty() {
             return;
@@ -156,13 +156,13 @@ impl Namespace {
         self.settle(id);
     }
 
-    /// What a subtree holds, what only snapshots keep below it included.
+    /// Totals of a subtree, including what only snapshots keep below it.
     pub(in crate::core) fn whole(&self, id: InodeId) -> Totals {
         let retained = self.history.retained.get(&id).copied().unwrap_or_default();
         self.inodes.get(&id).map(Inode::total).unwrap_or_default().plus(retained)
     }
 
-    /// True if a snapshot will go on to see an inode that is deleted now.
+    /// True if a snapshot will still see an inode that is deleted now.
     pub(in crate::core) fn is_kept(&self, id: InodeId) -> bool {
         !self.versions(id).is_empty()
             || self.witness(id, self.stamp(id), self.history.next).is_some()

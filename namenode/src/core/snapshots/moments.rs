@@ -19,7 +19,7 @@ impl<'a> At<'a> {
 }
 
 impl Namespace {
-    /// What an inode is at moment `at`; `None` if it is not there yet. Of an inode that is in no tree then the place says so.
+    /// What an inode is at moment `at`; `None` if it does not exist yet. For an inode that was in no tree then, the place says so.
     pub(in crate::core) fn at(&self, id: InodeId, at: SnapshotId) -> Option<At<'_>> {
         let versions = self.versions(id);
         let index = versions.partition_point(|version| version.until <= at);
@@ -48,8 +48,7 @@ impl Namespace {
         })
     }
 
-    /// The entries of a directory at a moment, after a name, in byte order: live and former ones merged, as far as they are
-    /// asked for.
+    /// The entries of a directory at a moment, after a name, in byte order: live and former ones, merged lazily.
     pub(in crate::core) fn children_at<'a>(
         &'a self,
         id: InodeId,

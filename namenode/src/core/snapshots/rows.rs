@@ -10,7 +10,7 @@
 //! | `w` + inode id + last moment + chunk number u32 | the next `ROW_BLOCKS` blocks of that list |
 //! | `x` + inode id + last moment + chunk number u32 | the next `CHUNK_BYTES` of a version's features, see `inodes::features`; from 0 on |
 //!
-//! Numbers in keys are big endian, u64 unless said. Witnesses, former places and sums are found anew by `Namespace::tie_history`.
+//! Numbers in keys are big endian, u64 unless stated. `Namespace::tie_history` rebuilds witnesses, former places and sums.
 
 use std::sync::Arc;
 
@@ -237,7 +237,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Takes blocks of a version's own list; those that the file has still are there already.
+    /// Takes blocks of a version's own list; those that the file still has are there already.
     fn load_kept(&mut self, file: InodeId, rows: Vec<BlockRow>) -> Result<Vec<BlockId>, CoreError> {
         let mut ids = Vec::with_capacity(rows.len());
         for BlockRow { id, stamp, length, complete } in rows {
@@ -254,7 +254,7 @@ impl Namespace {
         Ok(ids)
     }
 
-    /// Finds what rows do not say: who is kept by snapshots alone, former places, witnesses, sums. Directories have their totals.
+    /// Finds what rows do not record: inodes that only snapshots keep, former places, witnesses, sums. Directories must have their totals.
     ///
     /// # Errors
     /// [`CoreError`] if the tables do not fit the inodes.

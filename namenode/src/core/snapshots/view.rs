@@ -103,7 +103,7 @@ impl Namespace {
         Some(Seen { id, state, policy: own.or(above.policy), ..above })
     }
 
-    /// The top of a snapshot. What it had from above is not in it, and is as it is now.
+    /// The top of a snapshot. What it inherited from above is not in it, and is as it is now.
     pub(in crate::core) fn seen_root(&self, id: InodeId, at: SnapshotId) -> Option<Seen<'_>> {
         let state = self.at(id, at)?;
         let own = state.features(self, id).and_then(Features::policy);
@@ -118,7 +118,7 @@ impl Namespace {
         }
     }
 
-    /// Totals of a tree in a snapshot; walks it, and shows every directory to `pass`.
+    /// Totals of a tree in a snapshot; walks it, and calls `pass` for every directory.
     pub(in crate::core) fn summary_at(
         &self,
         seen: Seen<'_>,

@@ -262,7 +262,7 @@ impl Harness {
     pub(crate) fn restart(&mut self, loaded: Loaded) {
         let mut ns = loaded.ns;
         ns.leases.renew_all(self.now.mono_ms);
-        // Blocks were told of all but of what the load took apart that the live namespace had not yet.
+        // `Blocks` knows all effects, except for the trees that the load took apart and the live namespace had not yet.
         ns.effects.retain(|effect| matches!(effect, Effect::Removed { .. }));
         self.state.ns = ns;
     }

@@ -90,7 +90,7 @@ fn where_nobody_has_what_was_promised_the_file_is_closed_at_what_there_is_and_ma
     let loaded = h.reload();
     h.restart(loaded);
     assert_eq!(fsck(&h, "/f").lost_bytes, 20);
-    // Until it is written anew.
+    // Until it is rewritten.
     h.write("/f", 10, 3);
     assert_eq!(fsck(&h, "/f").lost_bytes, 0);
 }
@@ -130,7 +130,7 @@ fn a_member_that_was_not_heard_is_waited_for_up_to_the_hard_limit() {
     assert_eq!(append(&mut h).length, 480, "it can be appended to");
 }
 
-/// The bytes may be on those alone whom a writer, which found no way to go on, named as failed one after the other.
+/// The bytes may be only on members that a writer, which found no way to continue, named as failed one after the other.
 #[test]
 fn members_that_a_writer_gave_up_are_asked_and_waited_for_until_others_have_it_all() {
     let mut h = Harness::with_nodes(1, 5);
@@ -171,7 +171,7 @@ fn members_that_a_writer_gave_up_are_asked_and_waited_for_until_others_have_it_a
     assert!(h.rows.keys().all(|key| key[0] != b'p'), "their row goes with them");
 }
 
-/// A NameNode that stood still holds all DataNodes for dead for a moment: what is written then must be on disk all the same.
+/// A NameNode that was stopped takes all DataNodes for dead for a moment: what is written then must be on disk all the same.
 #[test]
 fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {
     let mut h = Harness::with_nodes(1, 3);
@@ -199,7 +199,7 @@ fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {
     assert_eq!(h.call(complete(written(&block, KNOWN))), Ok(Reply::Done));
 }
 
-/// Its writer must look for more before it says that something is on disk.
+/// Its writer must find more before it claims that something is on disk.
 #[test]
 fn a_pipeline_that_became_short_must_still_be_on_two_disks() {
     let mut h = Harness::with_nodes(1, 3);
@@ -214,7 +214,7 @@ fn a_pipeline_that_became_short_must_still_be_on_two_disks() {
     assert_eq!((block.replicas.len(), block.durable_min), (1, 2));
 }
 
-/// What a writer says is believed of the DataNodes that it was given alone.
+/// A writer is believed only about the DataNodes that it was given.
 #[test]
 fn a_writer_names_no_others_than_its_pipeline() {
     let mut h = Harness::with_nodes(1, 5);

@@ -26,7 +26,7 @@ enum Op {
         overwrite: bool,
         length: u64,
     },
-    /// Leaves the file open; so much of it is flushed.
+    /// Leaves the file open, with this many bytes flushed.
     Start {
         path: String,
         overwrite: bool,
@@ -240,7 +240,7 @@ impl Pair {
                 let loaded = if *from_log { harness.replay() } else { harness.reload() };
                 harness.restart(loaded);
                 if *from_log {
-                    // All rows are behind.
+                    // All rows are out of date.
                     harness.rows.clear();
                     harness.checkpoint();
                 }
@@ -426,7 +426,7 @@ fn query(harness: &Harness, call: Call) -> Reply {
     answer.expect("a read of the namespace").unwrap_or_else(|error| panic!("{call:?}: {error:?}"))
 }
 
-/// What is seen at a path is what the model has there.
+/// A path shows what the model has there.
 fn check_node(harness: &Harness, path: &str, (node, live): (&Node, bool)) {
     let Reply::Status(status) = query(harness, Call::Status(dfs(path))) else { panic!("{path}") };
     assert_eq!(
@@ -550,7 +550,7 @@ fn check_differences(pair: &Pair) {
     }
 }
 
-/// A restart finds what is there, from the log alone and from the checkpoint with the log behind it.
+/// A restart finds what is there, from the log alone and from the checkpoint with the log after it.
 fn check_restarts(pair: &mut Pair) {
     let harness = &mut pair.harness;
     let (mut reloaded, mut replayed) = (harness.reload(), harness.replay());
@@ -711,7 +711,7 @@ fn check_sequence(ops: &[(User, Op)]) {
 const SEQUENCES: u32 = 5_000;
 /// Operations of a sequence, at most.
 const OPS_MAX: usize = 40;
-/// Every so many operations all snapshots are looked at.
+/// Every this many operations all snapshots are checked.
 const SNAPSHOT_CHECK_PERIOD: usize = 4;
 
 proptest! {

@@ -1,6 +1,7 @@
 //! The namespace as a slow, obviously right model: a map from paths to nodes, and for every snapshot a copy of that map.
 //!
-//! It says of every operation what must come of it, by the rules of HDFS and in their order. Where quotas meet snapshots it knows bounds only: how much a snapshot still holds is charged where the file was seen last.
+//! It gives the expected result of every operation, by the rules of HDFS and in their order. Where quotas meet snapshots it knows only
+//! bounds: how much a snapshot still holds is charged where the file was seen last.
 
 use std::collections::BTreeMap;
 

@@ -156,7 +156,7 @@ impl Model {
         (kept.len() as u64, kept.values().sum())
     }
 
-    /// Whether so much more at `path` fits into the quotas above it that are not above `except` as well.
+    /// Whether this much more at `path` fits into the quotas above it that are not above `except` as well.
     pub(super) fn fits(
         &self,
         path: &str,

@@ -215,7 +215,7 @@ fn the_trash_takes_only_what_may_be_deleted() {
 #[test]
 fn nothing_is_smuggled_into_the_trash() {
     let mut h = sample();
-    // Bob's own directories, named like a trash before they are in one, and what is alice's in them.
+    // Bob's own directories, named like a trash before they are in one, and alice's entries in them.
     h.call(mkdirs("/p/open/t/.Trash/Current")).unwrap();
     h.call(mkdirs("/user/bob")).unwrap();
     let bobs = ["/p/open/t", "/p/open/t/.Trash", "/p/open/t/.Trash/Current", "/user/bob"];
@@ -380,7 +380,7 @@ impl Model<'_> {
         self.nodes.get(path).is_some_and(|node| node.directory)
     }
 
-    /// Whether the call must be refused for want of rights; `None` where another refusal comes first.
+    /// Whether the call must be refused for lack of rights; `None` where another refusal comes first.
     fn denies(&self, op: &Op) -> Option<bool> {
         if self.caller.is_superuser {
             return Some(false);

@@ -83,7 +83,7 @@ fn an_appended_block_keeps_its_bytes_whoever_dies() {
     let seen = last_of(&mut h, "/f");
     assert_eq!((seen.stamp, seen.length, seen.open), (first.stamp, 500, true), "and is readable");
     check_replay(&mut h);
-    // The writer dies before any DataNode has heard of the new stamp.
+    // The writer dies before any DataNode has received the new stamp.
     h.pass(5100, &[1, 2, 3, 4]);
     let recover = h.commands.iter().rev().find_map(|(_, command)| match command {
         Command::Recover { old_stamp, stamp, length_min, .. } => {
@@ -288,7 +288,7 @@ fn a_cut_within_a_block_is_a_copy() {
     check_replay(&mut h);
 }
 
-/// A cluster whose DataNodes do at once what they are told.
+/// A cluster whose DataNodes obey at once.
 struct Model {
     h: Harness,
     files: BTreeMap<String, Vec<u64>>,
@@ -428,7 +428,7 @@ fn a_block_that_was_never_written_to_goes_when_its_file_is_closed() {
         assert_eq!(h.state.ns.file(file.file).unwrap().blocks.len(), 1);
         check_replay(&mut h);
     }
-    // One that bytes were promised of does not.
+    // A block with promised bytes does not.
     let file = appended(h.call(append("/full")));
     let add = Call::AddBlock { file: file.file, previous: None, exclude: vec![] };
     let Ok(Reply::Block(block)) = h.call(add) else { panic!("no block") };

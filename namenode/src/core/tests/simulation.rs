@@ -29,7 +29,7 @@ struct Cluster {
     messages: VecDeque<(u8, Changes)>,
     random: Generator,
     files: BTreeMap<String, (BlockId, GenerationStamp, u64, u16)>,
-    /// Calls that end files and were told to come again.
+    /// Calls that end files and were answered with "try again".
     unfinished: Vec<(u64, Call)>,
 }
 
@@ -187,7 +187,7 @@ impl Cluster {
                 good_elsewhere || !wanted,
                 "the last good replica of {block} was to be deleted"
             );
-            // As a DataNode does: a newer replica is another one, and is not told as deleted.
+            // As a DataNode does: a newer replica is another one, and is not reported as deleted.
             if !newer {
                 disk.replicas.remove(block);
                 deleted.push(*block);

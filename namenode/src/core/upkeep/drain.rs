@@ -1,9 +1,9 @@
-//! Taking DataNodes out of service and back, for good or for a while: their replicas stop counting, so that the block manager
-//! makes others where too few are left, and a sweep over all their blocks tells when the last of them is safe.
+//! Taking DataNodes out of service and back, for good or for a while. Their replicas stop counting, so the block manager makes others where
+//! too few are left. A sweep over all their blocks finds out when the last of them is safe.
 //!
-//! A sweep judges every block of a node anew, in bounded steps. One begins when a node's state changes (its replicas count from
-//! now on, or do not any more), and when a second rack appears (blocks on one rack are then misplaced). The sweep of a node that
-//! is being drained begins again until it finds nothing.
+//! A sweep judges every block of a node again, in bounded steps. One begins when a node's state changes: its replicas count from now on, or
+//! no longer do. Another begins when a second rack appears: blocks on one rack are then misplaced. The sweep of a node that is being
+//! drained begins again until it finds nothing.
 
 use protocol::namenode::{AdminState, DatanodeState, DrainReport};
 use protocol::{BlockId, DatanodeId};
@@ -16,7 +16,7 @@ use crate::core::state::State;
 const BLOCKS_PER_STEP: usize = 10_000;
 
 impl State {
-    /// Takes new lists. Returns the nodes that may not be here any more: they are as good as dead.
+    /// Takes new lists. Returns the nodes that are no longer allowed: they count as dead.
     pub fn refresh_nodes(
         &mut self,
         nodes: &mut Datanodes,
@@ -54,7 +54,7 @@ impl State {
             ) => return,
             (Intent::InService, _) => AdminState::Normal,
             (Intent::Drained, _) => AdminState::DecommissionInProgress,
-            // What it had is on its way out of the map, and nobody can tell what it still has.
+            // What it had is on its way out of the map, and nobody knows what it still has.
             (Intent::InMaintenance, _) if is_dead => AdminState::InMaintenance,
             (Intent::InMaintenance, _) => AdminState::EnteringMaintenance,
         };
@@ -74,7 +74,7 @@ impl State {
         }
         let now_ms = self.blocks.reports.now_ms();
         let over = nodes.iter().filter(|(_, node)| {
-            // Few are in maintenance, and only for those the lists are searched.
+            // Few are in maintenance, and the lists are searched only for those.
             node.admin.is_maintenance()
                 && self.drains.intent(&node.info, now_ms) != Intent::InMaintenance
         });
@@ -160,8 +160,8 @@ impl State {
         found.only_here_count += u64::from(serving == 0 && wanted > 0);
     }
 
-    /// Files whose last block is being written to a node that goes; for one that comes back, where too few others in service write
-    /// it as well.
+    /// Files whose last block is being written to a node that leaves service. For a node that will return, only files that too few others
+    /// in service write as well.
     fn open_files_on(&self, nodes: &Datanodes, node: NodeIndex) -> u64 {
         let Node { info, admin, .. } = nodes.node(node);
         let is_safe = |targets: &[DatanodeId]| {
@@ -331,7 +331,7 @@ mod tests {
         };
         assert_eq!(located.blocks[0].replicas.len(), 2, "readers are not sent there");
         h.state.blocks.check(&h.state.ns);
-        // Back again and out of the list: nothing is too much and nothing too little.
+        // Back again and out of the list: no replica too many and none too few.
         h.register(kept);
         h.report(kept, vec![replica(&block, 100)], vec![]);
         maintain(&mut h, &[]);

@@ -1,9 +1,9 @@
-//! Nodes in maintenance over a restart of the NameNode: what is written down of one, and how it is taken in again while it is off.
+//! Nodes in maintenance over a restart of the NameNode: what is saved of each, and how it is restored while the node is off.
 //!
-//! A node that is switched off cannot report to a NameNode that starts meanwhile: without this its replicas would be unknown and made
-//! anew at once, and nobody would see that it is missing.
+//! A node that is switched off cannot report to a NameNode that starts meanwhile: without this its replicas would be unknown and copied
+//! again at once, and nobody would see that it is missing.
 //!
-//! Invariant: what is restored is a report that the node could have sent; when it comes back its own report takes the place of it.
+//! Invariant: what is restored is a report that the node could have sent; when the node comes back, its own report replaces it.
 
 use protocol::datanode::{FullReport, Replica};
 use protocol::namenode::{AdminState, DatanodeInfo};
@@ -33,7 +33,7 @@ impl State {
         kept.map(|(index, _)| index).collect()
     }
 
-    /// What is to be remembered of a node.
+    /// What to save of a node.
     pub fn node_in_maintenance(&self, nodes: &Datanodes, node: NodeIndex) -> NodeInMaintenance {
         let held = self.blocks.held_after(node, None, usize::MAX).into_iter();
         let replica = |block| {
@@ -46,7 +46,7 @@ impl State {
         }
     }
 
-    /// Takes in, as silent, a node that was in maintenance when the NameNode ended. False if the lists do not keep it any more.
+    /// Restores, as silent, a node that was in maintenance when the NameNode ended. False if the lists do not keep it any more.
     pub fn restore_node(
         &mut self,
         nodes: &mut Datanodes,
@@ -62,7 +62,7 @@ impl State {
             epoch: self.settings.epoch,
             part: 0,
             last: true,
-            // What was deleted since then is nothing that the node could tell about older metadata.
+            // Blocks deleted since then must not look like a sign of older metadata.
             finalized: kept
                 .replicas
                 .into_iter()
@@ -111,7 +111,7 @@ mod tests {
         assert!(h.state.refresh_nodes(&mut h.nodes, lists, h.now).is_empty());
     }
 
-    /// A NameNode that starts again with what was written down; with the nodes in `up`.
+    /// A NameNode that starts again with what was saved; with the nodes in `up`.
     fn restarted(
         h: &Harness,
         kept: Option<NodeInMaintenance>,
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!((node.admin, node.state), (AdminState::InMaintenance, DatanodeState::Dead));
         assert_eq!((copies_of(&next, block.id), next.holders(block.id).len()), (0, 3));
         next.state.blocks.check(&next.state.ns);
-        // Back again and out of the list: nothing is too much and nothing too little.
+        // Back again and out of the list: no replica too many and none too few.
         next.register(off);
         next.report(off, vec![replica(&block, 100)], vec![]);
         maintain(&mut next, None);
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(next.nodes.node(next.node(off)).admin, AdminState::Normal);
         assert_eq!((copies_of(&next, block.id), next.holders(block.id).len()), (0, 3));
 
-        // Without what was written down, or when the list keeps it no longer, there is a copy to make.
+        // Without what was saved, or when the list keeps it no longer, there is a copy to make.
         for mut next in [restarted(&h, None, Some(off), &up), restarted(&h, Some(kept), None, &up)]
         {
             next.pass(500, &others);

@@ -90,7 +90,7 @@ impl State {
         Some(())
     }
 
-    /// How moves stand.
+    /// States of moves.
     pub(in crate::core) fn move_states(&self, nodes: &Datanodes, moves: &[ReplicaMove]) -> Answer {
         let state = |wanted: &ReplicaMove| {
             let pair = nodes.index(wanted.from).zip(nodes.index(wanted.to));
@@ -127,7 +127,7 @@ impl State {
         Ok(Reply::BlocksOn(on.collect()))
     }
 
-    /// Tells all live DataNodes what they may send for the balancer.
+    /// Limits what all live DataNodes send for the balancer.
     pub(in crate::core) fn set_balancer_bandwidth(
         &self,
         nodes: &Datanodes,
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_replica_is_copied_then_deleted_and_racks_are_kept() {
-        // Odd and even numbers stand in different racks.
+        // Odd and even numbers are in different racks.
         let mut h = Harness::with_nodes(11, 6);
         let block = h.write("/x", 100, 2);
         let [a, b] = h.holders(block.id)[..] else { panic!("two holders") };

@@ -69,7 +69,7 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<bool, CoreError> {
-        // Of deleted files an edit may name only what a snapshot sees: on replay the others may be collected already.
+        // An edit can name a deleted file only if a snapshot sees it: on replay the others may be collected already.
         if !self.ns.is_recoverable(file) {
             return Ok(true);
         }
@@ -90,7 +90,7 @@ impl State {
         let known = self.ns.file(file).map_or(0, File::known_length);
         if candidates.is_empty() {
             let waited_ms = now.mono_ms.saturating_sub(first_ms);
-            // What somebody was promised is waited for.
+            // Wait for bytes that somebody was promised.
             if waited_ms < self.settings.lease_hard_ms || known > 0 {
                 return self.take_over(nodes, file, now, out).map(|_| false);
             }
@@ -239,7 +239,7 @@ impl State {
         Ok(Ok(()))
     }
 
-    /// Since when a file is being recovered.
+    /// How long a file has been in recovery.
     fn waited_ms(&self, file: InodeId, now: Now) -> u64 {
         let attempt = self.recoveries.attempts.get(&file);
         attempt.map_or(0, |attempt| now.mono_ms.saturating_sub(attempt.first_ms))

@@ -10,7 +10,7 @@ use crate::core::nodes::{Datanodes, NodeIndex};
 use crate::core::now::Now;
 use crate::core::state::{Output, State};
 
-/// Blocks looked at for copies in one step; more than are ordered, because holders of the first may be busy.
+/// Blocks examined for copies in one step; more than are ordered, because holders of the first may be busy.
 const BLOCKS_PER_STEP: usize = 2_000;
 /// Copies ordered in one step.
 const COPIES_PER_STEP: usize = 500;
@@ -107,7 +107,7 @@ impl State {
             &mut self.random,
         );
         if targets.is_empty() {
-            // Nobody else has room: who has a bad replica writes a good one beside it and then replaces it.
+            // Nobody else has room: a node with a bad replica writes a good one beside it and then replaces it.
             let can_repair = |node: &NodeIndex| {
                 nodes.node(*node).state == DatanodeState::Live
                     && nodes.node(*node).is_serving()
