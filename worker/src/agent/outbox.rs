@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! kept -> sent -> confirmed: forgotten
-//! | -> lost: kept, sent again
-//! | -> refused: sent again one by one; the one refused alone is replaced by a short failure
+//!            | -> lost: kept, sent again
+//!            | -> refused: sent again one by one; the one refused alone is replaced by a short failure
 //! ```
 //!
 //! Invariants: the end of an attempt is kept until it is confirmed; the updates of a report are at most [`REPORT_BYTES_MAX`] long unless a
