@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Reads lines `node target target ...` (numbers, separated by spaces) and writes `node<TAB>rank`. Each node begins with rank 1. In each
-//! iteration it gives its rank to its targets in equal shares, and its new rank is 0.15 plus 0.85 times the sum of the shares it receives.
+//! iteration it gives its rank to its targets in equal shares. Its new rank is 0.15 plus 0.85 times the sum of the shares it receives.
 //!
 //! Between iterations the graph is stored in SequenceFiles: node, and its rank and targets as bytes. [`Gather`] is the combiner. For each
 //! node it joins the sum of the shares with the node's targets, which travel as one more value of the node.

@@ -75,8 +75,8 @@ pub struct Config {
     /// slots become free that often on a busy worker, and reading a remote block costs hardly more. 0 is no wait; a job can set its own
     /// value with its property `locality_wait`.
     pub locality_wait_ms: u64,
-    /// Milliseconds for which a queue may have less than its minimum, or than half of its share, before attempts of queues with more than
-    /// their share are stopped for it. Default 30,000: most slots become free sooner on their own. 0 is never.
+    /// Milliseconds for which a queue may have less than its minimum, or than half of its share. After that, attempts of queues with more
+    /// than their share are stopped for it. Default 30,000: most slots become free sooner on their own. 0 is never.
     pub preemption_timeout_ms: u64,
     /// Milliseconds that an attempt runs before it can get a backup for being slow. Default 5,000: shorter tasks are not worth a second
     /// attempt.

@@ -39,7 +39,7 @@ pub enum Cut {
     /// At block boundaries, within `mapreduce.input.fileinputformat.split.minsize` and `.maxsize`.
     Blocks,
     /// As [`Cut::Blocks`], and bzip2 files too. For formats whose records are lines: a split that does not begin at 0 drops everything
-    /// through the first line end, and each split reads through the first line end after its own end, as [`crate::Lines`] does.
+    /// through the first line end. Each split reads through the first line end after its own end, as [`crate::Lines`] does.
     TextBlocks,
     /// Not at all.
     Whole,

@@ -1,7 +1,7 @@
 //! Large buffers kept between tasks of one process.
 //!
-//! The first touch of a page can cost far more than any use of it, so a process that runs task after task should keep its sort buffers in
-//! between.
+//! The first touch of a page can cost far more than any use of it. A process that runs task after task should therefore keep its sort
+//! buffers in between.
 //!
 //! Invariant: the pool keeps at most its limit of bytes (counted by capacity); the excess is freed.
 

@@ -1,4 +1,4 @@
-//! A whole worker with real task processes, against a stand-in for the JobTracker that hands out prepared orders.
+//! A whole worker with real task processes, against a stand-in for the JobTracker that gives prepared orders.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

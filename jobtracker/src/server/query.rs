@@ -108,7 +108,7 @@ pub(crate) struct Figures {
 }
 
 impl ListedJobs {
-    /// Jobs, and who may look at each besides these administrators.
+    /// Jobs, and who may view each besides these administrators.
     pub(crate) fn new((administrators, listed): (Administrators, Vec<(JobReport, Whose)>)) -> Self {
         ListedJobs { administrators, listed }
     }

@@ -317,8 +317,8 @@ impl Workers {
         }
     }
 
-    /// A job had to avoid a worker. A worker with `limit` faults, and more than one and a half times the mean, is excluded for all jobs,
-    /// unless that would exclude more than half of the workers that are not drained.
+    /// A job had to avoid a worker. A worker with `limit` faults is excluded for all jobs if, among three or more workers, it also has more
+    /// than one and a half times the mean. It is not excluded if that would leave out more than half of the workers that are not drained.
     pub(crate) fn add_fault(&mut self, id: WorkerId, now: Duration, limit: u32) {
         let others = |worker: &&Worker| {
             worker.liveness != Liveness::Expected && (!worker.excluded || worker.id == id)
