@@ -1,17 +1,17 @@
-//! Finds what a regular expression matches and counts how often each match occurs: two chained jobs.
+//! Finds the matches of a regular expression and counts how often each occurs: two chained jobs.
 //!
 //! ```text
 //! cargo run --release --example grep -- --local src matches 'fn [a-z_]+'
 //! grep IN OUT '(\w+)@(\w+)' 2                # count only what the second group matched
 //! ```
 //!
-//! The first job, `grep-search`, counts: its mapper emits each match with the number one, [`Sum`] adds them up. Its output is
-//! [`intermediate`]: a directory that only the next job sees. The second job, `grep-sort`, reads it with [`previous`] and sorts by
-//! falling count: its key is `(Desc<u64>, bytes)`, and as the order of encoded keys is the order of their values, the engine's
-//! sort by bytes does the work. One reduce task makes one sorted file of lines `count<TAB>match`.
+//! The first job, `grep-search`, counts: its mapper emits each match with the number one, and [`Sum`] adds them up. Its output is
+//! [`intermediate`]: a directory that only the next job sees. The second job, `grep-sort`, reads it with [`previous`] and sorts by falling
+//! count. Its key is `(Desc<u64>, bytes)`: the order of encoded keys is the order of their values, so the engine's sort by bytes does the
+//! work. One reduce task makes one sorted file of lines `count<TAB>match`.
 //!
-//! Mappers here are closures ([`Job::map_fn`]), which see all that the closure captures, like the expression: each worker builds it
-//! again from the same arguments. What else the function reads must come along: the file of `-f` does so by [`Args::file`].
+//! Mappers here are closures ([`Job::map_fn`]), which use everything that they capture, like the expression: each worker builds it again
+//! from the same arguments. Anything else that the function reads must be sent along, as [`Args::file`] does for the file of `-f`.
 
 use std::process::ExitCode;
 

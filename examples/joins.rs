@@ -1,4 +1,4 @@
-//! Joins users with their visits, in the three ways that cover most of practice.
+//! Joins users with their visits, in the three ways that cover most practical cases.
 //!
 //! ```text
 //! cargo run --release --example joins -- --local reduce users.tsv visits.tsv OUT
@@ -9,12 +9,12 @@
 //! All read `id<TAB>name` and `id<TAB>page` and write `name<TAB>page`.
 //!
 //! **Reduce-side join**, for two large inputs: each input has a mapper of its own ([`Job::also`]). The key is `(id, side)`, grouped by its
-//! first element, so the reducer of an id sees the user first and then all visits, and holds one name in memory, however many
-//! visits there are.
+//! first element. The reducer of an id therefore gets the user first and then all visits, and holds one name in memory, however many visits
+//! there are.
 //!
-//! **Merge join**, for inputs that are sorted and partitioned alike, as outputs of jobs often are: a map-only job reads the same part of both
-//! side by side. Here two jobs that do not need each other sort the inputs first, at once, and a third joins what they wrote: a graph of
-//! jobs in one [`Plan`].
+//! **Merge join**, for inputs that are sorted and partitioned alike, as outputs of jobs often are: a map-only job reads the same part of
+//! both side by side. Here two independent jobs first sort the inputs at the same time, and a third joins their outputs: a graph of jobs in
+//! one [`Plan`].
 //!
 //! **Broadcast join**, for a small and a large input: the small one is a side file that every task reads once into a map; no sort, no
 //! reduce.
@@ -64,7 +64,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
     }
 }
 
-/// Which input a pair came from: users sort before visits.
+/// The input that a pair came from: users sort before visits.
 const USER: u8 = 0;
 const VISIT: u8 = 1;
 
@@ -86,7 +86,7 @@ impl<const SIDE: u8> Mapper for Tag<SIDE> {
     }
 }
 
-/// Sees the name of an id first, then its visits.
+/// Gets the name of an id first, then its visits.
 #[derive(Clone, Default)]
 struct Join {
     name: Option<Vec<u8>>,

@@ -4,11 +4,11 @@
 //! cargo run --release --example pagerank -- --local --iterations 10 graph.adj OUT
 //! ```
 //!
-//! Reads lines `node target target ...` (numbers, separated by spaces) and writes `node<TAB>rank`. Each node begins with rank 1; in each
-//! iteration it gives its rank to its targets in equal shares and gets 0.15 and 0.85 times what it is given.
+//! Reads lines `node target target ...` (numbers, separated by spaces) and writes `node<TAB>rank`. Each node begins with rank 1. In each
+//! iteration it gives its rank to its targets in equal shares. Its new rank is 0.15 plus 0.85 times the sum of the shares it receives.
 //!
-//! Between iterations the graph lies in SequenceFiles: node, and its rank and targets as bytes. [`Gather`] is the combiner and joins, per
-//! node, the sum of the shares with the node's targets, which travel as one more value of the node.
+//! Between iterations the graph is stored in SequenceFiles: node, and its rank and targets as bytes. [`Gather`] is the combiner. For each
+//! node it joins the sum of the shares with the node's targets, which travel as one more value of the node.
 
 use std::process::ExitCode;
 
@@ -33,9 +33,9 @@ Example:
   pagerank --iterations 10 /graph /ranks
 ";
 
-/// Iterations unless given: ranks move little after these.
+/// Default number of iterations: ranks change little after these.
 const ITERATIONS_DEFAULT: u32 = 10;
-/// Share of a rank that is given on.
+/// Share of a rank that is passed on.
 const DAMPING: f64 = 0.85;
 /// Bytes of a rank and of a target.
 const RANK_BYTES: usize = 8;
@@ -63,7 +63,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The part of an iteration that is the same for the first and the others.
+/// The part of an iteration that is common to the first and the others.
 fn reduce<M: Mapper<Key = u32, Value = Given>>(
     job: Job<mr_api::job::Mapped<M>>,
     last: Option<&str>,
@@ -76,7 +76,7 @@ fn reduce<M: Mapper<Key = u32, Value = Given>>(
             });
             job.reduce(ranks).reducers(Auto).output(text_out(path))
         }
-        // Made again in seconds, should a disk fail: one copy is enough.
+        // It can be made again in seconds if a disk fails, so one copy is enough.
         None => job
             .reduce(WriteGraph::default())
             .reducers(Auto)
@@ -84,12 +84,12 @@ fn reduce<M: Mapper<Key = u32, Value = Given>>(
     }
 }
 
-/// What a node is given: a share of a rank; from itself, its targets.
+/// A value that a node receives: a share of a rank; from itself, its targets.
 type Given = (f64, Vec<u8>);
 /// A node in a SequenceFile: its number, and rank and targets as bytes.
 type Nodes = SequencePairs<i32, Vec<u8>>;
 
-/// Gives the rank of a node to its targets, and the targets to itself.
+/// Gives shares of a node's rank to its targets, and the targets to itself.
 fn give<S: Sink>(
     node: u32,
     rank: f64,
@@ -129,7 +129,7 @@ fn number(word: &[u8]) -> Result<u32> {
     Ok(std::str::from_utf8(word)?.parse()?)
 }
 
-/// The others read what the one before wrote.
+/// The others read the output of the iteration before.
 #[derive(Clone)]
 struct Give;
 
@@ -167,7 +167,7 @@ impl Fold<Given> for Gather {
     }
 }
 
-/// The rank of a node, of all it was given; its targets go to `keep`.
+/// The new rank of a node, from all values it received; passes its targets to `keep`.
 fn gather(values: &mut Values<'_, u32, Given>, mut keep: impl FnMut(&[u8])) -> Result<f64> {
     let mut sum = 0.0;
     while let Some((share, targets)) = values.next_value()? {
@@ -209,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// The same in memory.
+    /// A reference implementation in memory.
     fn slow(graph: &[(u32, Vec<u32>)], iterations: u32) -> BTreeMap<u32, f64> {
         let mut ranks: BTreeMap<u32, f64> = graph.iter().map(|(node, _)| (*node, 1.0)).collect();
         for _ in 0..iterations {
@@ -225,7 +225,7 @@ mod tests {
         ranks
     }
 
-    /// The ranks that the jobs make of `lines`.
+    /// The ranks that the jobs compute from `lines`.
     fn ranks(lines: &str, iterations: u32, split_bytes: u64) -> BTreeMap<u32, f64> {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn ranks_do_not_depend_on_the_splits() {
-        // Two lines of one node, which no split or several have together.
+        // Several nodes have two lines, which small splits separate.
         let lines = "1 2 3\n2 1\n3 2\n1 4\n4 1 3\n";
         assert_same(&ranks(lines, 3, 1), &ranks(lines, 3, 1000));
     }

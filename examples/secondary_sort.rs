@@ -1,12 +1,12 @@
-//! The highest temperature of each station with the day it was measured, without ever sorting in memory: a secondary sort.
+//! The highest temperature of each station with the day of the measurement, without sorting in memory: a secondary sort.
 //!
 //! ```text
 //! cargo run --release --example secondary_sort -- --local readings.tsv OUT
 //! ```
 //!
-//! Reads `station<TAB>day<TAB>tenths of a degree`. The key is `(station, Desc(temperature))`: the engine's sort puts the hottest
-//! reading of a station first. [`Job::group_by_first`] sends all keys of a station to one reduce task and makes them one group, so the
-//! reducer takes the first value and is done; the rest of the group is skipped.
+//! Reads `station<TAB>day<TAB>tenths of a degree`. The key is `(station, Desc(temperature))`: the engine's sort puts the hottest reading of
+//! a station first. [`Job::group_by_first`] sends all keys of a station to one reduce task and makes them one group. The reducer takes the
+//! first value and is done; the rest of the group is skipped.
 
 use std::process::ExitCode;
 
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 
 type Key = (String, Desc<i32>);
 
-/// Emits `((station, falling temperature), day)`; counts lines that are none.
+/// Emits `((station, falling temperature), day)`; counts malformed lines.
 #[derive(Clone)]
 struct Readings;
 

@@ -1,7 +1,7 @@
 //! Makes the input of `terasort`: records that are the same on every machine, whatever the number of tasks.
 //!
-//! The job has no input files: [`mr_api::job::rows`] spreads record numbers over map tasks. Each task jumps to its first record and goes on
-//! from there.
+//! The job has no input files: [`mr_api::job::rows`] spreads record numbers over map tasks. Each task jumps to its first record and
+//! continues from there.
 
 use std::process::ExitCode;
 
@@ -47,7 +47,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
     Ok(job.into())
 }
 
-/// `10m` and the like.
+/// Parses `10m` and the like.
 fn row_count(text: &str) -> Option<u64> {
     let (number, zeros) = match text.chars().last()? {
         'k' => (&text[..text.len() - 1], 3),

@@ -7,9 +7,9 @@
 //! teravalidate /tera-out /tera-report
 //! ```
 //!
-//! What makes it a sort of the whole and not of each part is one line: [`Job::total_order`]. The driver looks at some thousand keys all
-//! over the input and gives each reduce task a range of keys that holds about as many records as any other. There is nothing to reduce:
-//! each record is written as it comes.
+//! One line makes this a sort of the whole output and not of each part: [`Job::total_order`]. The driver samples keys all over the input
+//! and gives each reduce task a range of keys with about as many records as any other. There is nothing to reduce: each record is written
+//! unchanged.
 //!
 //! The records are gensort's (`https://www.ordinal.com/gensort.html`), byte for byte: `teragen` makes them.
 
@@ -35,7 +35,7 @@ Example:
   terasort --reducers 8 /tera-in /tera-out
 ";
 
-/// Copies of the output: it can be made again.
+/// Copies of the output, which can be made again.
 const REPLICATION_DEFAULT: u16 = 1;
 
 fn main() -> ExitCode {

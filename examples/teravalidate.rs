@@ -1,8 +1,8 @@
-//! Checks the output of `terasort`: records in order within each file and from file to file, and a checksum that does not depend on the
-//! order, to be compared with the input's.
+//! Checks the output of `terasort`: records are in order within each file and from file to file. Also computes a checksum that does not
+//! depend on the order, to compare with the input's.
 //!
-//! One map per file compares neighbours and hands on the file's first and last key; one reduce compares these from file to file, in the
-//! order of names. As in Hadoop, the output is empty but for the checksum when all is well, and names what is not.
+//! One map per file compares neighbours and passes on the file's first and last key. One reduce compares these from file to file, in the
+//! order of names. As in Hadoop, the output of a correct sort holds only the checksum; otherwise it names the errors.
 
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
 /// Sum of the CRC-32 of records: equal for equal sets of records, whatever their order.
 type Checksum = u128;
 
-/// What is known of a file: checksum and records, first and last key; or a complaint.
+/// A finding about a file: checksum and records, first or last key, or a complaint.
 type Finding = (u8, String, Vec<u8>);
 const SUM: u8 = 0;
 const FIRST: u8 = 1;
@@ -63,7 +63,7 @@ struct CheckFile {
 
 impl Mapper for CheckFile {
     type In = Uncut<FixedLength>;
-    /// File, then what comes in which order within it.
+    /// The file, then the order of findings within it.
     type Key = (String, u8);
     type Value = Finding;
 
@@ -126,7 +126,7 @@ const CRC_TABLE: [u32; 256] = {
     table
 };
 
-/// Sees the files in the order of their names.
+/// Processes the files in the order of their names.
 #[derive(Clone)]
 struct CheckOrder;
 

@@ -1,5 +1,5 @@
-//! The tests within the example programs: cargo builds examples for tests either as programs or as tests, and the
-//! end-to-end tests run them as programs.
+//! The tests within the example programs. Cargo builds examples either as programs or as tests, and the end-to-end tests run them as
+//! programs.
 
 #![allow(dead_code, reason = "whole programs, of which only the tests are used")]
 

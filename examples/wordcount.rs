@@ -1,4 +1,4 @@
-//! Counts the words of text files: the first program of every MapReduce.
+//! Counts the words of text files: the first program for every MapReduce.
 //!
 //! ```text
 //! cargo run --release --example wordcount -- --local book.txt counts        # this process, local files
@@ -6,13 +6,12 @@
 //! HANNO_NAMENODE=… HANNO_JOBTRACKER=… wordcount /books /counts              # a cluster that runs
 //! ```
 //!
-//! What happens: the input is cut into splits. For each split a task runs [`Words::map`] on every line; it emits the pair `(word, 1)`
-//! for each word. [`Sum`] as *combiner* adds the ones of a word up while they are still in memory, so that only one pair per word and
-//! task is written. The pairs are sorted and spread over the reduce tasks by word; there `Sum` as *reducer* adds up what the maps
-//! found, and writes `word<TAB>count`.
+//! The input is cut into splits. For each split a task runs [`Words::map`] on every line, which emits the pair `(word, 1)` for each word.
+//! [`Sum`] as *combiner* adds up the ones of a word in memory, so the task writes about one pair per word. The engine sorts the pairs and
+//! spreads them over the reduce tasks by word. There `Sum` as *reducer* adds up the counts of all maps and writes `word<TAB>count`.
 //!
-//! Words are bytes, separated by space, tab, newline, carriage return and form feed; the text need not be UTF-8. Key and value
-//! types ([`Words::Key`], [`Words::Value`]) say how pairs are encoded; emitting copies the word's bytes once and allocates nothing.
+//! Words are bytes, separated by space, tab, newline, carriage return and form feed; the text need not be UTF-8. Key and value types
+//! ([`Words::Key`], [`Words::Value`]) determine how pairs are encoded; emitting copies the word's bytes once and allocates nothing.
 //!
 //! The same executable is the driver, which submits the job, and the task runner, which workers start: [`mr_api::main`] decides.
 
@@ -44,7 +43,7 @@ fn main() -> ExitCode {
     mr_api::main(HELP, plan)
 }
 
-/// Describes the job. Depends on the arguments alone, as the workers' runners call it too.
+/// Describes the job. Depends only on the arguments, because the workers' runners call it too.
 fn plan(args: &mut Args) -> Result<Plan> {
     let top: Option<usize> = args.value("--top")?;
     let (inputs, output) = args.inputs_and_output()?;
@@ -104,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes of all kinds, from a fixed linear congruence.
+    /// Bytes of all kinds, from a fixed linear congruential generator.
     fn sample() -> Vec<u8> {
         let mut state = 12345u32;
         let mut next = || {

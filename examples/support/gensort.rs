@@ -1,11 +1,11 @@
-//! The records of the sort benchmark, as `gensort` and Hadoop's TeraGen make them: number `n` is the same everywhere, whoever makes it.
+//! The records of the sort benchmark, as `gensort` and Hadoop's TeraGen make them: record `n` is the same everywhere, whoever makes it.
 //!
 //! ```text
 //!  0  10 bytes  key: the top bytes of a 128-bit random number
 //! 10   2        00 11
 //! 12  32        the record's number, hexadecimal
 //! 44   4        88 99 AA BB
-//! 48  48        the low half of the random number, each hexadecimal digit four times, twelve of them
+//! 48  48        the low 48 bits of the random number: each of their twelve hexadecimal digits four times
 //! 96   4        CC DD EE FF
 //! ```
 
@@ -16,7 +16,7 @@ const A: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 const C: u128 = 0x4a69_6d47_7261_7952_4950_2020_2020_2001;
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// The records from one number on.
+/// The records from a given number on.
 pub struct Records {
     number: u64,
     random: u128,
@@ -56,7 +56,7 @@ fn record(number: u64, random: u128) -> [u8; RECORD_BYTES] {
     record
 }
 
-/// The random number after `steps` steps from 0: the step, composed with itself as the bits of `steps` say.
+/// The random number after `steps` steps from 0: composes the step with itself according to the bits of `steps`.
 fn skip(mut steps: u128) -> u128 {
     let (mut random, mut a, mut c) = (0u128, A, C);
     while steps > 0 {

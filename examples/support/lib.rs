@@ -1,4 +1,4 @@
-//! What the programs of the sort benchmark share.
+//! Code shared by the programs of the sort benchmark.
 
 pub mod gensort;
 pub mod record;

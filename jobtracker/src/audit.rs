@@ -1,5 +1,5 @@
-//! What the audit log tells: who asked for a change of a job or of the JobTracker, from where, and whether it was allowed; and looks at jobs that were
-//! refused. How lines are kept is [`daemon::audit`]'s, and their form is that of the NameNode's log.
+//! The audit log: who asked for a change of a job or of the JobTracker, from where, and whether it was allowed; also refused views of jobs.
+//! [`daemon::audit`] stores the lines; their form is that of the NameNode's log.
 //!
 //! ```text
 //! 2026-01-05 10:30:00,123 INFO JobTracker.audit: allowed=false⇥ugi=eve (auth:SIMPLE)⇥ip=/127.0.0.1⇥cmd=killJob⇥job=job_202601051030_0001⇥arg=null⇥proto=rpc
@@ -14,9 +14,9 @@ use protocol::{ErrorKind, JobId, RemoteError};
 
 use crate::config::Config;
 
-/// Stands before each line.
+/// The prefix of each line.
 const LOGGER: &str = "JobTracker.audit";
-/// A look at a job, whatever of it was asked for.
+/// A view of a job, whatever part of it was requested.
 const VIEW: &str = "viewJob";
 
 /// The writer.
@@ -31,7 +31,7 @@ pub(crate) struct Origin {
     pub(crate) protocol: &'static str,
 }
 
-/// A line to be: all but the time.
+/// A line to write: all but the time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
     allowed: bool,
@@ -54,7 +54,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// What a call is about, kept while it is answered.
+/// The subject of a call, kept while the call is answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     user: String,
@@ -68,7 +68,7 @@ struct Entry {
     job: Option<JobId>,
     /// The queue of a new job, the priority, the attempt.
     argument: Option<String>,
-    /// True if it is logged only when it was refused.
+    /// True if it is logged only when refused.
     is_view: bool,
 }
 
@@ -81,7 +81,7 @@ impl Entry {
         Entry { command: VIEW, job: Some(job), argument: None, is_view: true }
     }
 
-    /// `None` for what everybody may ask.
+    /// `None` for calls that everybody may make.
     fn of(call: &Call) -> Option<Self> {
         Some(match call {
             Call::Submit(spec) => Entry::change("submitJob", None, Some(spec.name.clone())),
@@ -114,10 +114,10 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// Opens the log and starts its writer, if there is to be one.
+    /// Opens the log and starts its writer, if the log is enabled.
     ///
     /// # Errors
-    /// If the file cannot be opened or the thread not started.
+    /// If the file cannot be opened or the thread cannot be started.
     pub(crate) fn start(config: &Config) -> io::Result<(Audit, Option<Writer>)> {
         if !config.audit {
             return Ok((Audit::default(), None));
@@ -131,14 +131,14 @@ impl Audit {
         Ok((Audit { queue: Some(queue) }, Some(writer)))
     }
 
-    /// What is to be logged of a call once it is answered.
+    /// What to log of a call once it is answered.
     pub(crate) fn about(&self, user: &str, origin: &Origin, call: &Call) -> Option<Record> {
         self.queue.as_ref()?;
         let entry = Entry::of(call)?;
         Some(Record { user: user.to_owned(), origin: origin.clone(), entry })
     }
 
-    /// Tells what came of a call.
+    /// Logs the outcome of a call.
     pub(crate) async fn note(&self, record: Option<Record>, answer: &Answer) {
         if let (Some(queue), Some(line)) =
             (&self.queue, record.and_then(|record| line(record, answer)))
@@ -147,7 +147,7 @@ impl Audit {
         }
     }
 
-    /// Logs a view of a job that was refused; other failures are not logged.
+    /// Logs a refused view of a job; other failures are not logged.
     pub(crate) async fn view_refused(
         &self,
         (user, origin): (&str, &Origin),
@@ -162,7 +162,7 @@ impl Audit {
     }
 }
 
-/// The line of a call that came to an end; none for failures that rights have no part in, as in HDFS's log.
+/// The line of an answered call; none for failures that have nothing to do with rights, as in HDFS's log.
 fn line(record: Record, answer: &Answer) -> Option<Line> {
     let (allowed, job) = match answer {
         Ok(_) if record.entry.is_view => return None,

@@ -18,90 +18,93 @@ use crate::error::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Directory of the journal; made if missing. Default `jobtracker`.
+    /// Directory of the journal; created if missing. Default `jobtracker`.
     pub data: PathBuf,
-    /// Further directories, on other disks, in which log and images of the journal are kept, in `jobtracker-journal` below each: one is enough
-    /// for a start where `data` is lost, histories aside. An event counts when it is synced in all. Default none. One whose log fails stops
-    /// the JobTracker, which is started again without it.
+    /// Further directories, on other disks, for the log and images of the journal, in `jobtracker-journal` below each. If `data` is lost,
+    /// one of them is enough for a start, but without the histories. An event counts when it is synced in all. Default none. If the log of
+    /// one fails, the JobTracker stops and is started again without that directory.
     pub log_dirs: Vec<PathBuf>,
-    /// Time after which an image of the journal is written if anything changed. Default 3,600,000.
+    /// Milliseconds after which an image of the journal is written if anything changed. Default 3,600,000.
     pub image_interval_ms: u64,
-    /// `host:port` to listen on. Default `127.0.0.1:8088`, the port of YARN's web page: this machine only.
+    /// `host:port` to listen on. Default `127.0.0.1:8088`, the port of YARN's web page: only this machine.
     pub bind: String,
     /// `http://host:port` of the NameNode. Default `http://127.0.0.1:9870`.
     pub namenode: String,
     /// File that holds the cluster secret; must exist. Default `secret`.
     pub secret_file: PathBuf,
-    /// Listen on an address that other machines reach although traffic is not encrypted. Default false.
+    /// Listen on an address that other machines can reach although traffic is not encrypted. Default false.
     pub allow_unencrypted: bool,
-    /// Host names under which browsers may reach the pages, besides loopback and the address listened on. Default none.
+    /// Host names under which browsers may reach the pages, besides loopback and the listening address. Default none.
     pub page_hosts: Vec<String>,
-    /// How who looks at pages and APIs proves who it is: `"token"`, by a session (`hanno admin open`) or a signature, or `"simple"`, by the name
-    /// alone. Default `"token"`: every user of the machine, and every task of a job, could say to be anybody under `"simple"`.
+    /// How users of pages and APIs prove their identity: `"token"`, by a session (`hanno admin open`) or a signature, or `"simple"`, by the
+    /// name alone. Default `"token"`: with `"simple"`, every user of the machine, and every task of a job, could claim to be anybody.
     pub auth: Auth,
-    /// Whether changes, and looks that were refused, are told in `audit.log` of `data`. Default true.
+    /// Whether changes and refused views are written to `audit.log` of `data`. Default true.
     pub audit: bool,
-    /// Bytes at which the audit log is put aside. Default 64 MiB, about 400,000 changes.
+    /// Size in bytes at which the audit log is rotated. Default 64 MiB, about 400,000 changes.
     pub audit_bytes_max: u64,
     /// Full audit logs that are kept. Default 8.
     pub audit_files_max: u32,
-    /// Connections at once; more wait. Default 20,000: 10,000 workers hold one open each and report over another.
+    /// Connections at once; more wait. Default 20,000: 10,000 workers each hold one open and report over another.
     pub connections_max: usize,
-    /// Milliseconds without a sign of a worker after which it gets no new work. Default 5,000: five missed reports.
+    /// Milliseconds without a sign of life of a worker after which it gets no new work. Default 5,000: five missed reports.
     pub worker_suspect_ms: u64,
-    /// Milliseconds without a sign of a worker after which it is given up. Default 30,000: longer than a pause of the machine, shorter than
-    /// running a typical map again is worth waiting for.
+    /// Milliseconds without a sign of life of a worker after which it is given up. Default 30,000: longer than a pause of the machine, but
+    /// short enough compared with running a typical map again.
     pub worker_dead_ms: u64,
-    /// Milliseconds that a worker's poll is held open when there is nothing to do. Default 2,000: well below `worker_suspect_ms`, because an idle
-    /// worker is known to live by its polls.
+    /// Milliseconds for which a worker's poll is held open when there is nothing to do. Default 2,000: well below `worker_suspect_ms`,
+    /// because an idle worker proves by its polls that it is alive.
     pub poll_ms: u64,
-    /// Milliseconds after a restart in which running jobs start nothing new: workers come back and tell what they still run. Default 2,000.
+    /// Milliseconds after a restart in which running jobs start nothing new: workers return and report what they still run. Default 2,000.
     pub settle_ms: u64,
-    /// Milliseconds that a job which ends waits for its attempts to stop before it removes their files. Default 10,000.
+    /// Milliseconds for which an ending job waits for its attempts to stop before it removes their files. Default 10,000.
     pub stop_wait_ms: u64,
     /// Finished jobs kept for queries. Default 1,000.
     pub history_job_count_max: usize,
-    /// Tasks of finished jobs kept for queries; the oldest jobs go first. Default 500,000: some 200 MB.
+    /// Tasks of finished jobs kept for queries; the oldest jobs are removed first. Default 500,000: some 200 MB.
     pub history_task_count_max: u64,
-    /// Histories of finished jobs kept as files below `data`; the oldest go first. Default 10,000: some 100 MB of ordinary jobs.
+    /// Histories of finished jobs kept as files below `data`; the oldest are removed first. Default 10,000: some 100 MB of ordinary jobs.
     pub history_file_count_max: usize,
-    /// Bytes that must be free on the disk of `data`, and on each of `log_dirs`, for a job to be taken; running jobs go on. Default
-    /// 100 MiB: what they still write into the journal fits many times.
+    /// Bytes that must be free on the disk of `data`, and on each of `log_dirs`, to accept a job; running jobs continue. Default 100 MiB:
+    /// many times what they still write into the journal.
     pub free_space_min: u64,
-    /// Milliseconds for which the NameNode may be away before a job that needs it fails. Default 1,800,000: half an hour, time for an operator.
+    /// Milliseconds for which the NameNode may be unavailable before a job that needs it fails. Default 1,800,000: half an hour, time for
+    /// an operator.
     pub namenode_patience_ms: u64,
-    /// Milliseconds for which a map waits for a slot on a machine that holds its input, and then again for one in its rack. Default 500: slots come
-    /// free that often on a busy worker, and reading a block from elsewhere costs hardly more. 0 is not at all; a job may say
-    /// otherwise by its property `locality_wait`.
+    /// Milliseconds for which a map waits for a slot on a machine that holds its input, and then again for one in its rack. Default 500:
+    /// slots become free that often on a busy worker, and reading a remote block costs hardly more. 0 is no wait; a job can set its own
+    /// value with its property `locality_wait`.
     pub locality_wait_ms: u64,
-    /// Milliseconds for which a queue may have less than its minimum, or than half of its share, before attempts of queues that have more than
-    /// theirs are stopped for it. Default 30,000: most slots come free sooner by themselves. 0 is never.
+    /// Milliseconds for which a queue may have less than its minimum, or than half of its share. After that, attempts of queues with more
+    /// than their share are stopped for it. Default 30,000: most slots become free sooner on their own. 0 is never.
     pub preemption_timeout_ms: u64,
-    /// Milliseconds that an attempt runs before it may get a backup for being slow. Default 5,000: shorter tasks are not worth a second one.
+    /// Milliseconds that an attempt runs before it can get a backup for being slow. Default 5,000: shorter tasks are not worth a second
+    /// attempt.
     pub speculation_after_ms: u64,
-    /// Faults of a worker after which no job uses it: jobs that had to go around it. Default 4, as in Hadoop; 0 is never.
+    /// Faults of a worker after which no job uses it; a fault is a job that had to avoid it. Default 4, as in Hadoop; 0 is never.
     pub worker_faults_max: u32,
     /// Milliseconds after which one fault of a worker is forgiven. Default 86,400,000: a day, as in Hadoop.
     pub worker_forgive_ms: u64,
-    /// File that names workers to be emptied, by machine or `host:port`, one a line; read at start and by `hanno mradmin -refreshNodes`.
-    /// Default empty: none.
+    /// File that names workers to drain, by machine or `host:port`, one a line; read at start and by `hanno mradmin -refreshNodes`. Default
+    /// empty: none.
     pub workers_exclude_file: PathBuf,
-    /// A job that names no queue goes to the queue of its user. Default true; false: to the queue `default`.
+    /// True if a job that names no queue goes to the queue of its user; false: to the queue `default`. Default true.
     pub queue_per_user: bool,
-    /// Who passes every check of rights. Default empty: the user that the JobTracker runs as.
+    /// User who passes every check of rights. Default empty: the user that the JobTracker runs as.
     pub superuser: String,
-    /// Group whose members have the superuser's rights. Default `supergroup`, as the NameNode's.
+    /// Group whose members have the superuser's rights. Default `supergroup`, as on the NameNode.
     pub supergroup: String,
-    /// Who knows the groups of users. Default `"system"`.
+    /// The source of users' groups. Default `"system"`.
     pub groups: GroupSource,
     /// Groups of each user with `groups = "static"`. Default none.
     pub static_groups: BTreeMap<String, Vec<String>>,
-    /// Milliseconds that the groups of a user are remembered. Default 300,000: reading them costs two small files.
+    /// Milliseconds for which the groups of a user are cached. Default 300,000: reading them costs two small files.
     pub groups_ttl_ms: u64,
-    /// Who may look at and change the jobs of all, in Hadoop's form: users with commas, a blank, groups with commas; `*` is everybody. Hadoop's
-    /// `mapreduce.cluster.administrators`; read at start and by `hanno mradmin -refreshQueues`. Default empty: the superuser alone.
+    /// Who may view and change all jobs, in Hadoop's form: users with commas, a blank, groups with commas; `*` is everybody. Hadoop's
+    /// `mapreduce.cluster.administrators`; read at start and by `hanno mradmin -refreshQueues`. Default empty: only the superuser.
     pub administrators: String,
-    /// Who may look at and change the jobs of a queue, by queue, in the same form; Hadoop's `acl-administer-jobs`. Read when `administrators` is. Default none.
+    /// Who may view and change the jobs of a queue, by queue, in the same form; Hadoop's `acl-administer-jobs`. Read together with
+    /// `administrators`. Default none.
     pub queue_administrators: BTreeMap<String, String>,
     /// Queues with rules of their own, by name; read at start and by `hanno mradmin -refreshQueues`. Default none.
     pub queues: BTreeMap<String, QueueRules>,
@@ -156,7 +159,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a configuration file, and what the environment says otherwise.
+    /// Reads a configuration file, then the overrides in the environment.
     ///
     /// # Errors
     /// [`ConfigError`] names file, key and remedy.
@@ -209,12 +212,12 @@ impl Config {
         Ok(())
     }
 
-    /// Who administers.
+    /// The administrators.
     pub(crate) fn rights(&self) -> Administrators {
         Administrators::parse(&self.administrators, &self.queue_administrators)
     }
 
-    /// The groups of users, and who the superusers are.
+    /// The groups of users, and the superusers.
     pub(crate) fn groups(&self) -> Groups {
         let user = match self.superuser.as_str() {
             "" => sys::host::user_name(),

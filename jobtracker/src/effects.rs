@@ -1,13 +1,13 @@
-//! What jobs need done on the file system: their output directory made, the winners' files published, leftovers removed.
+//! The jobs' work on the file system: creates output directories, publishes the winners' files, removes leftovers.
 //!
-//! Every effect may be done again after a crash in its middle and then comes to the same end:
+//! Every effect can be repeated after a crash in its middle and then has the same result:
 //!
 //! ```text
 //! commit: list the winners' directories -> rename what still lies there, create _temporary/_SUCCESS
 //!         -> publish it as _SUCCESS and delete _temporary
 //! ```
 //!
-//! A NameNode that is away, starting or in safe mode is waited for.
+//! While a NameNode is unavailable, starting or in safe mode, effects wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,28 +30,28 @@ use crate::core::{Effect, EffectDone, EffectOrder};
 
 /// Marks a complete output.
 const SUCCESS: &str = "_SUCCESS";
-/// Permission bits of directories and files made here, as with umask 022.
+/// Permission bits of directories and files created here, as with umask 022.
 const DIRECTORY_MODE: u16 = 0o755;
 const FILE_MODE: u16 = 0o644;
-/// Everybody may add entries, and only remove their own.
+/// Everybody can add entries, and remove only their own.
 const SHARED_MODE: u16 = 0o1777;
 /// Effects of different jobs done at once; each is a few calls.
 const CONCURRENT_MAX: usize = 16;
-/// Directories listed in one call; each may bring a page of entries.
+/// Directories listed in one call; each can return a page of entries.
 const LISTS_PER_BATCH: usize = 64;
-/// Pause before a NameNode that is away is asked again (after the client's own tries).
+/// Pause before an unavailable NameNode is asked again (after the client's own retries).
 const PAUSE: Duration = Duration::from_millis(500);
-/// One round of the client's own tries.
+/// One round of the client's own retries.
 const ROUND: CallOptions =
     CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(30) };
 
-/// Does effects.
+/// Performs effects.
 #[derive(Clone)]
 pub(crate) struct Effects {
     namenode: Arc<NameNode>,
 }
 
-/// The way to it, shared by all effects.
+/// The connection to the NameNode, shared by all effects.
 struct NameNode {
     rpc: RpcClient,
     client: ClientId,
@@ -61,7 +61,7 @@ struct NameNode {
 }
 
 impl Effects {
-    /// `client` names this process; `patience` is how long the NameNode may be away.
+    /// `client` names this process; `patience` is how long the NameNode may be unavailable.
     pub(crate) fn new(rpc: RpcClient, client: ClientId, patience: Duration) -> Self {
         let slots = Semaphore::new(CONCURRENT_MAX);
         let call_count = AtomicU64::new(0);
@@ -69,7 +69,7 @@ impl Effects {
         Effects { namenode: Arc::new(namenode) }
     }
 
-    /// Does one effect to its end. `None` if nobody waits for its outcome.
+    /// Performs one effect to its end. `None` if nobody waits for its outcome.
     pub(crate) async fn run(&self, order: &EffectOrder) -> Option<EffectDone> {
         let _slot = self.namenode.slots.acquire().await;
         let files = Files { namenode: &self.namenode, user: &order.user, output: &order.output };
@@ -93,8 +93,8 @@ impl Effects {
 }
 
 impl Effects {
-    /// Makes the directory where every user may put executables, and none can take another's away. Done at each start by the
-    /// user of this process, who has to be the superuser if it is not there yet.
+    /// Creates the directory where every user can put executables, and none can remove another's. Runs at each start as the user of this
+    /// process, who must be the superuser if the directory is missing.
     pub(crate) async fn make_binary_directory(&self, user: &str) {
         let Ok(directory) = DfsPath::parse(BINARY_DIR) else { return };
         let files = Files { namenode: &self.namenode, user, output: &directory };
@@ -123,7 +123,7 @@ struct Move {
 }
 
 impl Files<'_> {
-    /// Makes the directory and opens it to everybody.
+    /// Creates the directory and opens it to everybody.
     async fn make_shared(&self) -> Result<(), RemoteError> {
         match self.call(Call::Status(self.output.clone())).await {
             Ok(Reply::Status(status)) if status.mode == SHARED_MODE => return Ok(()),
@@ -192,7 +192,7 @@ impl Files<'_> {
         self.mark_success(&self.below(&format!("{TEMPORARY}/{SUCCESS}"))?, Some(temporary)).await
     }
 
-    /// Everything in the winners' directories and where it goes. A winner without a directory wrote nothing.
+    /// All entries of the winners' directories and their destinations. A winner without a directory wrote nothing.
     async fn plan(&self, winners: &[DfsPath]) -> Result<Plan, RemoteError> {
         let mut plan = Plan::default();
         let mut sources: BTreeMap<DfsPath, DfsPath> = BTreeMap::new();
@@ -219,7 +219,7 @@ impl Files<'_> {
         Ok(plan)
     }
 
-    /// Renames; if one cannot be done, those done here are taken away again.
+    /// Renames; if one rename fails, reverts those done here.
     async fn rename_all(&self, moves: &[Move]) -> Result<(), RemoteError> {
         for (position, chunk) in moves.chunks(BATCH_CALLS_MAX).enumerate() {
             let calls = chunk.iter().map(|file| Call::Rename {
@@ -232,7 +232,7 @@ impl Files<'_> {
             for (file, answer) in chunk.iter().zip(&answers) {
                 match answer {
                     Ok(_) => {}
-                    // An earlier try did it, and its answer got lost.
+                    // An earlier attempt did it, and its answer got lost.
                     Err(error)
                         if error.kind == ErrorKind::NotFound
                             && self.call(Call::Status(file.to.clone())).await.is_ok() => {}
@@ -252,7 +252,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Makes the empty file at `at`, then in one call lets it appear as `_SUCCESS` and deletes `leftovers`.
+    /// Creates the empty file at `at`, then in one call makes it appear as `_SUCCESS` and deletes `leftovers`.
     async fn mark_success(
         &self,
         at: &DfsPath,
@@ -306,7 +306,7 @@ impl Files<'_> {
         }
     }
 
-    /// First page of a directory: enough to tell whether anything is in it.
+    /// First page of a directory: enough to know whether it is empty.
     async fn list(&self, path: &DfsPath) -> Result<Vec<FileStatus>, RemoteError> {
         match self.call(list_call(path, "")).await? {
             Reply::Listing { entries, .. } => Ok(entries),
@@ -343,7 +343,7 @@ impl Files<'_> {
         Ok(listings)
     }
 
-    /// Several calls; their answers in order.
+    /// Sends several calls; returns their answers in order.
     async fn batch(&self, calls: Vec<Call>) -> Result<Vec<Answer>, RemoteError> {
         let mut answers = Vec::with_capacity(calls.len());
         let mut calls = calls.into_iter().peekable();
@@ -364,7 +364,7 @@ impl Files<'_> {
         Ok(answers)
     }
 
-    /// One call, tried until the NameNode answers or patience ends.
+    /// Sends one call, repeatedly until the NameNode answers or patience ends.
     async fn call(&self, call: impl Into<Body>) -> Result<Reply, RemoteError> {
         let number = self.namenode.call_count.fetch_add(1, Ordering::Relaxed) + 1;
         let request = Request::new(self.namenode.client, number, self.user, "", call);
@@ -398,14 +398,14 @@ impl Files<'_> {
     }
 }
 
-/// What a commit moves.
+/// The renames of a commit.
 #[derive(Default)]
 struct Plan {
     directories: BTreeSet<DfsPath>,
     moves: Vec<Move>,
 }
 
-/// True if the NameNode will answer otherwise after a while.
+/// True if the NameNode will answer differently after a while.
 fn is_passing(kind: ErrorKind) -> bool {
     kind.is_transient() || kind == ErrorKind::SafeMode
 }

@@ -1,4 +1,4 @@
-//! Why a JobTracker cannot start or go on.
+//! Why a JobTracker cannot start or continue.
 
 use std::convert::Infallible;
 use std::io;
@@ -31,21 +31,21 @@ pub enum Error {
     /// The journal stopped while running; the log has the reason. The supervisor starts the daemon again, and recovery decides.
     #[error("the JobTracker's journal stopped: {reason}")]
     JournalStopped {
-        /// As the journal told it.
+        /// The journal's reason.
         reason: String,
     },
     /// A thread of the JobTracker panicked.
     #[error("the JobTracker's loop panicked")]
     HostPanicked,
-    /// The NameNode's address is none.
+    /// The NameNode's address is invalid.
     #[error(transparent)]
     Namenode(#[from] client::RpcError),
     /// The system refused a thread, timer or address.
     #[error("cannot {action}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// Its answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -62,7 +62,7 @@ impl From<Failure<Infallible>> for Error {
     }
 }
 
-/// A record of the journal that is no edit.
+/// A record of the journal that is not an edit.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EditError {
     /// A newer program wrote it.
@@ -70,7 +70,7 @@ pub(crate) enum EditError {
         "an edit has version {version}, which this program does not know: a newer one wrote it"
     )]
     Version {
-        /// As it says.
+        /// The record's version.
         version: u8,
     },
     /// It is damaged.

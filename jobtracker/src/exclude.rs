@@ -1,4 +1,4 @@
-//! The list of workers to be emptied, kept in a file by an operator.
+//! The list of workers to drain, kept in a file by an operator.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,4 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: records of the journal, rows of the checkpoint, bodies of requests, lines of histories.
+//! Decoders that accept any bytes, for `fuzz/`: records of the journal, rows of the checkpoint, bodies of requests, lines of histories.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use journal::{Recover, Txid};
@@ -16,7 +16,7 @@ use pieces::piece;
 #[path = "../../fuzz/pieces.rs"]
 mod pieces;
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
@@ -54,7 +54,7 @@ pub fn jobtracker_rows(bytes: &[u8]) {
     let _ = replay.loaded(Txid(1));
 }
 
-/// What somebody wants of a job, as JSON and as XML; how welcome each is; and lists of users.
+/// Requested changes of a job, as JSON and as XML; the quality of each form; and lists of users.
 pub fn state_bodies(bytes: &[u8]) {
     for kind in ["application/json", "application/xml"] {
         let kind = HeaderValue::from_static(kind);

@@ -1,10 +1,10 @@
 //! Histories of jobs as files: `history/yyyy/mm/dd/<job>.jsonl` below the data directory, by the day of the job's end.
 //!
-//! The journal is the log of events that counts; a file is made from the state that the journal gives, once, when its job is over. One that
-//! is missing after a crash is made at the next start, one that could not be written is tried again.
+//! The journal is the authoritative log of events. Each file is made once, when its job is over, from the state that the journal gives. A
+//! file that is missing after a crash is made at the next start; one that could not be written is tried again.
 //!
-//! Invariants: a file is whole or not there; there are never more than the limit, those of jobs that ended first go first, and none is made that
-//! would go at once.
+//! Invariants: a file is complete or absent; there are never more files than the limit; the files of jobs that ended first are removed
+//! first; no file is made that would be removed at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -23,11 +23,11 @@ use crate::history_events::write_lines;
 
 /// Suffix of the files.
 const SUFFIX: &str = "jsonl";
-/// The owner writes them, the owner's group may read them.
+/// The owner writes the files, the owner's group can read them.
 const MODE: u32 = 0o640;
-/// The line that tells whose a job is.
+/// The line that names the job's owner.
 const SUBMITTED_LINE: u64 = 2;
-/// Pause after a write that failed: a disk is seldom emptied faster.
+/// Pause after a failed write: a disk is seldom emptied faster.
 const RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// All files. Cheap to clone.
@@ -38,7 +38,7 @@ pub(crate) struct History {
     index: Arc<Mutex<Index>>,
 }
 
-/// Which files there are. A day is `yyyy/mm/dd`, so that days sort as texts.
+/// The existing files. A day is `yyyy/mm/dd`, so days sort as text.
 #[derive(Debug, Default)]
 struct Index {
     days: BTreeMap<JobId, String>,
@@ -68,7 +68,7 @@ impl History {
         Ok(History { root, count_max, index: Arc::new(Mutex::new(index)) })
     }
 
-    /// True if the history of a job that is over is to be written: there is none, and it would stay.
+    /// True if the history of a finished job must be written: there is none, and it would stay.
     pub(crate) fn wants(&self, job: JobId, finished_ms: u64) -> bool {
         self.is_wanted(job, &day(finished_ms))
     }
@@ -81,10 +81,10 @@ impl History {
             && (has_room || index.oldest_first.first().is_some_and(is_newer))
     }
 
-    /// The file of a job that is over; `None` if it is not kept.
+    /// The file of a finished job; `None` if it is not kept.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] names the file and the line that is damaged; else what the system says.
+    /// [`io::ErrorKind::InvalidData`] names the file and the damaged line; otherwise the system's error.
     pub(crate) fn file(&self, job: JobId) -> io::Result<Option<KeptFile>> {
         let Some(day) = self.index.lock().days.get(&job).cloned() else { return Ok(None) };
         let path = self.path(&day, job);
@@ -96,7 +96,7 @@ impl History {
         }
     }
 
-    /// Keeps a job that is over, if it is wanted, and removes the oldest beyond the limit.
+    /// Writes the history of a finished job, if it is wanted, and removes the oldest beyond the limit.
     pub(crate) fn write(&self, picture: &Picture) -> io::Result<()> {
         let (job, day) = (picture.id, day(picture.report.finished_ms));
         if !self.is_wanted(job, &day) {
@@ -121,7 +121,7 @@ impl History {
         self.root.join(day).join(format!("{job}.{SUFFIX}"))
     }
 
-    /// One that stays is found again at the next start.
+    /// Removes a file. If that fails, the next start finds the file again.
     fn remove(&self, path: &Path) {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -129,12 +129,12 @@ impl History {
             }
             _ => {}
         }
-        // Days that are empty go too; the others refuse.
+        // Empty days are removed too; removing the others fails.
         let _ = path.ancestors().skip(1).take(DEPTH).try_for_each(fs::remove_dir);
     }
 }
 
-/// Jobs whose histories are to be written, one at a time: a start may find a thousand missing.
+/// Jobs whose histories must be written, one at a time: a start can find a thousand missing.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
     jobs: VecDeque<JobId>,
@@ -148,7 +148,7 @@ impl Due {
         self.jobs.push_back(job);
     }
 
-    /// The job that is to be written now, if one is; then [`Due::written`] is to be told.
+    /// The job to write now, if any; call [`Due::written`] afterwards.
     pub(crate) fn next(&mut self, now: Instant) -> Option<JobId> {
         if self.is_writing || self.not_before.is_some_and(|time| now < time) {
             return None;
@@ -158,7 +158,7 @@ impl Due {
         Some(job)
     }
 
-    /// A write is over. One that failed is tried again, after a pause for all, as they share a disk.
+    /// A write is over. A failed one is retried, after a pause for all, because they share a disk.
     pub(crate) fn written(&mut self, job: JobId, is_kept: bool, now: Instant) {
         self.is_writing = false;
         if !is_kept {
@@ -168,14 +168,14 @@ impl Due {
     }
 }
 
-/// The file of a job that is over.
+/// The file of a finished job.
 pub(crate) struct KeptFile {
     whose: Whose,
     lines: Lines,
 }
 
 impl KeptFile {
-    /// Reads the beginning, up to the line that tells whose the job is.
+    /// Reads the beginning, up to the line that names the job's owner.
     fn open(file: File, path: PathBuf) -> io::Result<Self> {
         let (file, check) = (BufReader::new(file), LineCheck::default());
         let mut lines = Lines { file, path, check, number: 0, line: Vec::new() };
@@ -189,15 +189,15 @@ impl KeptFile {
         Ok(KeptFile { whose, lines })
     }
 
-    /// Who may look at it.
+    /// Who may view it.
     pub(crate) fn whose(&self) -> &Whose {
         &self.whose
     }
 
-    /// The file from its start, if every line of it is as it was written.
+    /// The file from its start, if every line is as it was written.
     ///
     /// # Errors
-    /// As of [`History::file`].
+    /// As for [`History::file`].
     pub(crate) fn checked(mut self) -> io::Result<File> {
         while self.lines.read()?.is_some() {}
         let mut file = self.lines.file.into_inner();
@@ -211,14 +211,14 @@ struct Lines {
     file: BufReader<File>,
     path: PathBuf,
     check: LineCheck,
-    /// Of the last line that was read, from 1.
+    /// Number of the last line read, from 1.
     number: u64,
-    /// It; reused.
+    /// The line; reused.
     line: Vec<u8>,
 }
 
 impl Lines {
-    /// The next line without its end; `None` behind the last.
+    /// The next line without its end; `None` after the last.
     fn read(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         if self.file.read_until(b'\n', &mut self.line)? == 0 {
@@ -238,7 +238,7 @@ impl Lines {
     }
 }
 
-/// Who may look at a job, as the line of its submission tells.
+/// Who may view a job, from the line of its submission.
 fn submitted(line: &[u8]) -> Option<Whose> {
     match serde_json::from_slice(line).ok()? {
         HistoryEvent::JobSubmitted(event) => {
@@ -252,7 +252,8 @@ fn submitted(line: &[u8]) -> Option<Whose> {
 /// Directories from the root to a file.
 const DEPTH: usize = 3;
 
-/// Takes the files below a directory that is `depth` levels above them; `day` is what the names of directories gave so far.
+/// Collects the files below a directory that is `depth` levels above them; `day` is the part of the day from the names of directories so
+/// far.
 fn find(directory: &Path, day: &str, depth: usize, index: &mut Index) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -321,7 +322,7 @@ mod tests {
         assert!(!data.path().join("history/1970/01/02").is_dir(), "an empty day is gone");
     }
 
-    /// What counts is when a job ended, not when it began.
+    /// The end of a job counts, not its beginning.
     #[test]
     fn a_long_job_keeps_its_history_and_one_that_would_go_at_once_is_not_written() {
         let data = tempfile::tempdir().unwrap();
@@ -359,7 +360,7 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(&path.display().to_string()), "{text}");
             assert!(text.contains("is damaged in line"), "{text}");
-            // A flip that makes a line end names the line that it cut.
+            // After a flip that makes a line end, the error names the line that was cut.
             assert!(bad[at] == b'\n' || text.ends_with(&format!("line {line}")), "{at}: {text}");
             assert!(self::text(&history, 2).is_some());
         }

@@ -1,6 +1,6 @@
-//! A job as history events: what its picture tells, in the order in which it happened, one JSON object a line.
+//! A job as history events: the contents of its picture, in the order in which they happened, one JSON object a line.
 //!
-//! Invariant: besides the picture only a line is in memory, and sixteen bytes for each thing that happened.
+//! Invariant: memory holds, besides the picture, only one line, and sixteen bytes for each event.
 
 use std::io::{self, Write};
 
@@ -14,10 +14,10 @@ use protocol::jobs::JobState;
 use crate::core::jobs::AttemptState;
 use crate::core::views::{AttemptRow, Picture};
 
-/// Something that happened to an attempt: when, its place among the job's attempts, and what. Sorted, these are in the order of the lines.
+/// An event of an attempt: the time, the attempt's index among the job's attempts, and the step. They sort in the order of the lines.
 type Moment = (u64, u32, Step);
 
-/// What happens to an attempt, in this order where it happens at once.
+/// The steps of an attempt, in this order where they happen at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Step {
     TaskStarted,
@@ -72,7 +72,7 @@ fn moments(picture: &Picture) -> Vec<Moment> {
     let mut moments = Vec::with_capacity(picture.attempts.len() * 4);
     let mut last = None;
     for (place, row) in (0..).zip(&picture.attempts) {
-        // Attempts of a task lie together.
+        // Attempts of a task are adjacent.
         if last.replace((row.kind, row.index)) != Some((row.kind, row.index)) {
             moments.push((row.started_ms, place, Step::TaskStarted));
         }
@@ -141,7 +141,7 @@ fn ended(picture: &Picture, place: usize, row: &AttemptRow, taskid: String) -> H
     wrap(ended)
 }
 
-/// How the job ended; nothing while it runs.
+/// The end of the job; nothing while it runs.
 fn end(picture: &Picture) -> Option<HistoryEvent> {
     let report = &picture.report;
     let (wrap, status): (fn(JobEnded) -> HistoryEvent, _) = match report.state {

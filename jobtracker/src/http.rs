@@ -1,12 +1,12 @@
-//! The HTTP face: signed calls of clients and workers, progress as server-sent events, health. Each route says whose it is
+//! The HTTP interface: signed calls of clients and workers, progress as server-sent events, health. Each route declares its audience
 //! ([`daemon::access`]).
 //!
 //! | module | |
 //! |---|---|
-//! | [`api`] | what scripts and monitors read |
-//! | [`pages`] | what people read; drawn by [`crate::web`] |
+//! | [`api`] | routes for scripts and monitors |
+//! | [`pages`] | pages for people; drawn by [`crate::web`] |
 //! | [`logs`] | logs of attempts, from the workers |
-//! | [`desk`], [`shared`] | what handlers ask of the host: as one user, and at all |
+//! | [`desk`], [`shared`] | how handlers ask the host: as one user, and in general |
 //! | [`picture_cache`] | pictures of jobs that are over |
 
 mod api;
@@ -45,7 +45,7 @@ use crate::audit::Origin;
 use crate::server::Event;
 use crate::server::query::JobQuery;
 
-/// Largest call of a client: the description of a job with a million splits fits the journal's record, and so this.
+/// Largest call of a client: the description of a job with a million splits fits the journal's record, and therefore this.
 const CLIENT_BODY_BYTES_MAX: usize = 16 << 20;
 /// Largest message of a worker: reports of some thousand attempts with their counters.
 const WORKER_BODY_BYTES_MAX: usize = 64 << 20;
@@ -102,7 +102,7 @@ async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
     Ok(Json(health).into_response())
 }
 
-/// Pictures of a job until it is final.
+/// Reports on a job until it is final.
 async fn events(desk: Desk, Path(id): Path<String>) -> response::Result<Response> {
     let id: JobId = named(&id)?;
     let receiver = desk.find(|reply| JobQuery::Watch(id, reply)).await?;
@@ -147,7 +147,7 @@ pub(crate) mod tests {
         assert!(page.contains(&table), "docs/routes.md does not say:\n{table}");
     }
 
-    /// What routes share, with a host that has not started.
+    /// The shared data of routes, with a host that has not started.
     pub(crate) fn shared() -> (Shared, Opening<JobTracker>, TempDir) {
         let opening = Opening::new(|| {});
         let directory = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! The JobTracker: takes jobs, hands their tasks to workers next to the data, decides each task once, publishes the output.
+//! The JobTracker: accepts jobs, gives their tasks to workers next to the data, decides each task once, publishes the output.
 //!
 //! | module | |
 //! |---|---|
@@ -9,12 +9,12 @@
 //! | `http` | all routes: signed calls, JSON for scripts, Hadoop's history API, metrics, pages |
 //! | `web` | how pages are drawn |
 //! | `audit` | who changed what, and who was refused |
-//! | `history`, `history_events` | jobs that are over, as files of events |
-//! | `exclude` | the list of workers to be emptied |
-//! | `resources` | room on the journal's disk |
+//! | `history`, `history_events` | finished jobs, as files of events |
+//! | `exclude` | the list of workers to drain |
+//! | `resources` | free space on the journal's disk |
 //!
-//! Invariants: whatever was told to anyone is durable; a restarted JobTracker goes on with every job where its edits left it, and no committed
-//! task runs again.
+//! Invariants: everything that anyone was told is durable; a restarted JobTracker continues every job where its edits left it, and no
+//! committed task runs again.
 
 mod audit;
 mod config;
@@ -64,7 +64,7 @@ use store::{CHECKPOINT_INTERVAL, CHECKPOINT_ROWS, Replay};
 /// sled's cache: the checkpoint is read once, at start.
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// Runs a JobTracker with the configuration in a file until `shutdown`. The rules of queues can be read again from there.
+/// Runs a JobTracker with the configuration in a file until `shutdown`. The rules of queues can be reloaded from there.
 ///
 /// # Errors
 /// [`Error`] if it cannot start, or if its journal stops.
@@ -73,7 +73,7 @@ pub async fn run_from(path: &Path, shutdown: Shutdown) -> Result<(), Error> {
     start(config, Some(path.to_owned()), shutdown).await
 }
 
-/// Runs a JobTracker until `shutdown`. The rules of its queues stay as they are.
+/// Runs a JobTracker until `shutdown`. The rules of its queues stay fixed.
 ///
 /// # Errors
 /// [`Error`] if it cannot start, or if its journal stops.
@@ -141,7 +141,7 @@ async fn start(
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
     let serving = serve::serve(listener, router, limits, shutdown.clone());
     let stopping = async {
-        // What is held for workers and pages would keep their connections open.
+        // Requests held open for workers and pages would keep their connections open.
         shutdown.wait().await;
         running.stop().await
     };
@@ -152,7 +152,7 @@ async fn start(
     ended.map_err(Error::from)
 }
 
-/// Who is let in, and what is told of them.
+/// Access control and its audit log.
 struct Guards {
     authenticator: Authenticator,
     sessions: Sessions,
@@ -162,7 +162,7 @@ struct Guards {
 }
 
 impl Guards {
-    /// Of the JobTracker at an address; says in the log if it believes names.
+    /// For the JobTracker at an address; logs if it accepts names without proof.
     fn new(config: &Config, secret: &Key, address: &str) -> Result<Self, Error> {
         if config.auth == Auth::Simple {
             tracing::warn!("{SIMPLE_WARNING}");
@@ -178,7 +178,7 @@ impl Guards {
 
 type Opened = (Journal, journal::Recovered, store::State);
 
-/// Starts the machine on what the journal restored.
+/// Starts the machine on the state that the journal restored.
 fn start_host(
     config: &Config,
     config_file: Option<PathBuf>,
@@ -230,7 +230,7 @@ async fn open_journal(config: &Config, opening: &Opening<JobTracker>) -> Result<
         .map_err(Error::Journal)
 }
 
-/// `yyyyMMddHHmm` of now in UTC, as a number.
+/// The current time in UTC as `yyyyMMddHHmm`, as a number.
 fn cluster_start() -> u64 {
     let now = jiff::Timestamp::now();
     let text = now.strftime("%Y%m%d%H%M").to_string();

@@ -1,10 +1,11 @@
-//! Room on the journal's disks: a full one would end the JobTracker and all its jobs, so new jobs are refused while there is some left.
+//! Free space on the journal's disks: a full one would end the JobTracker and all its jobs, so new jobs are refused while there is some
+//! left.
 
 use std::path::{Path, PathBuf};
 
 use protocol::{ErrorKind, RemoteError};
 
-/// What a submission needs of the disks.
+/// What a submission needs on the disks.
 pub(crate) struct Room {
     directories: Vec<PathBuf>,
     free_space_min: u64,
@@ -15,7 +16,7 @@ impl Room {
         Room { directories, free_space_min }
     }
 
-    /// Refuses a new job where a disk is nearly full. Looked at per submission: these are rare.
+    /// Refuses a new job if a disk is nearly full. Checked per submission, because these are rare.
     pub(crate) fn check(&self) -> Result<(), RemoteError> {
         self.directories.iter().try_for_each(|directory| self.check_one(directory))
     }
@@ -47,7 +48,7 @@ mod tests {
     #[test]
     fn jobs_are_refused_while_the_disk_is_nearly_full() {
         let directory = tempfile::tempdir().unwrap();
-        // Of a disk that is gone nobody can tell; the one behind it is looked at all the same.
+        // The free space of a disk that is gone is unknown; the next one is checked all the same.
         let directories = vec![directory.path().join("gone"), directory.path().to_owned()];
         Room::new(directories.clone(), 0).check().unwrap();
         let refusal = Room::new(directories, u64::MAX).check().unwrap_err();

@@ -1,11 +1,11 @@
-//! The JobTracker as the [`host`]'s machine: calls of clients and workers, and what is held for them.
+//! The JobTracker as the [`host`]'s machine: calls of clients and workers, and their pending answers.
 //!
-//! An event is applied to the core; its edits go to the log; what else came out (answers, effects, news for watchers) waits until those
+//! An event is applied to the core; its edits go to the log. The other results (answers, effects, news for watchers) wait until those
 //! edits, and all before them, are committed.
 //!
-//! Invariants: nothing that was decided is told before it is committed; a worker's poll is answered the moment there is an order for it.
-//! An order may reach a worker together with later ones whose edits are not committed yet: orders are harmless without
-//! their edits, because a task is decided by its edit alone.
+//! Invariants: no decision leaves before it is committed; a worker's poll is answered the moment there is an order for it. An order may
+//! reach a worker together with later ones whose edits are not committed yet. Orders are harmless without their edits, because only its
+//! edit decides a task.
 
 pub(crate) mod query;
 
@@ -37,34 +37,34 @@ use crate::history::{Due as HistoriesDue, History};
 use crate::resources::Room;
 use crate::store::State;
 
-/// How often liveness and postponed news are looked at. Nothing on a job's path waits for it.
+/// Interval of checks for liveness and postponed news. Nothing on a job's path waits for it.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
-/// Least time between two pictures of a running job for its watchers: ten a second are plenty for the eye.
+/// Least time between two reports on a running job for its watchers: ten a second are plenty for the eye.
 const NEWS_PAUSE: Duration = Duration::from_millis(100);
-/// Least time between two looks at what pages of the whole cluster show, while one is open.
+/// Least time between two checks of the data on pages of the whole cluster, while one is open.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// A copy of the overview is kept for so long, for the other pages that were told of the same change.
+/// How long a copy of the overview is kept, for the other pages notified of the same change.
 const OVERVIEW_KEPT_MAX: Duration = Duration::from_secs(1);
 
-/// What the machine is told.
+/// The machine's input.
 pub(crate) enum Event {
-    /// A client calls; with what is known of its user.
+    /// A client calls; with the known groups of its user.
     Client(Request, Membership, oneshot::Sender<Answer>),
     /// A worker calls.
     Worker(tracker::Request, oneshot::Sender<tracker::Answer>),
-    /// An effect came to its end.
+    /// An effect has ended.
     EffectDone(JobId, Option<EffectDone>),
-    /// The history of a job is written, or could not be.
+    /// The history of a job is written, or the write failed.
     HistoryWritten(JobId, io::Result<()>),
-    /// Somebody asks about a job.
+    /// A user asks about a job.
     Query(Viewer, JobQuery),
-    /// The start page and `/healthz`: as of now, or at least as new as a change that watchers were told of.
+    /// The start page and `/healthz`: as of now, or at least as new as a change that watchers have seen.
     Overview(Option<u64>, oneshot::Sender<Arc<Overview>>),
-    /// The page of the worker at an address; `None` if there is none.
+    /// The page of the worker at an address; `None` if there is no such worker.
     WorkerAt(Viewer, String, oneshot::Sender<Option<Box<WorkerPicture>>>),
 }
 
-/// What waits for its edits.
+/// Results that wait for their edits.
 pub(crate) enum Delivery {
     Client(oneshot::Sender<Answer>, Answer),
     Worker(oneshot::Sender<tracker::Answer>, tracker::Answer),
@@ -85,7 +85,7 @@ impl Release for Delivery {
 
     fn release(self) -> Option<Due> {
         match self {
-            // A receiver that is gone has hung up: nothing is lost.
+            // A closed receiver means the caller has hung up: nothing is lost.
             Delivery::Client(reply, answer) => drop(reply.send(answer)),
             Delivery::Worker(reply, answer) => drop(reply.send(answer)),
             Delivery::Due(due) => return Some(due),
@@ -106,20 +106,20 @@ struct Watched {
     postponed: bool,
 }
 
-/// What the machine works on besides its state.
+/// What the machine works with besides its state.
 pub(crate) struct Outside {
     pub(crate) effects: Effects,
     pub(crate) room: Room,
-    /// Names workers to be emptied; empty if there is no such list.
+    /// Names workers to drain; empty if there is no such list.
     pub(crate) exclude_file: PathBuf,
-    /// Where the rules of queues are read again.
+    /// The file from which the rules of queues are reloaded.
     pub(crate) config_file: Option<PathBuf>,
     pub(crate) history: History,
-    /// Where open pages hear that the overview looks different.
+    /// Where open pages learn that the overview looks different.
     pub(crate) board: Board,
-    /// Of the journal's directories: which are left out.
+    /// For the journal's directories: which are left out.
     pub(crate) journal: Journal,
-    /// Where it hears how its own work ended.
+    /// Receives the results of the machine's own work.
     pub(crate) events: Mailbox<Event>,
     pub(crate) poll_max: Duration,
     /// This start.
@@ -128,7 +128,7 @@ pub(crate) struct Outside {
     pub(crate) cluster_start: u64,
 }
 
-/// What belongs to the host's thread.
+/// State that belongs to the host's thread.
 pub(crate) struct JobTracker {
     outside: Outside,
     histories_due: HistoriesDue,
@@ -139,7 +139,7 @@ pub(crate) struct JobTracker {
     looked: Instant,
     /// The last copy of the overview, and when it was made.
     overview: Option<(Instant, Arc<Overview>)>,
-    /// Effects of one job are done one after the other; the first of each queue is under way.
+    /// Effects of one job run one after the other; the first of each queue is under way.
     effect_queues: HashMap<JobId, VecDeque<EffectOrder>>,
 }
 
@@ -151,7 +151,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Takes the edits of an output into the turn, and queues the rest behind them.
+    /// Adds the edits of an output to the turn, and queues the rest after them.
     fn take(&mut self, out: Output) {
         let Output { edits, effects, changed, wake, submitted } = out;
         for edit in &edits {
@@ -253,7 +253,7 @@ impl Machine for JobTracker {
 }
 
 impl JobTracker {
-    /// A machine around what is outside.
+    /// Makes a machine with its surroundings.
     pub(crate) fn new(outside: Outside) -> Self {
         JobTracker {
             outside,
@@ -298,7 +298,7 @@ impl JobTracker {
             JobQuery::Permission(job, whose, _) => core.check_kept(&caller, whose, *job),
             query => core.check(&caller, Operation::View, query.job()),
         };
-        // Whoever asked for a page and left needs no answer.
+        // If the client has left, it needs no answer.
         match query {
             JobQuery::Watch(job, reply) => {
                 let watching = checked.and_then(|()| self.watch(core, job));
@@ -328,7 +328,7 @@ impl JobTracker {
         }
     }
 
-    /// What the start page shows; a copy that is kept will do if it is as new as `wanted`.
+    /// The data of the start page; a kept copy is used if it is as new as `wanted`.
     fn overview(&mut self, wanted: Option<u64>, step: &Step<'_>) -> Arc<Overview> {
         if let Some((_, kept)) = &self.overview
             && wanted.is_some_and(|wanted| kept.change >= wanted)
@@ -358,7 +358,7 @@ impl JobTracker {
         overview
     }
 
-    /// Tells open pages if the overview looks different.
+    /// Notifies open pages if the overview looks different.
     fn look(&mut self, core: &Core) {
         if self.overview.as_ref().is_some_and(|(made, _)| made.elapsed() > OVERVIEW_KEPT_MAX) {
             self.overview = None;
@@ -417,7 +417,7 @@ impl JobTracker {
             }
             Call::RefreshNodes => self.refresh_nodes(step).map(|out| step.done(out)),
             Call::RefreshQueues => self.refresh_queues(step).map(|out| step.done(out)),
-            // Who keeps them forgets when this is answered.
+            // The caller clears its cache of groups when this is answered.
             Call::RefreshGroups => Ok(Reply::Done),
             Call::Replay(attempt) => {
                 core.replay(attempt).map(|replay| Reply::Replay(Box::new(replay)))
@@ -429,7 +429,7 @@ impl JobTracker {
         step.turn.release(Delivery::Client(reply, answer));
     }
 
-    /// Reads the list of workers to be emptied; one that cannot be read changes nothing.
+    /// Reads the list of workers to drain; if it cannot be read, nothing changes.
     fn refresh_nodes(&self, step: &mut Step<'_>) -> Result<Output, RemoteError> {
         let names = exclude::read(&self.outside.exclude_file).map_err(|error| {
             let text = format!("Cannot read {}: {error}", self.outside.exclude_file.display());
@@ -438,7 +438,7 @@ impl JobTracker {
         Ok(step.state.core.set_excluded(names, step.now))
     }
 
-    /// Reads the rules of queues; what is wrong with them is told, and nothing changes.
+    /// Reads the rules of queues; if they are wrong, it returns the reason and changes nothing.
     fn refresh_queues(&self, step: &mut Step<'_>) -> Result<Output, RemoteError> {
         let refuse = |text| RemoteError::new(ErrorKind::InvalidArgument, text);
         let Some(path) = &self.outside.config_file else {
@@ -539,7 +539,7 @@ impl JobTracker {
         self.write_history(step.state);
     }
 
-    /// Has the next history that is due written, away from the host's thread.
+    /// Starts writing the next due history, away from the host's thread.
     fn write_history(&mut self, state: &State) {
         while let Some(job) = self.histories_due.next(Instant::now()) {
             let Ok(picture) = state.core.picture(job) else {
@@ -551,7 +551,7 @@ impl JobTracker {
             tokio::spawn(async move {
                 let written = tokio::task::spawn_blocking(move || history.write(&picture)).await;
                 let outcome = written.unwrap_or_else(|error| Err(error.into()));
-                // The host has ended at shutdown: a history that is missing is written at the next start.
+                // If the host has ended at shutdown, the next start writes the missing history.
                 let _ = events.send(Event::HistoryWritten(job, outcome)).await;
             });
         }
@@ -581,7 +581,7 @@ impl JobTracker {
         let (effects, events) = (self.outside.effects.clone(), self.outside.events.clone());
         tokio::spawn(async move {
             let done = effects.run(&order).await;
-            // The host has ended at shutdown: the effect is resumed at the next start.
+            // If the host has ended at shutdown, the next start resumes the effect.
             let _ = events.send(Event::EffectDone(order.job, done)).await;
         });
     }
@@ -617,7 +617,7 @@ impl JobTracker {
     }
 }
 
-/// Refuses who may not do what is asked.
+/// Refuses callers without the right to the call.
 fn check_rights(core: &Core, caller: &Caller<'_>, body: &Call) -> Result<(), RemoteError> {
     match body {
         Call::Kill(job) | Call::SetPriority(job, _) => core.check(caller, Operation::Modify, *job),
@@ -651,7 +651,7 @@ fn answer_poll(poll: Poll, actions: Option<(u64, Vec<tracker::Action>)>) {
     let _ = poll.reply.send(Ok(tracker::Reply::Actions { number, actions }));
 }
 
-/// The answer of a JobTracker that is about to end.
+/// The answer of a JobTracker that is about to stop.
 pub(crate) fn stopping() -> RemoteError {
     RemoteError::new(ErrorKind::Unavailable, "The JobTracker is stopping")
 }

@@ -1,12 +1,13 @@
-//! The JobTracker's durable state: edits in the journal, and a checkpoint that is the edits of the jobs still known.
+//! The JobTracker's durable state: edits in the journal, and a checkpoint with the edits of the jobs still known.
 //!
 //! ```text
 //! row key    1 | job: cluster start u64 BE, number u32 BE (zeros for the JobTracker itself) | txid u64 BE | chunk u16 BE
 //! row value  a piece of the body of the edit's record (`core/edit.rs`), at most VALUE_BYTES_MAX bytes
 //! ```
 //!
-//! Invariants: replaying the rows' edits in the order of their txids gives the state of replaying the whole log; the rows of a job go with
-//! the job; once a job is final its input splits are kept without their places, and those of many maps by number alone.
+//! Invariants: replaying the rows' edits in the order of their txids gives the same state as replaying the whole log; the rows of a job are
+//! deleted with the job; once a job is final its input splits are kept without their hosts, and if a job has many maps only their number is
+//! kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,9 +22,9 @@ use crate::core::{Core, Rules};
 
 /// First byte of every row key; others are free for later kinds.
 const EDIT_ROW: u8 = 1;
-/// Rows changed after which a checkpoint is handed over: a restart replays little, and sled gets batches.
+/// Changed rows that trigger a checkpoint: a restart replays little, and sled gets batches.
 pub(crate) const CHECKPOINT_ROWS: usize = 512;
-/// Rows that changed and are too few wait no longer: a quiet JobTracker has all of them in its checkpoint.
+/// After this time, even a few changed rows go to the checkpoint: a quiet JobTracker has all of them there.
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 const KEY_BYTES: usize = 1 + 8 + 4 + 8 + 2;
 
@@ -33,7 +34,7 @@ pub(crate) struct State {
     pub(crate) rows: Rows,
 }
 
-/// Which rows exist, and which changed since the last checkpoint.
+/// The existing rows, and those changed since the last checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     by_job: BTreeMap<Option<JobId>, Vec<RowGroup>>,
@@ -48,7 +49,7 @@ struct RowGroup {
 }
 
 impl Rows {
-    /// Notes an edit that was given `txid` and applied to `core`.
+    /// Records an edit with its `txid`, already applied to `core`.
     pub(crate) fn note(&mut self, txid: Txid, edit: &Edit, body: &[u8], core: &Core) {
         let job = edit.job();
         match edit {
@@ -79,7 +80,7 @@ impl Rows {
         std::mem::take(&mut self.changes)
     }
 
-    /// Rewrites the submission of a job that ended, with what the job still knows of its splits.
+    /// Rewrites the submission of an ended job, with the splits that the job still knows.
     fn slim(&mut self, job: &Job) {
         let Some(group) = self.by_job.get(&Some(job.id)).and_then(|groups| groups.first().copied())
         else {
@@ -131,7 +132,7 @@ impl Rows {
     }
 }
 
-/// A start from the journal.
+/// A start from the journal, in progress.
 pub(crate) struct Replay {
     rules: Rules,
     core: Core,
@@ -150,7 +151,7 @@ impl Replay {
         }
     }
 
-    /// What was restored.
+    /// The restored state.
     pub(crate) fn finish(self) -> State {
         State { core: self.core, rows: self.rows }
     }
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// More than keep their splits when the job is over.
+    /// More maps than a finished job keeps splits for.
     const MAPS: u32 = 20_000;
     const JOB: JobId = JobId { cluster_start: 202_611_201_830, number: 1 };
 
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    /// What is left of its submission is short, and was never a message.
+    /// The rest of its submission is short, and was never a message.
     #[test]
     fn a_job_whose_splits_are_forgotten_is_known_after_a_restart() {
         let rules = Config::default().rules();

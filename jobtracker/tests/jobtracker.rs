@@ -24,10 +24,10 @@ use protocol::{
     RemoteError, TaskId, TaskKind, WorkerId,
 };
 
-/// Longest wait for anything; a pass never takes that long.
+/// Longest wait for any result; a successful run never takes that long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A name space: paths of directories (`None`) and files (their ids), with HDFS's rules as far as the JobTracker meets them.
+/// A name space: paths of directories (`None`) and files (their ids), with the HDFS rules that the JobTracker relies on.
 #[derive(Default)]
 struct Names {
     entries: BTreeMap<DfsPath, Option<InodeId>>,
@@ -386,7 +386,7 @@ impl Stand {
         serde_json::from_str(last.unwrap()).unwrap()
     }
 
-    /// What there is, the directory for executables aside.
+    /// All paths, except the directory for executables.
     fn tree(&self) -> Vec<String> {
         let names = self.names.lock();
         let paths = names.entries.keys().map(ToString::to_string);
@@ -485,7 +485,7 @@ async fn a_job_is_run_published_and_remembered() {
     stand.close().await;
 }
 
-/// Our own API, Hadoop's history API and the metrics, for a job of three maps that is done.
+/// Checks our own API, Hadoop's history API and the metrics, for a finished job of three maps.
 async fn check_reads_for_scripts(address: &str, job: JobId) {
     let history = format!("/ws/v1/history/mapreduce/jobs/{job}");
     let task = TaskId { job, kind: TaskKind::Map, index: 1 };
@@ -631,7 +631,7 @@ async fn unsigned_and_old_senders_are_refused() {
     stand.close().await;
 }
 
-/// What a worker tells of an attempt that has ended.
+/// A worker's update on an attempt that has ended.
 fn update(attempt: AttemptId, state: AttemptState, counters: Counters) -> AttemptUpdate {
     AttemptUpdate { attempt, state, progress: 0.5, phase: None, counters, record: None }
 }

@@ -1,6 +1,6 @@
-//! What a driver or a task says: the one way to the standard streams.
+//! The driver's and tasks' messages: the only code that writes to the standard streams.
 //!
-//! Invariants: nothing else of a driver writes to the standard streams; a job never fails because nobody reads what is said of it.
+//! Invariants: nothing else in a driver writes to the standard streams; a job never fails because nobody reads its messages.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,21 +11,21 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// Writes to stderr, if anybody still reads it: `eprint!` panics where nobody does. A terminal gets nothing that steers it: tasks fail with
-/// messages of all kinds.
+/// Writes to stderr, if anybody still reads it: `eprint!` panics if nobody does. Control characters never reach a terminal, because the
+/// messages of failed tasks can hold anything.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
     let text = text.to_string();
     draw(&for_terminal(&text, stderr().is_terminal()));
 }
 
-/// Writes to standard output; a terminal gets nothing that steers it.
+/// Writes to standard output; control characters never reach a terminal.
 pub(crate) fn print(text: &str) {
     let mut stdout = stdout().lock();
     let shown = for_terminal(text, stdout.is_terminal());
     let _ = stdout.write_all(shown.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// One line on standard output. Whoever read it may have left, and then nobody misses it.
+/// Prints one line on standard output. If the reader has left, nobody misses the line.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string(value)?));
     Ok(())

@@ -12,13 +12,13 @@ pub(crate) use protocol::record::MAP_FAILED;
 /// Failures that this crate itself reports.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line is wrong; the program's usage should be looked at.
+    /// The command line is wrong; the user should read the program's usage.
     #[error("{reason}\nTry `--help`.")]
     Usage {
         /// What is wrong.
         reason: String,
     },
-    /// A property has a value that it does not take.
+    /// A property does not accept the given value.
     #[error(transparent)]
     Property(#[from] protocol::property::PropertyError),
     /// A task asked for something that only the driver's machine has, and the driver did not ask for.
@@ -26,12 +26,12 @@ pub enum Error {
         "the job's function asks for the {what} {name} here, and did not in the driver: nothing was sent"
     )]
     NotShipped {
-        /// A file, a value.
+        /// The kind of thing: a file, a value.
         what: &'static str,
-        /// Which.
+        /// Its name.
         name: String,
     },
-    /// The job's function fails where it runs again.
+    /// The job's function fails when it runs again on a worker.
     #[error(
         "the job's function ran again on a worker, to rebuild the job, and failed there: {message}\n\
          What it reads must come along: `Args::file` sends a file, `Args::once` a value that only the driver makes; variables of the environment come along by themselves."
@@ -40,13 +40,13 @@ pub enum Error {
         /// Error or panic message.
         message: String,
     },
-    /// `--help` was given: not a failure.
+    /// The user gave `--help`: not a failure.
     #[error("help was asked for")]
     HelpAsked,
-    /// User code counts beyond the bounds.
+    /// User code exceeds the limits of counters.
     #[error(transparent)]
     Counters(#[from] protocol::counters::CountersError),
-    /// A path of this machine where only one of the cluster's can be.
+    /// A path of this machine where only a path of the cluster makes sense.
     #[error(
         "{path} is a path of this machine, which tasks do not see: give it with --files, or put it into the cluster"
     )]
@@ -54,7 +54,7 @@ pub enum Error {
         /// As given.
         path: String,
     },
-    /// A path of a cluster where there is none.
+    /// A path of a cluster although there is none.
     #[error(
         "{path} is a path of a cluster, and this job runs on files of this machine: set HANNO_NAMENODE and HANNO_JOBTRACKER, without --local"
     )]
@@ -68,7 +68,7 @@ pub enum Error {
         /// As given.
         path: String,
     },
-    /// A glob that nothing fits.
+    /// A glob without matches.
     #[error("Input pattern {pattern} matches 0 files")]
     NoMatch {
         /// As given.
@@ -82,7 +82,7 @@ pub enum Error {
         /// The directory.
         path: String,
     },
-    /// The job would have more maps than it may.
+    /// The job would have more maps than allowed.
     #[error("the job would have {count} maps, and may have {most} (mapreduce.job.max.map)")]
     TooManyMaps {
         /// Splits.
@@ -90,7 +90,7 @@ pub enum Error {
         /// The limit.
         most: u32,
     },
-    /// The output is there already.
+    /// The output already exists.
     #[error("Output directory {path} already exists")]
     OutputExists {
         /// As given.
@@ -99,7 +99,7 @@ pub enum Error {
     /// A stage reads the output of the one before it, but there is none.
     #[error("the first job of a plan cannot read the output of a job before it")]
     NoPrevious,
-    /// A mapper failed while the driver looked at a sample of the input.
+    /// A mapper failed while the driver sampled the input.
     #[error("sampling the input failed: {message}")]
     Sample {
         /// Error or panic message.
@@ -108,7 +108,7 @@ pub enum Error {
     /// Ends the reading of a sample; not a failure.
     #[error("enough was sampled")]
     SampledEnough,
-    /// A map was not told the key ranges of the reduces.
+    /// A map did not receive the key ranges of the reduces.
     #[error("the job's key ranges are missing")]
     NoBoundaries,
     /// A merge join needs sorted files.
@@ -117,7 +117,7 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// A merge join asks for keys in rising order.
+    /// A merge join got keys out of rising order.
     #[error("a key of {path} was asked for that comes before the one asked for last")]
     KeysFall {
         /// The file.
@@ -126,7 +126,7 @@ pub enum Error {
     /// A typed pair for an output that is text.
     #[error("`append` writes to SequenceFiles alone: see `sequence_out`")]
     NoSequenceFile,
-    /// A record for another writer than that of the output's format.
+    /// A record for a writer other than the output format's.
     #[error("the output is not written by {writer}")]
     OutputWriter {
         /// Its type.
@@ -182,7 +182,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// Again and again.
+    /// A reduce found damaged input too often.
     #[error("damaged map outputs were met {count} times")]
     TooManyDamagedInputs {
         /// How often.
@@ -196,15 +196,15 @@ pub enum Error {
         /// Why.
         diagnostics: String,
     },
-    /// A panic where no user code runs.
+    /// A panic outside user code.
     #[error("job {number} of the plan could not be run: {message}")]
     StagePanic {
         /// Position in the plan, from 1.
         number: usize,
-        /// What the panic said and where.
+        /// The panic's message and place.
         message: String,
     },
-    /// A job was not run, or ended, because the plan fails with another.
+    /// A job was not run, or was ended, because another job of the plan failed.
     #[error("another job of the plan failed")]
     PlanFailed,
     /// A job was killed.
@@ -213,7 +213,7 @@ pub enum Error {
         /// Its id.
         name: String,
     },
-    /// No binary `hanno` to start an embedded cluster with.
+    /// The program found no `hanno` binary to start an embedded cluster with.
     #[error(
         "no cluster is configured and no `hanno` binary was found to start one: set HANNO_NAMENODE and HANNO_JOBTRACKER, \
          or HANNO_BIN to the path of `hanno`, or give --local"
@@ -222,10 +222,10 @@ pub enum Error {
     /// The embedded cluster did not come up.
     #[error("the embedded cluster did not start: {reason}")]
     ClusterStart {
-        /// Last words of it.
+        /// The last lines it wrote.
         reason: String,
     },
-    /// The job rebuilt from the arguments is another one than was submitted.
+    /// The job rebuilt from the arguments differs from the submitted one.
     #[error("this executable builds another job than was submitted: {difference}")]
     Fingerprint {
         /// The first line that differs.
@@ -242,30 +242,30 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// A script could not be fed.
+    /// Writing to a script's input failed.
     #[error("cannot write to the standard input of the command")]
     ScriptInput {
         /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// A script said that it failed.
+    /// A script exited with a failure.
     #[error("the command `{command}` ended with {status}{stderr}")]
     ScriptExit {
         /// The command.
         command: String,
         /// How it ended.
         status: std::process::ExitStatus,
-        /// Empty, or what it wrote on standard error.
+        /// Empty, or the lines it wrote on standard error.
         stderr: String,
     },
-    /// A script printed what is no record.
+    /// A script printed something that is not a record.
     #[error("the output of the command is malformed: {reason}")]
     ScriptRecord {
         /// What is wrong.
         reason: &'static str,
     },
-    /// Typed bytes that are none.
+    /// Malformed typed bytes.
     #[error("malformed typed bytes: {reason}")]
     TypedBytes {
         /// What is wrong.
@@ -277,7 +277,7 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// A side file arrived with other bytes than were submitted.
+    /// A side file arrived with bytes that differ from those submitted.
     #[error("the side file `{name}` is not the one that was submitted (its hash differs)")]
     SideFileChanged {
         /// Its name.
@@ -289,7 +289,7 @@ pub enum Error {
         /// Key or value.
         text: String,
     },
-    /// A named output with a name that is none.
+    /// An invalid name for a named output.
     #[error(
         "`{name}` cannot be the name of an output: letters, digits, `-`, `_`, `.`, and not `part`"
     )]
@@ -297,16 +297,16 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The worker broke the conversation.
+    /// The worker violated the protocol.
     #[error("unexpected message from the worker: {what}")]
     Conversation {
-        /// What came.
+        /// What it sent.
         what: String,
     },
 }
 
 impl Error {
-    /// The job that it is about, if it is one that ran.
+    /// The job that the error is about, if it is about one that ran.
     pub(crate) fn job(&self) -> Option<&str> {
         match self {
             Error::JobFailed { name, .. } | Error::JobKilled { name } => Some(name),

@@ -1,7 +1,8 @@
-//! What files hold: the traits of input ([`Source`], [`Format`]) and of output ([`OutputFormat`], [`RecordWriter`]), and the formats themselves.
+//! The contents of files: the traits of input ([`Source`], [`Format`]) and of output ([`OutputFormat`], [`RecordWriter`]), and the formats
+//! themselves.
 //!
-//! A format of one's own implements [`Format`], [`OutputFormat`] or both; those that are here are text, records of a fixed length, whole files, SequenceFiles
-//! ([`sequence`], with [`writable`]) and rows without any file. Any of them may be compressed ([`codec`]).
+//! A custom format implements [`Format`], [`OutputFormat`] or both. The formats here are text, records of a fixed length, whole files,
+//! SequenceFiles ([`sequence`], with [`writable`]) and rows without any file. Any of them may be compressed ([`codec`]).
 
 pub use mr_formats::{
     CombinedLines, Cut, Error, FixedLength, Format, KeyValueLines, LINE_BYTES_MAX, Line, Lines,

@@ -1,4 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: map outputs, files of properties, words of command lines.
+//! Decoders that accept any bytes, for `fuzz/`: map outputs, files of properties, words of command lines.
 
 use crate::datum::{Datum, Desc};
 use crate::engine::SideFile;
@@ -7,7 +7,7 @@ use crate::streaming::fuzz as streaming;
 pub use crate::streaming::fuzz::{key_fields, script_records, typed_bytes};
 use crate::task::replay::RecordPlace;
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
@@ -40,7 +40,7 @@ pub fn map_outputs(bytes: &[u8]) {
     datum::<(Desc<(String, u16)>, Option<(i64, String)>)>(bytes);
 }
 
-/// The words of a job's command line, one in a line.
+/// The words of a job's command line, one a line.
 pub fn job_words(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let words: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -57,7 +57,7 @@ pub fn job_words(bytes: &[u8]) {
     streaming::words(&text, &words);
 }
 
-/// Files of properties, and what their values refer to.
+/// Files of properties, and the references in their values.
 pub fn conf_files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = conf::take(&text);

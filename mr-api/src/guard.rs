@@ -1,4 +1,4 @@
-//! The border around user code: panics stop here.
+//! Runs user code and stops its panics.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ thread_local! {
     static PANIC_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`; an error or panic comes back as one line that says what happened (and where, for a panic).
+/// Runs `work`; returns an error or panic as one line that names the cause (and the place, for a panic).
 pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T>) -> Result<T, String> {
     remember_places();
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -38,7 +38,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Has every panic leave its place behind, before whatever the program does on panics.
+/// Has every panic record its place before the program's own panic hook runs.
 fn remember_places() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,5 +1,5 @@
-//! What a job author links: write a mapper and a reducer, describe the job, call [`main`]. The program is then an ordinary
-//! executable: the driver that submits itself, the task runner that workers start, and with `--local` the whole job in one process.
+//! The library for job authors: write a mapper and a reducer, describe the job, call [`main`]. The program is then an ordinary executable:
+//! the driver that submits itself, the task runner that workers start, and with `--local` the whole job in one process.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -34,16 +34,16 @@
 //! }
 //! ```
 //!
-//! What nearly every job needs is here at the root; the rest is in modules:
+//! The items that nearly every job needs are here at the root; the rest is in modules:
 //!
-//! | to | look at |
+//! | to | see |
 //! |---|---|
 //! | read and emit | [`Mapper`], [`Emit`], [`Line`]; [`map`] |
 //! | choose key and value types | [`Datum`](datum::Datum), [`Key`](datum::Key), [`Put`](datum::Put), [`Desc`](datum::Desc) in [`datum`] |
 //! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`]; [`reduce`] |
 //! | put it together | [`Job`], [`Plan`], [`Args`], [`main`]; [`job`] |
 //! | read and write files in other formats | [`formats`], [`sequence`], [`codec`] |
-//! | count and look around | [`Context`], [`Counter`](task::Counter) in [`task`] |
+//! | count and inspect the task | [`Context`], [`Counter`](task::Counter) in [`task`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
 mod console;

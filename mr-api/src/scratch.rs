@@ -1,6 +1,6 @@
-//! Directories of this process alone, among the system's temporary files.
+//! Private directories of this process among the system's temporary files.
 //!
-//! Invariant: the directory was made by this call and nobody else can read or write it, so nothing that lies in it came from others.
+//! Invariant: this call made the directory and nobody else can read or write it, so no file in it came from others.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::Error;
 /// A directory; removed when dropped.
 pub(crate) struct Scratch(PathBuf);
 
-/// Names that are tried: those of an earlier process with our id, or of somebody in our way, are passed over.
+/// Names to try: names in use, by an earlier process with our id or by somebody in our way, are skipped.
 const NAMES_MAX: u32 = 1000;
 
 impl Scratch {
@@ -29,7 +29,7 @@ impl Scratch {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("hanno-{purpose}-{}-{number}", std::process::id()));
             tries += 1;
-            // Not recursive: it fails where anything has the name, a dangling link too.
+            // Not recursive: it fails if anything has the name, even a dangling link.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch(path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < NAMES_MAX => {
@@ -65,7 +65,7 @@ mod tests {
         let name = first.path().file_name().unwrap().to_str().unwrap();
         let (base, number) = name.rsplit_once('-').unwrap();
         let number: u64 = number.parse().unwrap();
-        // Names that come next: a directory with somebody's file, and a link to one. Other tests may count on meanwhile.
+        // The next names: a directory with somebody's file, and a link to one. Other tests may advance the number meanwhile.
         let theirs = tempfile::tempdir().unwrap();
         std::fs::write(theirs.path().join("side"), "foreign").unwrap();
         let mut taken = BTreeSet::new();

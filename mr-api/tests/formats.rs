@@ -13,7 +13,7 @@ use mr_api::sequence::{Compression, SequenceWriter};
 use mr_api::{Job, LocalRunner, Sum, from_files, text, text_out};
 use protocol::jobs::Counters;
 
-/// Runs a map-only job that renders each record as text; its lines, sorted, and its counters.
+/// Runs a map-only job that writes each record as text; returns its lines, sorted, and its counters.
 fn records<F: Format>(
     runner: &LocalRunner,
     input: Input<F>,
@@ -50,7 +50,7 @@ fn every_codec_is_recognised_by_its_extension() {
         let codec = FileCodec::of_path(path.to_str().unwrap()).unwrap();
         let stored = codec.compress(raw.as_bytes()).unwrap();
         fs::write(&path, &stored).unwrap();
-        // However small the splits: a compressed file is one, except in bzip2, which has one block here.
+        // However small the splits: a compressed file is one split, except in bzip2, which has one block here.
         let runner = LocalRunner::new().split_bytes(100);
         let input = text([path.to_str().unwrap()]);
         let (found, _) = records(&runner, input, &output, |line| utf8(&line));

@@ -1,4 +1,4 @@
-//! Whole jobs in this process: the same output whatever the splits, the memory and the combiner; odd shapes; failures.
+//! Whole jobs in this process: the same output whatever the splits, the memory and the combiner; unusual shapes; failures.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -14,7 +14,7 @@ use mr_api::{
 };
 use proptest::prelude::*;
 
-/// A place for one job.
+/// A directory for one job.
 struct Bench {
     scratch: tempfile::TempDir,
     runs: std::cell::Cell<u32>,
@@ -39,7 +39,7 @@ impl Bench {
         self.scratch.path().join(format!("out-{}", self.runs.get()))
     }
 
-    /// Runs the job that `build` makes for input and output; its part files by name.
+    /// Runs the job that `build` makes for input and output; returns its part files by name.
     fn run(
         &self,
         runner: &LocalRunner,

@@ -1,4 +1,4 @@
-//! Formats whose records are parts of a file by length, or all of it.
+//! Formats whose records are fixed-length parts of a file, or the whole file.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use super::input::{Cut, Format, Source, SplitRange};
 use super::sources::SourceReader;
 use crate::error::{Error, Result};
 
-/// Files in another format, each read by one task from its beginning to its end: where neighbours matter.
+/// Files in another format, each read by one task from beginning to end, for records that depend on their neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Uncut<F>(pub F);
 

@@ -1,4 +1,4 @@
-//! Bzip2 files entered in the middle, so that several maps read one file.
+//! Bzip2 files read from the middle, so that several maps can read one file.
 //!
 //! ```text
 //! file:    stream*
@@ -6,12 +6,13 @@
 //! block:   48 bits 0x314159265359 | CRC (32 bits) | data            — begins at any bit
 //! ```
 //!
-//! A block is decoded by itself: its bits are put behind a stream header and before a stream's end, and given to the decoder.
+//! A block is decoded alone: its bits are placed between a stream header and a stream end, and passed to the decoder.
 //!
 //! Invariants: a block belongs to the split in which it begins, the first one of the file to the split at 0. A split reads its blocks, and
-//! after them the bytes through the first line end; so a reader of lines that drops everything through the first line end of a split that is not
-//! the first (as [`Lines`](super::Lines) does) gives each line of the file to exactly one split. Bits within a block may look like the begin of another:
-//! what cannot be decoded is joined with what follows, up to the length that a block may have. Damage and a cut-off end are errors.
+//! after them the bytes through the first line end. A reader of lines that drops everything through the first line end of a split other
+//! than the first (as [`Lines`](super::Lines) does) therefore gives each line of the file to exactly one split. Bits within a block can
+//! look like the start of another: data that does not decode is joined with the data after it, up to the maximum length of a block. Damage
+//! and a cut-off end are errors.
 
 use std::io::{self, Cursor, Read};
 
@@ -20,16 +21,16 @@ use memchr::memchr2;
 
 use super::input::{Source, SplitRange};
 
-/// What a block begins with.
+/// The bits at the start of a block.
 const BLOCK: u64 = 0x3141_5926_5359;
-/// What a stream ends with.
+/// The bits at the end of a stream's blocks.
 const END: u64 = 0x1772_4538_5090;
-/// Bits of either.
+/// Bits of either mark.
 const MARK_BITS: u64 = 48;
 const MARK_MASK: u64 = (1 << MARK_BITS) - 1;
 /// Bits of a checksum.
 const CRC_BITS: u64 = 32;
-/// Bytes of a stream's header; the first block of a file begins behind it.
+/// Bytes of a stream's header; the first block of a file begins after it.
 const HEADER_BYTES: u64 = 4;
 /// Header of the largest level: a decoder for it takes blocks of all levels.
 const HEADER: [u8; HEADER_BYTES as usize] = *b"BZh9";
@@ -38,7 +39,7 @@ const EMPTY_BYTES: usize = 14;
 /// Longest block, compressed: 900,000 bytes that do not compress take a hundredth more, and tables.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// For the third byte from the end of what was read, at which shifts a mark may end: bit `s` for [`BLOCK`], `8 + s` for [`END`].
+/// For the third byte from the end of the scanned bytes, the shifts at which a mark may end: bit `s` for [`BLOCK`], `8 + s` for [`END`].
 const CANDIDATES: [u16; 256] = candidates();
 
 const fn candidates() -> [u16; 256] {
@@ -52,7 +53,7 @@ const fn candidates() -> [u16; 256] {
     table
 }
 
-/// A begin of a block or an end of a stream, as far as its bits tell.
+/// The start of a block or the end of a stream, judging by its bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark {
     /// Its first bit, from the beginning of the file.
@@ -67,17 +68,17 @@ impl Mark {
     }
 }
 
-/// Finds marks and keeps the bytes since the one that is still needed.
+/// Finds marks and keeps the bytes since the oldest mark that is still needed.
 struct Scanner<'a> {
     source: &'a mut dyn Source,
     bytes: Vec<u8>,
-    /// Where `bytes` lie in the file.
+    /// Offset of `bytes` in the file.
     base: u64,
-    /// How many of them were looked at.
+    /// How many of them were scanned.
     seen: usize,
     /// The last eight of these.
     last: u64,
-    /// Bytes looked at in all: `last` is not full at first.
+    /// Total bytes scanned: `last` is not full at first.
     seen_all: u64,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Streams without blocks may come before it.
+    /// True if only streams without blocks come before `block` in the file.
     fn is_first_of_file(&mut self, block: Mark) -> io::Result<bool> {
         let header =
             (block.bit.is_multiple_of(8)).then(|| block.byte().checked_sub(HEADER_BYTES)).flatten();
@@ -149,21 +150,21 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes more bytes; false at the end of the file.
+    /// Reads more bytes; false at the end of the file.
     fn fill(&mut self) -> io::Result<bool> {
         let slice = self.source.slice(self.base + self.bytes.len() as u64)?;
         self.bytes.extend_from_slice(slice);
         Ok(!slice.is_empty())
     }
 
-    /// Forgets the bytes before the one at `offset`.
+    /// Drops the bytes before `offset`.
     fn forget(&mut self, offset: u64) {
         let count = offset.saturating_sub(self.base).min(self.seen as u64) as usize;
         self.bytes.drain(..count);
         (self.base, self.seen) = (self.base + count as u64, self.seen - count);
     }
 
-    /// Up to `count` bytes from `offset` on, which was not forgotten; fewer only at the end of the file.
+    /// Up to `count` bytes from `offset` on, which must still be kept; fewer only at the end of the file.
     fn peek(&mut self, offset: u64, count: usize) -> io::Result<&[u8]> {
         let at = (offset - self.base) as usize;
         while self.bytes.len() < at + count && self.fill()? {}
@@ -198,19 +199,19 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The decoded bytes of a split, and what follows them through the first line end.
+/// The decoded bytes of a split, and the bytes after them through the first line end.
 pub(crate) struct SplitReader<'a> {
     scanner: Scanner<'a>,
-    /// Blocks that begin at or behind this byte are not the split's.
+    /// Blocks that begin at or after this byte are not the split's.
     until: u64,
-    /// The block that comes next.
+    /// The next block.
     next: Option<Mark>,
-    /// The one that is being decoded.
+    /// The decoder of the current block.
     decoder: Option<BzDecoder<Cursor<Vec<u8>>>>,
-    /// It is not the split's.
+    /// The current block is not the split's.
     is_beyond: bool,
     is_over: bool,
-    /// Joining what could not be decoded: where the block begins, and the mark that did not end it.
+    /// Set while joining data that did not decode: the start of the block, and the mark that did not end it.
     tried: Option<(Mark, Mark)>,
 }
 
@@ -279,7 +280,7 @@ impl<'a> SplitReader<'a> {
         }
     }
 
-    /// Prepares the next block, or joins the present one, whose data ended too early, with what follows. False if there is none.
+    /// Prepares the next block, or joins the current one, whose data ended too early, with the data after it. False if there is none.
     fn advance(&mut self) -> io::Result<bool> {
         let (block, end) = match self.tried.take() {
             Some((block, _)) => (block, self.scanner.next()?),
@@ -300,7 +301,7 @@ impl<'a> SplitReader<'a> {
         Ok(true)
     }
 
-    /// The block was decoded to its end.
+    /// Called when the block is decoded to its end.
     fn finish(&mut self) -> io::Result<()> {
         self.decoder = None;
         let Some((_, end)) = self.tried.take() else { return Ok(()) };
@@ -338,7 +339,7 @@ impl Read for SplitReader<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_first => {
                     self.decoder = None;
-                    // The reason is the first error, unless what follows helps.
+                    // Reports the first error, unless joining with the following data helps.
                     self.is_over = !self.advance().map_err(|_| error)?;
                 }
                 Err(error) => return Err(error),

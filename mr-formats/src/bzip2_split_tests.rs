@@ -10,7 +10,7 @@ use crate::input::Format;
 use crate::sources::DecodedSource;
 use crate::text::Lines;
 
-/// Hands out slices of at most so many bytes.
+/// Hands out slices of at most this many bytes.
 struct Chopped<'a>(&'a [u8], usize);
 
 impl Source for Chopped<'_> {
@@ -54,7 +54,7 @@ fn lines(file: &[u8], split_bytes: u64, slice: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The lines of the whole, by the decoder of whole files.
+/// The lines of the whole file, from the decoder of whole files.
 fn whole(file: &[u8]) -> Vec<Vec<u8>> {
     let mut raw = Vec::new();
     FileCodec::Bzip2.decompress(file, u64::MAX - 1, &mut raw).unwrap();
@@ -72,7 +72,7 @@ fn whole(file: &[u8]) -> Vec<Vec<u8>> {
     lines
 }
 
-/// Streams of a few bytes: cuts fall on every place of a line, and lines go over several streams.
+/// Streams of a few bytes: cuts fall on every position of a line, and lines span several streams.
 #[test]
 fn every_split_size_reads_the_same_lines_of_small_streams() {
     for pieces in [
@@ -116,7 +116,7 @@ fn blocks_of_one_stream_are_found_at_any_bit() {
                 assert!(found == expected, "{} lines in splits of {split_bytes}", found.len());
             }
         }
-        // Cuts around the begin of each block.
+        // Cuts around the start of each block.
         for mark in &marks[1..] {
             for cut in mark.byte().saturating_sub(1)..mark.byte() + 8 {
                 let mut found = Vec::new();
@@ -147,7 +147,7 @@ proptest! {
     }
 }
 
-/// What looks like the begin of a block within one: the block is put together from both parts.
+/// A false start of a block within a block: the reader joins both parts into the block.
 #[test]
 fn a_false_mark_within_a_block_is_passed_over() {
     let raw: String = (0..5000).map(|n| format!("{n}\n")).collect();
@@ -163,7 +163,7 @@ fn a_false_mark_within_a_block_is_passed_over() {
     let mut nothing = Vec::new();
     assert!(BzDecoder::new(Cursor::new(part)).read_to_end(&mut nothing).is_err());
     assert!(nothing.is_empty(), "nothing comes out of a part of a block");
-    // As if the scanner had stopped there; it goes on to the true end.
+    // Sets the state as if the scanner had stopped there; it continues to the true end.
     reader.scanner.seen = middle.byte() as usize + 8;
     reader.tried = Some((block, middle));
     let mut found = Vec::new();

@@ -8,13 +8,14 @@
 //! | `.zst` | Zstandard |
 //! | `.lz4`, `.snappy` | Hadoop's blocks: u32 raw length, then pieces of u32 stored length and bytes until it is reached |
 //!
-//! Invariants: reading is total: damage and a cut-off end are errors; a block's length is limited before memory is taken for it.
+//! Invariants: reading accepts any bytes, and damage and a cut-off end are errors; a block's length is checked before memory is allocated
+//! for it.
 
 use std::io::{self, Read, Write};
 
-/// Largest block of the Hadoop framing that is read (64 MiB); Hadoop writes 256 KiB.
+/// Largest block of Hadoop's framing that is accepted (64 MiB); Hadoop writes 256 KiB.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
-/// Raw bytes in a block that is written: Hadoop's default.
+/// Raw bytes in a written block: Hadoop's default.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Zstandard's own default, as in Hadoop.
 const ZSTD_LEVEL: i32 = 3;
@@ -70,7 +71,7 @@ impl FileCodec {
         format!("org.apache.hadoop.io.compress.{name}")
     }
 
-    /// Reads what `from` holds compressed.
+    /// Reads the compressed data in `from`.
     ///
     /// # Errors
     /// If no decoder can be made.
@@ -116,7 +117,7 @@ impl FileCodec {
         encoder.end()
     }
 
-    /// Appends what `stored` holds, `raw_bytes_max` bytes at most.
+    /// Appends the decompressed data of `stored`, `raw_bytes_max` bytes at most.
     ///
     /// # Errors
     /// If it is damaged or holds more.
@@ -136,12 +137,12 @@ impl FileCodec {
     }
 }
 
-/// A writer that compresses and must be ended.
+/// A writer that compresses; call [`Encoder::end`] when done.
 pub trait Encoder<W>: Write + Send {
-    /// Writes what is left and gives the target back.
+    /// Writes the remaining data and returns the target.
     ///
     /// # Errors
-    /// What the target says.
+    /// Errors of the target.
     fn end(self: Box<Self>) -> io::Result<W>;
 }
 
@@ -168,7 +169,7 @@ struct BlockReader<R> {
     from: R,
     raw: Vec<u8>,
     at: usize,
-    /// Raw bytes of the present block that are still to come.
+    /// Raw bytes of the current block that remain.
     left: usize,
 }
 

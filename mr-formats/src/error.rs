@@ -1,4 +1,4 @@
-//! What can go wrong in a file of records, or with it.
+//! Errors in files of records, and of their formats.
 
 /// What code of jobs and formats returns: any error, so that `?` works on all of them.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -15,25 +15,25 @@ pub enum Error {
         /// Where it begins.
         offset: u64,
     },
-    /// A record that no format allows.
+    /// A record longer than any format allows.
     #[error("the record at offset {offset} is longer than 1 GiB")]
     RecordTooLong {
         /// Where it begins.
         offset: u64,
     },
-    /// A file does not end where a record of fixed length does.
+    /// A file that ends in the middle of a record of fixed length.
     #[error("the record at offset {offset} is cut off")]
     RecordCutOff {
         /// Where it begins.
         offset: u64,
     },
-    /// A pair of other classes than its SequenceFile has.
+    /// A pair whose classes differ from those of its SequenceFile.
     #[error("the output's SequenceFiles do not hold keys or values of {class}")]
     OutputClass {
         /// The class.
         class: String,
     },
-    /// A SequenceFile holds other classes than the job reads.
+    /// A SequenceFile with classes other than those the job reads.
     #[error("the file holds pairs of {found}, the job reads {wanted}")]
     InputClass {
         /// Of the file.
@@ -41,7 +41,7 @@ pub enum Error {
         /// Of the job.
         wanted: String,
     },
-    /// The groups of a file, by its format, are no parts of it.
+    /// The groups of a file, as reported by its format, are not parts of it.
     #[error("the groups of {path} do not begin one behind the other, within the file")]
     InputGroups {
         /// The file.

@@ -1,4 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: input files.
+//! Decoders that accept any bytes, for `fuzz/`: input files.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,7 @@ use crate::codec::FileCodec;
 use crate::sequence::{Compression, SequenceReader, SequenceWriter};
 use crate::{Format, Lines, Source, SplitRange, TextRules, writable};
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
@@ -19,7 +19,7 @@ pub const DECODERS: &[Decoder] = &[
     ("writables", writables),
 ];
 
-/// Bytes of a file that come a few at a time.
+/// The bytes of a file, a few at a time.
 struct Pieces<'a> {
     bytes: &'a [u8],
     piece: usize,
@@ -47,8 +47,8 @@ fn lines(source: &mut Pieces<'_>, start: u64, end: u64) -> Vec<(u64, Vec<u8>)> {
     found
 }
 
-/// Text cut into splits: each line is in one of them. First come the bytes of a piece, the bytes of a split, and the length of a delimiter, which
-/// follows.
+/// Text cut into splits: each line is in one of them. The input begins with the bytes of a piece, the bytes of a split, and the length of a
+/// delimiter, which follows.
 pub fn text_lines(bytes: &[u8]) {
     let Some(([piece, split, delimiter], rest)) = bytes.split_first_chunk::<3>() else { return };
     let (delimiter, text) = rest.split_at(rest.len().min(usize::from(delimiter % 4)));
@@ -67,7 +67,7 @@ pub fn text_lines(bytes: &[u8]) {
     }
 }
 
-/// SequenceFiles: all of one and a split of it, then one that is written of pairs.
+/// SequenceFiles: a whole file and a split of it, then a file written from pairs.
 pub fn sequence_files(bytes: &[u8]) {
     let read = |reader: io::Result<SequenceReader<&[u8]>>| -> io::Result<usize> {
         let (mut reader, mut count) = (reader?, 0);
@@ -90,10 +90,10 @@ pub fn sequence_files(bytes: &[u8]) {
     assert_eq!(read(SequenceReader::new(&file[..])).expect("it is as it was written"), bytes.len());
 }
 
-/// Raw bytes of what is read of one small file.
+/// Most raw bytes read of one small file.
 const RAW_BYTES_MAX: u64 = 1 << 20;
 
-/// Compressed files: the first byte says by what.
+/// Compressed files: the first byte selects the codec.
 pub fn codecs(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     let codec = match kind % 6 {
@@ -116,7 +116,7 @@ pub fn codecs(bytes: &[u8]) {
     }
 }
 
-/// Splits of bzip2 files, as they are and behind the begin of a file and of its first block.
+/// Splits of bzip2 files, unchanged and after the start of a file and of its first block.
 pub fn bzip2_splits(bytes: &[u8]) {
     let behind = [&b"BZh9\x31\x41\x59\x26\x53\x59"[..], bytes].concat();
     for file in [bytes, &behind[..]] {
@@ -131,7 +131,7 @@ pub fn bzip2_splits(bytes: &[u8]) {
     }
 }
 
-/// Values of SequenceFiles: the name of a class up to a zero, then one.
+/// Values of SequenceFiles: the name of a class up to a zero byte, then a value.
 pub fn writables(bytes: &[u8]) {
     let at = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let (class, value) = (String::from_utf8_lossy(&bytes[..at]), &bytes[at..]);

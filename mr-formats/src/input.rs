@@ -1,4 +1,4 @@
-//! Where records come from: a [`Source`] of bytes and a [`Format`] that cuts them into records.
+//! The origin of records: a [`Source`] of bytes and a [`Format`] that cuts them into records.
 
 use std::io;
 
@@ -7,18 +7,18 @@ use crate::error::Result;
 
 /// Bytes of one file. A compressed file is read forward only.
 pub trait Source {
-    /// Bytes from `offset` on, as many as are at hand; empty only at the end of the file. They live until the next call.
+    /// Bytes from `offset` on, as many as are available; empty only at the end of the file. They are valid until the next call.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     fn slice(&mut self, offset: u64) -> io::Result<&[u8]>;
 
-    /// Bytes of the file, where that is known: not of one that is decompressed while it is read.
+    /// Length of the file in bytes, if known: unknown for a file that is decompressed while it is read.
     fn length(&self) -> Option<u64> {
         None
     }
 
-    /// How its text is cut into records, by the job's properties.
+    /// How to cut its text into records, by the job's properties.
     fn text(&self) -> TextRules {
         TextRules::default()
     }
@@ -29,7 +29,7 @@ pub trait Source {
 pub struct SplitRange {
     /// First byte.
     pub start: u64,
-    /// Behind the last byte.
+    /// The position after the last byte.
     pub end: u64,
 }
 
@@ -38,22 +38,22 @@ pub struct SplitRange {
 pub enum Cut {
     /// At block boundaries, within `mapreduce.input.fileinputformat.split.minsize` and `.maxsize`.
     Blocks,
-    /// As [`Cut::Blocks`], bzip2 files too. For formats whose records are lines: a split that does not begin at 0 drops everything through
-    /// the first line end, and one reads through the first line end behind its end, as [`crate::Lines`] does.
+    /// As [`Cut::Blocks`], and bzip2 files too. For formats whose records are lines: a split that does not begin at 0 drops everything
+    /// through the first line end. Each split reads through the first line end after its own end, as [`crate::Lines`] does.
     TextBlocks,
     /// Not at all.
     Whole,
-    /// After so many lines.
+    /// After this many lines.
     Lines {
         /// Lines of a split.
         count: u64,
     },
-    /// Before groups of records, where [`Format::groups`] says that they begin: a split has so many groups that it is about as long as with
+    /// Before groups of records, whose offsets [`Format::groups`] returns. A split gets as many groups as make it about as long as with
     /// [`Cut::Blocks`].
     Groups,
-    /// Small files together make a split; large ones are cut at block boundaries.
+    /// Small files are combined into a split; large ones are cut at block boundaries.
     Combined {
-        /// Bytes of a split at least, unless the input ends.
+        /// Least bytes of a split, unless the input ends.
         bytes: u64,
     },
 }
@@ -63,7 +63,7 @@ pub enum Cut {
 /// Reading pushes the records into a closure, so records may borrow from the source and the loop is compiled together with the
 /// mapper.
 ///
-/// A format with an index at the end of its files reads that first, by [`Source::length`]:
+/// A format with an index at the end of its files reads the index first, through [`Source::length`]:
 ///
 /// ```
 /// use mr_api::formats::{Cut, Format, Source, SplitRange};
@@ -129,11 +129,11 @@ pub trait Format: Clone + Send + Sync + 'static {
         Cut::Blocks
     }
 
-    /// Where the groups of records of a file begin, for [`Cut::Groups`]: offsets one behind the other. The driver asks for it. What comes before the
-    /// first, or behind the last record, is part of the first or last split.
+    /// Offsets of the groups of records of a file, ascending, for [`Cut::Groups`]. The driver calls this. Bytes before the first group, or
+    /// after the last record, are part of the first or last split.
     ///
     /// # Errors
-    /// Those of `source`, and any other: the job is not submitted.
+    /// Those of `source`, and any other: the driver then does not submit the job.
     fn groups(&self, _source: &mut dyn Source) -> Result<Vec<u64>> {
         Ok(Vec::new())
     }
@@ -149,7 +149,7 @@ pub trait Format: Clone + Send + Sync + 'static {
         each: &mut impl FnMut(u64, Self::Record<'_>) -> Result<()>,
     ) -> Result<()>;
 
-    /// The bytes of a record, to be shown where it is left out as a bad one (`--skip-bad`); `None` if it is not made of such.
+    /// The bytes of a record, displayed if the record is skipped as a bad one (`--skip-bad`); `None` if the format has no such bytes.
     fn bytes<'r>(_record: &Self::Record<'r>) -> Option<&'r [u8]> {
         None
     }

@@ -1,11 +1,11 @@
-//! What files of jobs hold: the two traits of input ([`Source`], [`Format`]), the two of output ([`OutputFormat`], [`RecordWriter`]), and the formats
-//! themselves. Pure: nothing here knows a job, a task, a cluster or a runtime.
+//! The contents of job files: the two traits of input ([`Source`], [`Format`]), the two of output ([`OutputFormat`], [`RecordWriter`]), and
+//! the formats themselves. Pure: nothing here knows a job, a task, a cluster or a runtime.
 //!
-//! A format of one's own implements [`Format`], [`OutputFormat`] or both; those that are here are text, records of a fixed length, whole files, SequenceFiles
-//! ([`sequence`], with [`writable`]) and rows without any file. Any of them may be compressed ([`codec`]).
+//! A custom format implements [`Format`], [`OutputFormat`] or both. The formats here are text, records of a fixed length, whole files,
+//! SequenceFiles ([`sequence`], with [`writable`]) and rows without any file. Any of them may be compressed ([`codec`]).
 //!
-//! Authors of jobs find all of it in `mr_api::formats`, but for two modules: [`splits`], by which drivers cut files, and [`sources`], from which tasks
-//! read.
+//! Job authors find all of it in `mr_api::formats`, except two modules: [`splits`], with which drivers cut files, and [`sources`], from
+//! which tasks read.
 
 mod binary;
 mod bzip2_split;

@@ -1,7 +1,7 @@
-//! What output files are made of: an [`OutputFormat`] begins each file, and its [`RecordWriter`] makes the bytes of records.
+//! How output files are made: an [`OutputFormat`] begins each file, and its [`RecordWriter`] makes the bytes of records.
 //!
-//! A format neither opens nor closes files. The task takes what is ready from the writer and has it compressed and written; a file lies in
-//! the directory of its attempt until the job commits, so exactly one attempt of each task is seen.
+//! A format neither opens nor closes files. The task takes the ready bytes from the writer, compresses and writes them. A file stays in the
+//! directory of its attempt until the job commits, so readers see exactly one attempt of each task.
 
 use std::any::Any;
 use std::fmt;
@@ -72,21 +72,21 @@ pub trait OutputFormat: fmt::Debug + Send + Sync + 'static {
     /// Any error fails the attempt.
     fn begin(&self, file: &NewFile<'_>) -> Result<Box<dyn RecordWriter>>;
 
-    /// True if its files are compressed within, by the codec of [`NewFile`]. Files of other formats are compressed as a whole where the job
+    /// True if the format itself compresses, with the codec of [`NewFile`]. Files of other formats are compressed as a whole if the job
     /// asks for it, and have the extension of the codec.
     fn compresses(&self) -> bool {
         false
     }
 }
 
-/// A file that is begun.
+/// A new file.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFile<'a> {
-    /// What it is called, without the extension of a codec. It is the same for every attempt of a task.
+    /// Its name, without the extension of a codec. It is the same for every attempt of a task.
     pub name: &'a str,
-    /// How the job wants it compressed.
+    /// The compression that the job asks for.
     pub codec: Option<FileCodec>,
-    /// Many records are to be compressed at a time (`OutputTo::block_compressed`).
+    /// The job asks to compress many records at a time (`OutputTo::block_compressed`).
     pub in_blocks: bool,
     /// The properties of the job.
     pub properties: &'a Properties,
@@ -94,16 +94,16 @@ pub struct NewFile<'a> {
 
 /// Makes the bytes of one file. The same records must give the same bytes, whichever attempt of a task writes them.
 pub trait RecordWriter: Any + Send {
-    /// Adds a record of the text of a key and a value; false if there was nothing to add.
+    /// Adds a record from the text of a key and a value; false if there was nothing to add.
     ///
     /// # Errors
     /// Any error fails the attempt.
     fn write(&mut self, key: &dyn ToText, value: &dyn ToText) -> Result<bool>;
 
-    /// Bytes that are ready for the file. The task takes them when they are many, and at the end.
+    /// The bytes that are ready for the file. The task takes them when there are many, and at the end.
     fn ready(&mut self) -> &mut Vec<u8>;
 
-    /// Makes all that was added ready, and what comes behind the last record.
+    /// Completes all added records and appends the bytes that follow the last one.
     ///
     /// # Errors
     /// Any error fails the attempt.

@@ -1,4 +1,4 @@
-//! Input that is made, not read: rows with numbers, spread over map tasks. For generators, simulations and lists of work.
+//! Input that is generated, not read: rows with numbers, spread over map tasks. For generators, simulations and lists of work.
 
 use super::input::{Format, Source, SplitRange};
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::error::Result;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rows;
 
-/// How often reading rows shows progress, rows.
+/// How often reading rows reports progress, in rows.
 const PROGRESS_ROWS: u64 = 1 << 14;
 
 impl Format for Rows {

@@ -1,4 +1,4 @@
-//! The sources that tasks read: files of this machine, what compressed files hold, nothing at all.
+//! The sources that tasks read: local files, the contents of compressed files, and the empty source.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,7 +9,7 @@ use crate::codec::FileCodec;
 use crate::input::{Source, SplitRange};
 use crate::text::TextRules;
 
-/// Decoded at once.
+/// Bytes decoded at once.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Bytes read from a file at once: large enough that the call costs nothing, small enough for the second-level cache.
 pub const READ_BYTES: usize = 256 << 10;
@@ -21,7 +21,7 @@ pub struct LocalSource {
 }
 
 impl LocalSource {
-    /// Of an open file.
+    /// Makes a source from an open file.
     pub fn new(file: File) -> Self {
         LocalSource { file, buffer: vec![0; READ_BYTES] }
     }
@@ -43,11 +43,11 @@ impl Source for LocalSource {
     }
 }
 
-/// A source of a job with such properties.
+/// A source with the text rules of the job's properties.
 pub struct Ruled<S> {
-    /// Where the bytes come from.
+    /// The source of the bytes.
     pub source: S,
-    /// How its text is cut.
+    /// How to cut its text.
     pub rules: TextRules,
 }
 
@@ -65,7 +65,7 @@ impl<S: Source> Source for Ruled<S> {
     }
 }
 
-/// A source without bytes, for splits that are numbers alone.
+/// A source without bytes, for splits that are only numbers.
 pub struct NoSource;
 
 impl Source for NoSource {
@@ -78,14 +78,14 @@ impl Source for NoSource {
 pub struct DecodedSource<'a> {
     decoder: Box<dyn Read + 'a>,
     buffer: Vec<u8>,
-    /// The part of `buffer` that was handed out last, and where it lies in the raw bytes.
+    /// Length of the part of `buffer` that was handed out last, and its position in the raw bytes.
     length: usize,
     offset: u64,
     rules: TextRules,
 }
 
 impl<'a> DecodedSource<'a> {
-    /// All that a file holds.
+    /// Decodes a whole file.
     ///
     /// # Errors
     /// If no decoder can be made.
@@ -94,10 +94,10 @@ impl<'a> DecodedSource<'a> {
         Ok(Self::new(codec.decoder(SourceReader::buffered(source))?, 0, rules))
     }
 
-    /// The lines of a split of a bzip2 file. Positions count from the split's begin.
+    /// Decodes the lines of a split of a bzip2 file. Positions begin at the split's start offset.
     ///
     /// # Errors
-    /// Those of `source`, and of damage where the split begins.
+    /// Those of `source`, and damage at the start of the split.
     pub fn enter(split: SplitRange, source: &'a mut dyn Source) -> io::Result<Self> {
         let rules = source.text();
         Ok(Self::new(Box::new(SplitReader::open(source, split)?), split.start, rules))
@@ -134,7 +134,7 @@ impl Source for DecodedSource<'_> {
     }
 }
 
-/// A [`Source`] read as a stream. Each read asks for a slice, which may be long: many short reads need a buffer in between.
+/// A [`Source`] read as a stream. Each read requests a slice, which can be long, so many short reads need a buffer in between.
 pub(crate) struct SourceReader<'a> {
     pub(crate) source: &'a mut dyn Source,
     pub(crate) offset: u64,

@@ -12,7 +12,7 @@ use super::input::Cut;
 use super::text::TextRules;
 use crate::error::{Error, Result};
 
-/// Where to cut.
+/// The limits of split sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SplitLimits {
     /// `mapreduce.input.fileinputformat.split.minsize`, bytes; default 1.
@@ -28,13 +28,13 @@ impl Default for SplitLimits {
 }
 
 impl SplitLimits {
-    /// Bytes of a split of a file with blocks of so many.
+    /// Bytes of a split of a file with blocks of this size.
     fn split_bytes(self, block_bytes: u64) -> u64 {
         self.min.max(self.max.min(block_bytes)).max(1)
     }
 }
 
-/// `(offset, length)` of the splits of one file whose groups begin at `starts`.
+/// `(offset, length)` of the splits of a file whose groups begin at `starts`.
 fn join_groups(
     file: &FileToCut,
     starts: &[u64],
@@ -75,7 +75,7 @@ fn split_file(length: u64, block_bytes: u64, limits: SplitLimits) -> Vec<(u64, u
 /// A file to be cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileToCut {
-    /// Its path; the extension tells whether it is compressed.
+    /// Its path; the extension shows whether it is compressed.
     pub path: String,
     /// Bytes.
     pub length: u64,
@@ -86,19 +86,19 @@ pub struct FileToCut {
 /// Part of a split: number of the file, offset, length.
 pub type Part = (usize, u64, u64);
 
-/// What must be looked for in a file before it can be cut.
+/// Positions to find in a file before it can be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
-    /// Where every so many lines end.
+    /// The ends of lines, every so many lines.
     OfLines(u64),
-    /// Where the groups of its format begin.
+    /// The starts of the groups of its format.
     OfGroups,
 }
 
-/// The splits of all files, in order. `find` looks into the file of a number.
+/// The splits of all files, in order. `find` finds the positions in the file with a given number.
 ///
 /// # Errors
-/// Those of `find`, and groups that are no parts of their file.
+/// Those of `find`, and groups that are not parts of their file.
 pub fn plan(
     files: &[FileToCut],
     cut: Cut,
@@ -152,7 +152,7 @@ pub fn plan(
     Ok(splits)
 }
 
-/// Where every `count` lines (ended by a newline, or by `delimiter`) of a file end, and the end of the file.
+/// The ends of every `count` lines (ended by a newline, or by `delimiter`) of a file, and the end of the file.
 ///
 /// # Errors
 /// Those of `file`.
@@ -183,7 +183,7 @@ pub fn line_ends(
                 ends.push(at + seen as u64);
             }
         }
-        // A delimiter may begin in what is kept.
+        // A delimiter can begin in the kept bytes.
         let next = seen.max((filled + 1).saturating_sub(delimiter.len()));
         chunk.copy_within(next..filled, 0);
         kept = filled - next;
@@ -195,10 +195,10 @@ pub fn line_ends(
     Ok(ends)
 }
 
-/// Read at once while lines are counted.
+/// Bytes read at once while counting lines.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// True for files that are no input: `_SUCCESS`, `.crc`, ...
+/// True for files that are not input: `_SUCCESS`, `.crc`, ...
 pub fn is_hidden(name: &str) -> bool {
     name.starts_with(['_', '.'])
 }

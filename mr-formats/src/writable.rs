@@ -1,4 +1,4 @@
-//! Hadoop's Writables: how the keys and values of SequenceFiles become bytes, and how `toString` shows them.
+//! Hadoop's Writables: how the keys and values of SequenceFiles become bytes, and the text that `toString` makes of them.
 //!
 //! | class | bytes |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | `NullWritable` | nothing |
 //! | `VIntWritable`, `VLongWritable` (shown only) | VInt |
 //!
-//! VInt: one byte from -112 to 127; else a byte that says sign and length, and the magnitude, big endian.
+//! VInt: one byte from -112 to 127; otherwise a byte that holds sign and length, and the magnitude, big endian.
 //!
-//! Invariant: reading never panics and takes all of its bytes, whatever they are.
+//! Invariant: reading never panics and must use all bytes, whatever they are.
 
 use std::fmt::{Debug, LowerExp};
 use std::io::{self, Write};
@@ -23,16 +23,16 @@ use shuffle::DecodeError;
 pub trait Writable {
     /// The class's full name.
     const CLASS: &'static str;
-    /// What is read.
+    /// The type that [`Writable::read`] returns.
     type View<'a>;
 
     /// Appends the serialised form.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Reads a serialised form that takes all of `bytes`.
+    /// Reads a serialised form that fills all of `bytes`.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is none.
+    /// [`DecodeError`] if `bytes` is not a serialised form of this type.
     fn read(bytes: &[u8]) -> Result<Self::View<'_>, DecodeError>;
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn put_vint(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&magnitude.to_be_bytes()[8 - count..]);
 }
 
-/// How many bytes follow the first one of a VInt, and whether they are a negative number's.
+/// How many bytes follow the first byte of a VInt, and whether the number is negative.
 pub(crate) fn vint_rest(first: u8) -> (usize, bool) {
     match first as i8 {
         -112.. => (0, false),
@@ -191,7 +191,7 @@ pub(crate) fn vint_rest(first: u8) -> (usize, bool) {
     }
 }
 
-/// Takes a VInt from the front.
+/// Reads a VInt from the front.
 pub(crate) fn take_vint(bytes: &mut &[u8]) -> Result<i64, DecodeError> {
     let (first, rest) = bytes.split_first().ok_or(MALFORMED)?;
     let (count, negative) = vint_rest(*first);
@@ -204,10 +204,10 @@ pub(crate) fn take_vint(bytes: &mut &[u8]) -> Result<i64, DecodeError> {
     Ok(if negative { !value } else { value })
 }
 
-/// Appends a serialised Writable as its `toString` shows it.
+/// Appends the text that `toString` makes of a serialised Writable.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are none of `class`, or the class is not known.
+/// [`DecodeError`] if the bytes are not a value of `class`, or the class is not known.
 pub fn show(class: &str, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
     // Writing to a Vec cannot fail.
     let _ = match class.strip_prefix("org.apache.hadoop.io.").unwrap_or_default() {
@@ -251,7 +251,7 @@ pub fn show(class: &str, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Deco
     Ok(())
 }
 
-/// As `Float.toString` and `Double.toString` show a number: with an exponent below 0.001 and from ten million on.
+/// Formats a number as `Float.toString` and `Double.toString` do: with an exponent below 0.001 and from ten million on.
 fn show_float(size: f64, value: impl Debug + LowerExp, out: &mut Vec<u8>) -> io::Result<()> {
     let size = size.abs();
     if size.is_infinite() {

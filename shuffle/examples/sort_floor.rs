@@ -1,7 +1,7 @@
 //! Measures the engine on a total sort of 100-byte records: `sort_floor FILE [MEMORY_MIB]`.
 //!
-//! Reads the file into memory, sorts it on two threads (half of it each, four partitions by the first key byte), then
-//! merges the partitions, writes them to a temporary directory and prints the seconds of each phase.
+//! Reads the file into memory and sorts it on two threads (half of it each, four partitions by the first key byte). Then it merges the
+//! partitions, writes them to a temporary directory and prints the seconds of each phase.
 
 use std::error::Error;
 use std::io::Write;

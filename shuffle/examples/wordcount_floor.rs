@@ -1,8 +1,7 @@
 //! Measures the engine on the hot path of WordCount: `wordcount_floor FILE [MEMORY_MIB]`.
 //!
-//! Reads the file into memory, counts its words on two threads (half of it each, four partitions) through a
-//! [`CombiningWriter`], then reduces the partitions and prints the seconds of each phase, the number of distinct words and of
-//! words.
+//! Reads the file into memory, counts its words on two threads (half of it each, four partitions) through a [`CombiningWriter`], then
+//! reduces the partitions. Prints the seconds of each phase, the number of distinct words and the number of words.
 
 use std::error::Error;
 use std::path::Path;

@@ -19,16 +19,16 @@
 //! ```
 //!
 //! Sharing key prefixes saved 16% of the stored bytes on counted words and 0.3% on random keys.
-//! Varints are LEB128 of at most five bytes. The header has its own checksum so that lengths can be believed before
-//! memory is taken for the payload.
+//! Varints are LEB128 of at most five bytes. The header has its own checksum, so lengths can be trusted before memory is allocated for the
+//! payload.
 
 use crate::codec::Codec;
 use crate::error::Damage;
 
 /// Length of a block header and of an end record.
 pub(crate) const HEADER_BYTES: usize = 24;
-/// A block is closed when its raw form reaches this size (64 KiB): the window of LZ4, and small enough that a merge
-/// of a hundred runs stays within 20 MiB. A longer record makes a longer block of its own.
+/// A block is closed when its raw form reaches this size (64 KiB): the window of LZ4, and small enough that a merge of a hundred runs stays
+/// within 20 MiB. A longer record makes a longer block of its own.
 pub(crate) const BLOCK_RAW_BYTES: usize = 64 << 10;
 /// Longest varint of a record: a 32-bit number.
 pub(crate) const VARINT_BYTES_MAX: usize = 5;
@@ -106,7 +106,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-/// Reads a varint at `*at` and moves past it; `None` when it is cut off or longer than 32 bits.
+/// Reads a varint at `*at` and moves past it; `None` if it is cut off or longer than 32 bits.
 #[inline(always)]
 pub(crate) fn take_varint(bytes: &[u8], at: &mut usize) -> Option<u32> {
     let first = *bytes.get(*at)?;

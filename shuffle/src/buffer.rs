@@ -1,8 +1,7 @@
-//! The sort buffer: records in an arena, and small entries that are sorted instead of them.
+//! The sort buffer: records in an arena, and small entries that are sorted in their place.
 //!
-//! Invariants: arena bytes + 32 bytes per record stay within the budget (16 for the entry, 16 for the sort's scratch);
-//! memory is reserved as address space once and touched only as it fills, then kept for the next filling; records
-//! leave in the order (partition, key, emission).
+//! Invariants: arena bytes + 32 bytes per record stay within the budget (16 for the entry, 16 for the sort's scratch); memory is reserved
+//! as address space once, touched only as it fills, then kept for the next filling; records leave in the order (partition, key, emission).
 
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -18,11 +17,11 @@ pub(crate) struct Entry {
     /// The key's first eight bytes, big endian.
     pub(crate) prefix: u64,
     pub(crate) partition: u32,
-    /// Where the record is: an offset in the arena or a slot number.
+    /// The record's location: an offset in the arena or a slot number.
     pub(crate) place: u32,
 }
 
-/// Sorts entries with scratch memory that is kept.
+/// Sorts entries with scratch memory that it keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Sorter {
     pub(crate) entries: Vec<Entry>,
@@ -42,7 +41,7 @@ impl Sorter {
         pool.give(std::mem::take(&mut self.scratch));
     }
 
-    /// Sorts by (partition, prefix, `tie`). Stable on the way to `tie`, which decides among equal prefixes.
+    /// Sorts by (partition, prefix, `tie`). Stable up to `tie`, which decides among equal prefixes.
     pub(crate) fn sort(&mut self, partitions: u32, tie: &impl Fn(&Entry, &Entry) -> Ordering) {
         let count = self.entries.len();
         if count <= COMPARISON_SORT_RECORDS_MAX || partitions as usize > count {
@@ -134,7 +133,7 @@ pub(crate) struct SortBuffer {
 }
 
 impl SortBuffer {
-    /// A buffer that uses at most `bytes_max` bytes.
+    /// Makes a buffer that uses at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize, pool: &BufferPool) -> Self {
         Self { arena: pool.take(), sorter: Sorter::from_pool(pool), bytes_max }
     }
@@ -157,8 +156,8 @@ impl SortBuffer {
         self.arena.len() + self.sorter.entries.len() * SORT_BYTES_PER_RECORD
     }
 
-    /// Adds a record unless it would pass the budget; then the buffer has to be written out first, and a record that
-    /// does not even fit an empty buffer has to be written by itself.
+    /// Adds a record unless it would exceed the budget; false if it would. The caller must then write the buffer out first, and a record
+    /// that does not even fit an empty buffer by itself.
     #[inline]
     pub(crate) fn push(&mut self, partition: u32, key: &[u8], value: &[u8]) -> bool {
         let worst = 2 * VARINT_BYTES_MAX + key.len() + value.len();
@@ -204,10 +203,10 @@ impl SortBuffer {
         });
     }
 
-    /// Hands out the records (partition, key, value) in their present order.
+    /// Passes the records (partition, key, value) to `each` in their current order.
     ///
-    /// Sorted records lie all over the arena, so each would wait for its own cache misses. A batch is touched before it is used: these
-    /// loads do not depend on each other, and the processor waits for many of them at once.
+    /// Sorted records are all over the arena, so each would wait for its own cache misses. A batch is touched before its use: these loads
+    /// do not depend on each other, and the processor waits for many of them at once.
     pub(crate) fn for_each<E>(
         &self,
         mut each: impl FnMut(u32, &[u8], &[u8]) -> Result<(), E>,
@@ -228,7 +227,7 @@ impl SortBuffer {
         Ok(())
     }
 
-    /// The record at a place in the present order.
+    /// The record at an index in the current order.
     #[inline]
     pub(crate) fn record(&self, index: usize) -> Option<(u32, &[u8], &[u8])> {
         let entry = self.sorter.entries.get(index)?;
@@ -250,7 +249,7 @@ fn record_at(arena: &[u8], place: u32) -> (&[u8], &[u8]) {
     arena[at..at + key_bytes + value_bytes].split_at(key_bytes)
 }
 
-/// Records touched ahead: more than a core has cache misses in flight, few enough to stay in the first-level cache.
+/// Records touched ahead: more than a core's cache misses in flight, few enough to stay in the first-level cache.
 const TOUCHED_RECORDS: usize = 32;
 const CACHE_LINE_BYTES: usize = 64;
 /// Entries address the arena with 32 bits.

@@ -1,6 +1,6 @@
 //! Compression of one block.
 //!
-//! Invariant: what is stored is never longer than the raw bytes; a block that does not shrink is stored as it is.
+//! Invariant: stored bytes are never longer than the raw bytes; a block that does not shrink is stored uncompressed.
 
 use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 
@@ -9,7 +9,7 @@ use crate::error::Damage;
 /// How the payload of a block is compressed. The numbers are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Codec {
-    /// Stored as it is.
+    /// Stored uncompressed.
     None,
     /// LZ4 block format, no length prefix.
     #[default]
@@ -32,7 +32,7 @@ impl Codec {
         }
     }
 
-    /// True when `stored` bytes of this codec can stand for `raw` bytes at all. Checked before memory is taken.
+    /// True if `stored` bytes of this codec can stand for `raw` bytes. Checked before memory is allocated.
     pub(crate) fn lengths_possible(self, stored: usize, raw: usize) -> bool {
         match self {
             Self::None => stored == raw,
@@ -40,7 +40,7 @@ impl Codec {
         }
     }
 
-    /// Appends the compressed form of `raw` to `out` and says which codec was used in the end.
+    /// Appends the compressed form of `raw` to `out` and returns the codec that was used in the end.
     pub(crate) fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> Self {
         let start = out.len();
         if self == Self::Lz4 {

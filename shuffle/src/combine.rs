@@ -9,8 +9,8 @@
 //!              └──────── a spill combined to half or less: free the buffer ┘ └──┘ full: sort, combine neighbours, spill
 //! ```
 //!
-//! The ratio is looked at whenever the table would grow beyond [`RATIO_CHECK_KEYS`] keys or is full.
-//! Invariants: only one of table and buffer holds records; the one not in use holds no memory.
+//! The ratio is checked whenever the table would grow beyond [`RATIO_CHECK_KEYS`] keys or is full.
+//! Invariants: only one of table and buffer holds records; the unused one holds no memory.
 
 use crate::buffer::{SortBuffer, Sorter};
 use crate::error::{DecodeError, Result};
@@ -24,8 +24,7 @@ use crate::writer::{check_record, push_after_spill, spill};
 
 /// Algebra of a combiner over typed accumulators.
 ///
-/// `merge` must be associative and commutative in effect: the engine may apply it any number of times, in any order,
-/// on either side.
+/// `merge` must be associative and commutative in effect: the engine can apply it any number of times, in any order, on either side.
 pub trait Combine: Send + 'static {
     /// The accumulator: small, often a number. Heap memory it owns is not counted against the budget.
     type Acc: Clone + Send + 'static;
@@ -33,13 +32,13 @@ pub trait Combine: Send + 'static {
     /// Appends the value bytes that the reduce side sees.
     fn encode(&self, acc: &Self::Acc, out: &mut Vec<u8>);
 
-    /// Reads back what [`Combine::encode`] wrote.
+    /// Reads back an accumulator written by [`Combine::encode`].
     fn decode(&self, bytes: &[u8]) -> Result<Self::Acc, DecodeError>;
 
     /// Adds `from` to `into`.
     fn merge(&self, into: &mut Self::Acc, from: Self::Acc);
 
-    /// About how many bytes an emitted accumulator encodes to; only for the byte counter.
+    /// The approximate number of bytes to which an emitted accumulator encodes; only for the byte counter.
     #[inline]
     fn encoded_bytes(&self, _acc: &Self::Acc) -> usize {
         size_of::<Self::Acc>()
@@ -62,12 +61,12 @@ pub struct CombiningWriter<C: Combine> {
 }
 
 impl<C: Combine> CombiningWriter<C> {
-    /// A writer with buffers of its own.
+    /// Makes a writer with buffers of its own.
     pub fn new(options: MapOutputOptions, combine: C, partitioning: Partitioning) -> Result<Self> {
         Self::with_pool(options, combine, partitioning, &BufferPool::default())
     }
 
-    /// A writer that takes its buffers from `pool` and gives them back when it is done.
+    /// Makes a writer that takes its buffers from `pool` and returns them when it is done.
     pub fn with_pool(
         options: MapOutputOptions,
         combine: C,
@@ -90,7 +89,7 @@ impl<C: Combine> CombiningWriter<C> {
         })
     }
 
-    /// Measures what takes time.
+    /// Sets the clock that measures the time of each step.
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.spills.set_clock(clock);
         self
@@ -116,7 +115,7 @@ impl<C: Combine> CombiningWriter<C> {
         if self.table.stage(key, acc) { Ok(()) } else { self.settle() }
     }
 
-    /// Combines, sorts and merges what was emitted into the final files.
+    /// Combines, sorts and merges the emitted records into the final files.
     pub fn finish(mut self) -> Result<MapOutput> {
         self.settle()?;
         self.drain_table()?;
@@ -130,7 +129,7 @@ impl<C: Combine> CombiningWriter<C> {
         Ok(output)
     }
 
-    /// Brings the staged records into the table.
+    /// Moves the staged records into the table.
     fn settle(&mut self) -> Result<()> {
         while !self.table.settle(|into, from| self.combine.merge(into, from)) {
             if !self.make_room()? {
@@ -181,7 +180,7 @@ impl<C: Combine> CombiningWriter<C> {
         Ok(!poor)
     }
 
-    /// Writes the table's content as a run.
+    /// Writes the table's contents as a run.
     fn drain_table(&mut self) -> Result<()> {
         if self.table.len() == 0 {
             return Ok(());
@@ -236,7 +235,7 @@ impl<C: Combine> CombiningWriter<C> {
         push_after_spill(&mut self.buffer, &mut self.spills, &mut sink, partition, key, &self.value)
     }
 
-    /// Writes the buffer's content as a run; true when combining at least halved it.
+    /// Writes the buffer's contents as a run; true if combining at least halved it.
     fn spill_buffer(&mut self) -> Result<bool> {
         let mut sink = CombineSink::new(&self.combine);
         let records = self.buffer.len() as u64;
@@ -263,7 +262,7 @@ const RATIO_CHECK_KEYS: u64 = 1 << 15;
 /// Keeps the table's hash apart from the partition's.
 const TABLE_SEED: u64 = 0x4528_21e6_38d0_1377;
 
-/// Joins neighbouring records of one key. A value that meets no other is passed on as it came.
+/// Joins neighbouring records of one key. A value that meets no other is passed on unchanged.
 struct CombineSink<'c, C: Combine> {
     combine: &'c C,
     holds: bool,

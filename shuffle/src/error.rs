@@ -1,7 +1,7 @@
-//! What can go wrong in the engine, and where.
+//! Errors of the engine, and where they come from.
 //!
-//! Invariant: damage found in stored bytes always names the place it came from and the byte offset in it, so that
-//! the caller can report the right map output as lost.
+//! Invariant: damage found in stored bytes always names its origin and the byte offset in it, so the caller can report the right map output
+//! as lost.
 
 use std::fmt;
 use std::io;
@@ -18,11 +18,11 @@ pub enum Error {
     /// The operating system refused an operation on a file.
     #[error("cannot {operation} {}", path.display())]
     Io {
-        /// What was tried, as a verb: "create", "write to", ...
+        /// The attempted action, as a verb: "create", "write to", ...
         operation: &'static str,
         /// The file concerned.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -33,30 +33,30 @@ pub enum Error {
         path.parent().unwrap_or(path).display()
     )]
     DiskFull {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         operation: &'static str,
         /// The file concerned.
         path: PathBuf,
     },
-    /// A source that was handed over as an open file could not be read.
+    /// A source given as an open file could not be read.
     #[error("cannot read shuffle source {index} at byte {offset}")]
     SourceIo {
         /// Position in the list of sources.
         index: usize,
-        /// Where the read began.
+        /// Offset at which the read began.
         offset: u64,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Stored bytes are not what was written.
+    /// Stored bytes differ from those written.
     #[error("{origin} is corrupt at byte {offset}: {damage}")]
     Corrupt {
-        /// Where the bytes came from.
+        /// The origin of the bytes.
         origin: Origin,
         /// Offset in the file (or in the fetched segment) of the damaged structure.
         offset: u64,
-        /// What does not hold.
+        /// The violated rule.
         damage: Damage,
     },
     /// A key or value is longer than the formats can hold.
@@ -72,7 +72,7 @@ pub enum Error {
     /// The job's combiner failed.
     #[error("the combiner failed")]
     Combiner {
-        /// What it said.
+        /// The combiner's error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -84,10 +84,10 @@ pub enum Error {
         /// How many there are.
         partitions: u32,
     },
-    /// The combiner could not read back a value that it had written.
+    /// The combiner could not read back a value that it had written itself.
     #[error("cannot decode an accumulator of the combiner")]
     Combine {
-        /// The combiner's answer.
+        /// The combiner's error.
         #[from]
         source: DecodeError,
     },
@@ -96,31 +96,30 @@ pub enum Error {
     InvalidOption {
         /// Name of the field.
         option: &'static str,
-        /// Why it cannot be accepted.
+        /// Why it is invalid.
         reason: &'static str,
     },
 }
 
-/// A record's key and value together are at most this long (1 GiB + 64 MiB): a value of 1 GiB is supported, and every
-/// block length fits 32 bits.
+/// Most bytes of a record's key and value together (1 GiB + 64 MiB): a value of 1 GiB is supported, and every block length fits 32 bits.
 pub const RECORD_BYTES_MAX: usize = (1 << 30) + (64 << 20);
 
 /// Accumulator bytes that a combiner cannot decode.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct DecodeError {
-    /// What was expected and not found.
+    /// The expectation that was not met.
     pub reason: &'static str,
 }
 
 impl DecodeError {
-    /// An error that says what was expected.
+    /// Makes an error that names what was expected.
     pub const fn new(reason: &'static str) -> Self {
         Self { reason }
     }
 }
 
-/// Where damaged bytes came from.
+/// The origin of damaged bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A file known by its path.
@@ -171,12 +170,12 @@ pub enum Damage {
     /// A record inside a block is malformed.
     #[error("malformed record")]
     Record,
-    /// The end record's totals differ from what was read.
+    /// The end record's totals differ from those of the blocks.
     #[error("totals do not match the records read")]
     Totals,
 }
 
-/// Names operation and file of a failed call; a full disk is told with its remedy.
+/// Adds operation and file to a failed call; for a full disk the error names the remedy.
 pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| {
         let path = path.to_owned();

@@ -1,18 +1,18 @@
-//! What takes any bytes here, for `fuzz/`: map outputs and their indexes, which tasks write and others fetch.
+//! Decoders that accept any bytes, for `fuzz/`: map outputs and their indexes, which tasks write and others fetch.
 
 use crate::block::{HEADER_BYTES, Header};
 use crate::codec::Codec;
 use crate::index::{decode, encode_index};
 use crate::segment::verify_segment;
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
 pub const DECODERS: &[Decoder] =
     &[("shuffle_index", shuffle_index), ("shuffle_segment", shuffle_segment)];
 
-/// The index of a map output, as it is and with the checksum that belongs to it.
+/// The index of a map output, unchanged and with its correct checksum.
 pub fn shuffle_index(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     if let Some(at) = bytes.len().checked_sub(4) {
@@ -28,8 +28,8 @@ pub fn shuffle_index(bytes: &[u8]) {
     }
 }
 
-/// A segment, as it is, and of blocks whose checksums fit. Of those the bytes say: codec, raw length, number of records, and stored length, two bytes
-/// each but for the codec, then what is stored.
+/// A segment, unchanged, and one made of blocks with matching checksums. For each block the input holds codec (one byte), raw length,
+/// number of records and stored length (two bytes each), then the stored bytes.
 pub fn shuffle_segment(bytes: &[u8]) {
     let _ = verify_segment(bytes);
     let (mut segment, mut rest) = (Vec::new(), bytes);

@@ -1,4 +1,4 @@
-//! Format of the index file of a map output: where each partition's segment lies in the data file.
+//! Format of the index file of a map output: the position of each partition's segment in the data file.
 //!
 //! ```text
 //! little endian
@@ -9,8 +9,8 @@
 //!  ..  u32      CRC-32 (IEEE) of everything before it
 //! ```
 //!
-//! Invariants: segments lie back to back from offset 0 in partition order; none claims more than its stored bytes can hold; the file becomes visible by
-//! rename.
+//! Invariants: segments are adjacent from offset 0 in partition order; none claims more than its stored bytes can hold; the file becomes
+//! visible by rename.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ pub const PARTITIONS_MAX: u32 = 1 << 20;
 /// One partition of a map output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentInfo {
-    /// Where the segment begins in the data file.
+    /// Offset of the segment in the data file.
     pub offset: u64,
     /// Bytes of the segment as stored, headers included.
     pub stored: u64,
@@ -36,7 +36,7 @@ pub struct SegmentInfo {
 }
 
 impl SegmentInfo {
-    /// False if no segment can hold so much in its stored bytes.
+    /// False if no segment can hold this much in its stored bytes.
     fn can_be(&self) -> bool {
         self.stored >= HEADER_BYTES as u64
             && self.raw <= self.stored.saturating_mul(EXPANSION_MAX)
@@ -49,7 +49,7 @@ pub fn read_index(path: &Path) -> Result<Vec<SegmentInfo>> {
     read_open_index(File::open(path).map_err(io_error("open", path))?, path)
 }
 
-/// Reads and checks an index file that is open; `path` names it in errors.
+/// Reads and checks an open index file; `path` names it in errors.
 pub fn read_open_index(file: File, path: &Path) -> Result<Vec<SegmentInfo>> {
     let mut bytes = Vec::new();
     let mut file = file.take(INDEX_BYTES_MAX as u64 + 1);
@@ -141,11 +141,11 @@ const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 32;
 const CRC_BYTES: usize = 4;
-/// Bytes that one stored byte stands for at most: a byte of LZ4 adds up to 255 to the length of a match.
+/// Most raw bytes that one stored byte stands for: a byte of LZ4 adds up to 255 to the length of a match.
 const EXPANSION_MAX: u64 = 255;
 /// A record of an empty key and an empty value: three lengths.
 const RECORD_BYTES_MIN: u64 = 3;
-/// Longest index that is read: that of [`PARTITIONS_MAX`] partitions.
+/// Longest accepted index: that of [`PARTITIONS_MAX`] partitions.
 const INDEX_BYTES_MAX: usize = HEAD_BYTES + PARTITIONS_MAX as usize * ENTRY_BYTES + CRC_BYTES;
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// Hash of a short key from its two words. Not stored and not sent: only the hash table sees it.
+/// Hash of a short key from its two words. Neither stored nor sent: only the hash table uses it.
 #[inline(always)]
 pub(crate) fn hash_short(k0: u64, k1: u64, len: usize, seed: u64) -> u64 {
     fold(k0 ^ seed, k1 ^ HASH_KEY_A ^ (len as u64) << 56)

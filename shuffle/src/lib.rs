@@ -1,4 +1,4 @@
-//! The sort, spill and merge engine of MapReduce, on bytes alone: no network, no clock, no threads of its own.
+//! The sort, spill and merge engine of MapReduce, on bytes only: no network, no clock, no threads of its own.
 //!
 //! ```text
 //! map side     emit ─► CombiningWriter: hash table ─┐
@@ -7,9 +7,8 @@
 //! ```
 //!
 //! Keys sort by their bytes. Records with equal keys keep the order of emission, and of the sources on the reduce side, so the same input
-//! gives the same bytes, however little memory there was. Every stored byte is covered by a checksum, and
-//! damage is an [`Error::Corrupt`] that names place and offset, never a panic and never a wrong record.
-//! Files are touched only in the directory that the options name.
+//! gives the same bytes, however little memory there was. A checksum covers every stored byte, and damage is an [`Error::Corrupt`] that
+//! names origin and offset, never a panic and never a wrong record. The engine touches files only in the directory that the options name.
 
 mod block;
 mod buffer;

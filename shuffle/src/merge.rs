@@ -1,7 +1,7 @@
-//! K-way merge of sorted segments with a loser tree, and the choice of what to merge first when there are too many.
+//! K-way merge of sorted segments with a loser tree, and the choice of segments to merge first if there are too many.
 //!
-//! Invariants: records come out in key order; among equal keys the segment given first comes first, so the result
-//! does not depend on how many passes were made, as long as passes join neighbours.
+//! Invariants: records leave in key order; among equal keys the segment given first comes first, so the result does not depend on the
+//! number of passes, as long as each pass joins neighbours.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(crate) struct Merge {
     repeated: bool,
 }
 
-/// What a comparison looks at first.
+/// The data that a comparison needs first.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     prefix: u64,
@@ -28,7 +28,7 @@ struct Head {
 }
 
 impl Merge {
-    /// Takes readers that have not been advanced yet; reads the first record of each.
+    /// Takes readers that have not advanced yet; reads the first record of each.
     pub(crate) fn new(mut readers: Vec<SegmentReader<'static>>) -> Result<Self> {
         let mut heads = Vec::with_capacity(readers.len());
         for reader in &mut readers {
@@ -57,7 +57,7 @@ impl Merge {
         }
         let reader = &mut self.readers[winner];
         let exhausted = !reader.advance()?;
-        // The same key from the same segment is still the first: no match need be played again.
+        // The same key from the same segment is still the first: no match needs to be replayed.
         self.repeated = !exhausted && reader.same_key();
         if self.repeated {
             return Ok(true);
@@ -77,7 +77,7 @@ impl Merge {
         self.readers[self.winner()].value()
     }
 
-    /// True when the current key is known to be that of the record before; false when it has to be compared.
+    /// True if the current key is known to equal that of the record before; false if it must be compared.
     #[inline]
     pub(crate) fn repeated(&self) -> bool {
         self.repeated
@@ -121,7 +121,7 @@ impl Merge {
         self.losers[0] = winner;
     }
 
-    /// True when the head of `a` comes before that of `b`.
+    /// True if the head of `a` comes before that of `b`.
     #[inline]
     fn before(&self, a: usize, b: usize) -> bool {
         let (x, y) = (self.heads[a], self.heads[b]);
@@ -136,9 +136,9 @@ impl Merge {
     }
 }
 
-/// Which neighbours to merge into one before `sizes.len()` runs can be merged at once; `None` when they already can.
+/// The neighbours to merge into one before `sizes.len()` runs can be merged at once; `None` if they already can.
 ///
-/// The first pass takes just as many as make all later passes full, and the neighbours with the fewest bytes.
+/// The first pass merges just as many as make all later passes full, and the neighbours with the fewest bytes.
 pub(crate) fn next_pass(sizes: &[u64], merge_factor: usize) -> Option<Range<usize>> {
     let factor = merge_factor.max(2);
     if sizes.len() <= factor {

@@ -1,7 +1,7 @@
-//! Map output: options, spills, the final merge, and the data and index file it ends in.
+//! Map output: options, spills, the final merge, and its data and index file.
 //!
-//! Invariants: `NAME.data` and `NAME.index` appear by rename and only when complete; spill files are gone when `finish`
-//! returns, failed or not; a single spill becomes the output without being read again.
+//! Invariants: `NAME.data` and `NAME.index` appear by rename and only when complete; spill files are gone when `finish` returns, whether it
+//! failed or not; a single spill becomes the output without being read again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,9 +22,9 @@ pub struct MapOutputOptions {
     pub dir: PathBuf,
     /// Base name of all files; unique in `dir`.
     pub name: String,
-    /// Budget in bytes of the buffers that hold records: arena, entries, sorting scratch, hash table. Beyond it the engine needs
-    /// under 1 MiB to write, [`READER_MEMORY_BYTES`] per run while merging (as many runs at once as the budget
-    /// allows, at least two), and the longest record a few times over.
+    /// Budget in bytes of the buffers that hold records: arena, entries, sorting scratch, hash table. Beyond it the engine needs under 1
+    /// MiB to write, [`READER_MEMORY_BYTES`] per run while merging (as many runs at once as the budget allows, at least two), and the
+    /// longest record a few times over.
     pub memory_bytes_max: usize,
     /// Most runs merged at once, at least 2.
     pub merge_factor: usize,
@@ -32,7 +32,7 @@ pub struct MapOutputOptions {
     pub codec: Codec,
     /// Seed of [`crate::partition_of`]; the same for all tasks of a job.
     pub partition_seed: u64,
-    /// Flush data and index to the disk before `finish` returns. Off by default in practice: lost map output is made again.
+    /// Flush data and index to the disk before `finish` returns. Off in practice: lost map output is made again.
     pub sync: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct MapOutputStats {
     pub spilled_records: u64,
     /// Records given to the combiner.
     pub combine_input_records: u64,
-    /// Records that came out of it.
+    /// Records that the combiner returned.
     pub combine_output_records: u64,
     /// Sorted runs written from memory.
     pub spills: u64,
@@ -62,21 +62,21 @@ pub struct MapOutputStats {
     pub times: MapOutputTimes,
 }
 
-/// Where the time of a map output went. What is left of an attempt's time is its reading and its map function.
+/// The time of each step of a map output. The rest of an attempt's time is its reading and its map function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MapOutputTimes {
-    /// Sorting what was in memory.
+    /// Sorting the records in memory.
     pub sort: Duration,
-    /// Writing it to sorted runs, combining included.
+    /// Writing them to sorted runs, combining included.
     pub spill: Duration,
     /// Merging runs.
     pub merge: Duration,
 }
 
-/// Tells the time since some moment of the process. The engine has none of its own: whoever wants times passes one.
+/// Returns the time since some moment of the process. The engine has no clock of its own: callers who want times pass one.
 pub type Clock = fn() -> Duration;
 
-/// The clock of who wants no times.
+/// The clock of callers who want no times.
 pub(crate) fn no_clock() -> Duration {
     Duration::ZERO
 }
@@ -86,11 +86,11 @@ pub(crate) fn no_clock() -> Duration {
 pub struct MapOutput {
     /// Segments of all partitions, back to back.
     pub data: PathBuf,
-    /// Where they lie; read with [`crate::read_index`].
+    /// Their index; read it with [`crate::read_index`].
     pub index: PathBuf,
     /// Counts.
     pub stats: MapOutputStats,
-    /// The index's content.
+    /// The index's contents.
     pub segments: Vec<SegmentInfo>,
 }
 
@@ -133,12 +133,12 @@ impl Spills {
         self.clock = clock;
     }
 
-    /// A moment, to be given to [`Spills::since`].
+    /// The current time, for [`Spills::since`].
     pub(crate) fn moment(&self) -> Duration {
         (self.clock)()
     }
 
-    /// Time since a moment.
+    /// Time since an earlier [`Spills::moment`].
     pub(crate) fn since(&self, moment: Duration) -> Duration {
         (self.clock)().saturating_sub(moment)
     }
@@ -151,7 +151,7 @@ impl Spills {
         RunWriter::create(path, self.options.partitions, buffers)
     }
 
-    /// Takes a run written from memory.
+    /// Adds a run written from memory.
     pub(crate) fn end(&mut self, writer: RunWriter) -> Result<()> {
         let run = self.close(writer, false)?;
         self.stats.spills += 1;
@@ -159,14 +159,14 @@ impl Spills {
         Ok(())
     }
 
-    /// A run of a single record, for one that no buffer can hold.
+    /// Writes a run of a single record that no buffer can hold.
     pub(crate) fn write_alone(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<()> {
         let mut writer = self.begin()?;
         writer.push(partition, key, value)?;
         self.end(writer)
     }
 
-    /// Merges what was spilled into the final files.
+    /// Merges the spilled runs into the final files.
     pub(crate) fn finish(
         mut self,
         sink: &mut impl SortedSink,
@@ -226,7 +226,7 @@ impl Spills {
     }
 }
 
-/// How many runs are merged at once under a memory budget.
+/// How many runs can be merged at once within a memory budget.
 pub(crate) fn fan_in(merge_factor: usize, memory_bytes_max: usize) -> usize {
     merge_factor.min(memory_bytes_max / READER_BYTES).max(2)
 }

@@ -1,7 +1,7 @@
-//! Which reduce task a key belongs to.
+//! The reduce task that a key belongs to.
 //!
-//! `partition = (xxh3_64(key, seed) as u128 * partitions as u128) >> 64`, the same on every machine and in every
-//! version: map tasks of one job must agree, whatever they run on.
+//! `partition = (xxh3_64(key, seed) as u128 * partitions as u128) >> 64`, the same on every machine and in every version: map tasks of one
+//! job must agree, wherever they run.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub fn partition_of(key: &[u8], partitions: u32, seed: u64) -> u32 {
     ((u128::from(xxh3_64_with_seed(key, seed)) * u128::from(partitions)) >> 64) as u32
 }
 
-/// A job's own way to choose the partition of an encoded key.
+/// A job's own function that chooses the partition of an encoded key.
 pub type PartitionFn = Box<dyn Fn(&[u8]) -> u32 + Send>;
 
 /// How a [`crate::CombiningWriter`] finds the partition of a key, which it needs only when it writes.

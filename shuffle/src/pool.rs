@@ -1,9 +1,9 @@
 //! Large buffers kept between tasks of one process.
 //!
-//! The first touch of a page can cost far more than any use of it, so a process that runs task after task should not
-//! give its sort buffers back in between.
+//! The first touch of a page can cost far more than any use of it. A process that runs task after task should therefore keep its sort
+//! buffers in between.
 //!
-//! Invariant: the pool keeps at most its limit of bytes (counted by capacity); what exceeds it is freed.
+//! Invariant: the pool keeps at most its limit of bytes (counted by capacity); the excess is freed.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ struct Kept {
 }
 
 impl BufferPool {
-    /// A pool that keeps up to `bytes_max` bytes; `BufferPool::default()` keeps none.
+    /// Makes a pool that keeps up to `bytes_max` bytes; `BufferPool::default()` keeps none.
     pub fn new(bytes_max: usize) -> Self {
         Self { shared: Arc::new(Mutex::new(Shared { bytes_max, ..Shared::default() })) }
     }
@@ -45,7 +45,7 @@ impl BufferPool {
         kept.buffer.downcast().map(|buffer| *buffer).unwrap_or_default()
     }
 
-    /// Takes back a vector; its length is kept too only when `T` says so by not being cleared by the caller.
+    /// Takes back a vector and empties it.
     pub(crate) fn give<T: Send + 'static>(&self, mut buffer: Vec<T>) {
         buffer.clear();
         self.give_filled(buffer);

@@ -1,22 +1,22 @@
 //! Key ranges: partitions whose concatenation in order is sorted as a whole.
 //!
-//! Partition `p` holds the keys from boundary `p - 1` (included) up to boundary `p` (left out). Boundaries are bytes that compare with
-//! keys; they need not be keys themselves, so the shortest bytes that tell two samples apart do.
+//! Partition `p` holds the keys from boundary `p - 1` (included) up to boundary `p` (excluded). Boundaries are bytes that compare with
+//! keys. They need not be keys themselves, so the shortest bytes that separate two samples suffice.
 //!
-//! Invariants: boundaries never decrease; equal keys go to one partition; every key has a partition, whatever was sampled.
+//! Invariants: boundaries never decrease; equal keys go to one partition; every key has a partition, whatever the sample was.
 
 use crate::key::{common_prefix, prefix};
 
 /// Boundaries of ranges of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyRanges {
-    /// First eight bytes of each boundary, as a number: most keys are placed by these alone.
+    /// First eight bytes of each boundary, as a number: these alone place most keys.
     prefixes: Vec<u64>,
     boundaries: Vec<Vec<u8>>,
 }
 
 impl KeyRanges {
-    /// Ranges between given boundaries; `None` if these do not rise.
+    /// Ranges between given boundaries; `None` if these decrease.
     pub fn new(boundaries: Vec<Vec<u8>>) -> Option<Self> {
         if !boundaries.is_sorted() {
             return None;
@@ -25,7 +25,7 @@ impl KeyRanges {
         Some(Self { prefixes, boundaries })
     }
 
-    /// At most `partitions` ranges that hold about as many of the sampled keys each. Fewer, if there are too few different keys.
+    /// At most `partitions` ranges that each hold about as many of the sampled keys. Fewer, if there are too few different keys.
     ///
     /// ```
     /// let sample = ["pear", "apple", "fig", "plum"].map(|key| key.as_bytes().to_vec());
@@ -40,7 +40,7 @@ impl KeyRanges {
             let wanted = (sample.len() as u64 * partition / u64::from(partitions)) as usize;
             at = at.max(wanted);
             let below = boundaries.last();
-            // A boundary lies between two different keys, above the boundary before it.
+            // A boundary is between two different keys, above the boundary before it.
             while sample.get(at).is_some_and(|key| {
                 at == 0 || sample[at - 1] == *key || below.is_some_and(|below| below >= key)
             }) {
@@ -60,7 +60,7 @@ impl KeyRanges {
         &self.boundaries
     }
 
-    /// The range of `key`: how many boundaries it is not below.
+    /// The range of `key`: the number of boundaries at or below it.
     #[inline]
     pub fn partition(&self, key: &[u8]) -> u32 {
         let head = prefix(key);
@@ -72,7 +72,7 @@ impl KeyRanges {
     }
 }
 
-/// Longest boundary (1 KiB): keys that agree in so many bytes are not told apart, which costs balance, not order.
+/// Longest boundary (1 KiB): keys with this many equal bytes are not separated, which costs balance, not order.
 const BOUNDARY_BYTES_MAX: usize = 1 << 10;
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
 
     fn keys() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let byte = prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()];
-        // Eight bytes and more in common are told apart by what follows.
+        // The bytes after a common prefix of eight or more decide.
         let front =
             prop_oneof![Just(&b""[..]), Just(&b"/a/path/"[..]), Just(&b"/a/path/of/many"[..])];
         let key = (front, prop::collection::vec(byte, 0..12))

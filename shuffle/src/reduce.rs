@@ -6,9 +6,9 @@
 //!                                          └────┘ next_value = Some
 //! ```
 //!
-//! Invariants: records come in key order, equal keys in the order of the sources given; a group of any size needs no
-//! more memory than one of a single record; sources are merged through the disk, neighbours only, when there are more
-//! than can be open at once or when those in memory exceed the budget.
+//! Invariants: records come in key order, equal keys in the order of the given sources; a group of any size needs no more memory than one
+//! of a single record; sources are merged through the disk, neighbours only, if there are more than can be open at once or if those in
+//! memory exceed the budget.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::output::fan_in;
 use crate::run::{Run, RunBuffers, RunWriter};
 use crate::segment::{SegmentReader, SegmentSource};
 
-/// Finds the length of the part of a key that groups records; the rest only sorts.
+/// Returns the length of the part of a key that groups records; the rest only sorts.
 pub type GroupPrefix = fn(&[u8]) -> usize;
 
 /// How the input of one reduce attempt is merged.
@@ -36,7 +36,7 @@ pub struct ReduceOptions {
     pub merge_factor: usize,
     /// Compression of intermediate merges.
     pub codec: Codec,
-    /// Secondary sort: records whose keys share this prefix form one group. None: the whole key.
+    /// Secondary sort: records whose keys share this prefix form one group. `None`: the whole key.
     pub group_prefix: Option<GroupPrefix>,
 }
 
@@ -45,7 +45,7 @@ pub struct ReduceOptions {
 pub struct ReduceStats {
     /// Groups begun.
     pub groups: u64,
-    /// Records handed out or skipped.
+    /// Records returned or skipped.
     pub records: u64,
     /// Records written by intermediate merges.
     pub spilled_records: u64,
@@ -53,7 +53,7 @@ pub struct ReduceStats {
     pub merge_passes: u64,
 }
 
-/// A segment to be merged: one of the caller's, or a run of our own.
+/// A segment to merge: one of the caller's, or a run of our own.
 #[derive(Debug)]
 enum Pending {
     Source(usize, SegmentSource),
@@ -105,14 +105,14 @@ pub struct ReduceInput {
     stats: ReduceStats,
 }
 
-/// Where the merge stands relative to the groups.
+/// The position of the merge relative to the groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Nothing read yet.
     New,
-    /// At the first record of the group, which was not handed out yet.
+    /// At the first record of the group, not returned yet.
     First,
-    /// At a record of the group that was handed out.
+    /// At a record of the group that was already returned.
     Within,
     /// At the first record of the next group.
     Before,
@@ -121,7 +121,7 @@ enum State {
 }
 
 impl ReduceInput {
-    /// Opens the sources, merging through the disk first where the options demand it.
+    /// Opens the sources; merges through the disk first if the options demand it.
     pub fn new(sources: Vec<SegmentSource>, options: ReduceOptions) -> Result<Self> {
         if options.merge_factor < 2 {
             return Err(Error::InvalidOption {
@@ -143,7 +143,7 @@ impl ReduceInput {
         })
     }
 
-    /// Moves to the next group, skipping what is left of the current one; false at the end.
+    /// Moves to the next group, skipping the rest of the current one; false at the end.
     pub fn next_group(&mut self) -> Result<bool> {
         match self.state {
             State::First | State::Within => while self.next_value()?.is_some() {},

@@ -1,7 +1,7 @@
 //! Runs: files of sorted segments, one per partition, written once and read by merges.
 //!
-//! Invariants: a run's file is removed when the run is dropped, unless it was renamed into place; segments lie back
-//! to back in partition order, every partition has one.
+//! Invariants: dropping a run removes its file, unless it was renamed into place; segments are adjacent in partition order, and every
+//! partition has one.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::index::SegmentInfo;
 use crate::merge::Merge;
 use crate::segment::{SegmentReader, SegmentWriter};
 
-/// A file that disappears with its owner.
+/// A file that is removed with its owner.
 #[derive(Debug)]
 pub(crate) struct TemporaryFile {
     path: PathBuf,
@@ -103,7 +103,7 @@ impl RunWriter {
         })
     }
 
-    /// Adds a record to `partition`, which is the present one or a later one.
+    /// Adds a record to `partition`, which is the current one or a later one.
     #[inline]
     pub(crate) fn push(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(partition < self.partitions && self.segments.len() <= partition as usize);
@@ -148,10 +148,10 @@ impl RunWriter {
     }
 }
 
-/// Bytes gathered before a write call (256 KiB: a call's cost is then lost in that of the copy).
+/// Bytes collected before a write call (256 KiB: the cost of the call is then negligible beside that of the copy).
 const WRITE_BYTES: usize = 256 << 10;
 
-/// Decides what is written for a sorted stream of records: all of them, or one per key.
+/// Decides which records of a sorted stream to write: all of them, or one per key.
 pub(crate) trait SortedSink {
     /// Takes the next record in order of (partition, key).
     fn record(
@@ -162,7 +162,7 @@ pub(crate) trait SortedSink {
         value: &[u8],
     ) -> Result<()>;
 
-    /// Writes what is held back.
+    /// Writes the record that is held back, if any.
     fn flush(&mut self, out: &mut RunWriter) -> Result<()>;
 }
 

@@ -4,8 +4,8 @@
 //! block*  end record            (both described in block.rs)
 //! ```
 //!
-//! Invariants: keys never decrease; every block can be read without the one before it; the end record repeats the number of records
-//! and raw bytes, so a segment cut off between blocks is noticed; an empty segment is an end record alone.
+//! Invariants: keys never decrease; every block can be read without the one before it; the end record repeats the number of records and raw
+//! bytes, which reveals a segment cut off between blocks; an empty segment is only an end record.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,14 +19,14 @@ use crate::codec::Codec;
 use crate::error::{Damage, Error, Origin, RECORD_BYTES_MAX, Result, io_error};
 use crate::key::{common_prefix, prefix};
 
-/// Where one sorted segment is read from.
+/// The origin of one sorted segment.
 #[derive(Debug)]
 pub enum SegmentSource {
-    /// A range of an open file, for instance a descriptor that was handed over. Errors name the position of the source.
+    /// A range of an open file, for instance a received descriptor. Errors name the position of the source.
     File {
-        /// The file; read with positioned reads, so it may be shared.
+        /// The file; it can be shared, because reads are positioned.
         file: Arc<File>,
-        /// Where the segment begins.
+        /// Offset of the segment.
         offset: u64,
         /// Its length as stored.
         stored: u64,
@@ -35,16 +35,16 @@ pub enum SegmentSource {
     Path {
         /// The file.
         path: PathBuf,
-        /// Where the segment begins.
+        /// Offset of the segment.
         offset: u64,
         /// Its length as stored.
         stored: u64,
     },
-    /// As [`SegmentSource::Path`], but of a file that others made and may take away. Errors name the position of the source.
+    /// As [`SegmentSource::Path`], but for a file that others made and can remove. Errors name the position of the source.
     Lent {
         /// The file.
         path: Arc<Path>,
-        /// Where the segment begins.
+        /// Offset of the segment.
         offset: u64,
         /// Its length as stored.
         stored: u64,
@@ -64,7 +64,7 @@ impl SegmentSource {
     }
 }
 
-/// What a whole segment holds.
+/// The totals of a whole segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentTotals {
     /// Records.
@@ -73,7 +73,7 @@ pub struct SegmentTotals {
     pub raw: u64,
 }
 
-/// Reads a fetched segment through, checks everything in it, and says what it holds.
+/// Reads a fetched segment completely, checks everything in it, and returns its totals.
 ///
 /// Errors name [`Origin::Source`] 0 and the offset in `bytes`.
 pub fn verify_segment(bytes: &[u8]) -> Result<SegmentTotals> {
@@ -83,7 +83,7 @@ pub fn verify_segment(bytes: &[u8]) -> Result<SegmentTotals> {
     Ok(reader.totals)
 }
 
-/// Encodes one segment after the other into a byte buffer that its owner empties now and then.
+/// Encodes one segment after the other into a byte buffer that its owner empties from time to time.
 #[derive(Debug)]
 pub(crate) struct SegmentWriter {
     codec: Codec,
@@ -104,7 +104,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Adds a record whose key is not below the last one's.
+    /// Adds a record whose key is not below the one before.
     #[inline]
     pub(crate) fn push(&mut self, out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
         let worst = key.len() + value.len() + 3 * VARINT_BYTES_MAX;
@@ -214,7 +214,7 @@ impl SegmentReader<'static> {
         })
     }
 
-    /// A segment of a file of our own that is already open.
+    /// Opens a segment of a file of our own that is already open.
     pub(crate) fn in_file(file: Arc<File>, path: PathBuf, offset: u64, stored: u64) -> Self {
         Self::over(Input::File(file), Origin::File(path), offset, stored)
     }
@@ -271,7 +271,7 @@ impl<'a> SegmentReader<'a> {
         &self.raw[self.value.0..self.value.1]
     }
 
-    /// True when the record has the key of the one before it in this segment.
+    /// True if the record has the key of the one before it in this segment.
     #[inline]
     pub(crate) fn same_key(&self) -> bool {
         self.same_key
@@ -414,7 +414,7 @@ impl<'a> SegmentReader<'a> {
     }
 }
 
-/// Longest raw form of a block that is believed: one record of the greatest size.
+/// Longest accepted raw form of a block: one record of the greatest size.
 const BLOCK_RAW_BYTES_LIMIT: usize = RECORD_BYTES_MAX + 3 * VARINT_BYTES_MAX;
 
 #[cfg(test)]
@@ -564,7 +564,7 @@ mod tests {
         assert!(matches!(error, Error::Corrupt { damage: Damage::Totals, .. }), "{error}");
     }
 
-    /// Checksums that match do not make a malformed block harmless.
+    /// Matching checksums do not make a malformed block harmless.
     #[test]
     fn forged_blocks_are_refused() {
         let check = |raw: &[u8], records: u32, want: Damage| {
@@ -582,7 +582,7 @@ mod tests {
                 other => panic!("{raw:?}: {other:?}"),
             }
         };
-        check(&[1, 0, 0], 1, Damage::Record); // shares with a key that is not there
+        check(&[1, 0, 0], 1, Damage::Record); // shares with a key that does not exist
         check(&[0, 5, 0, b'a'], 1, Damage::Record); // key beyond the block
         check(&[0, 0, 5], 1, Damage::Record); // value beyond the block
         check(&[0, 1, 0, b'a', 2, 0, 0], 2, Damage::Record); // shares more than there is

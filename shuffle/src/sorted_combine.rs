@@ -1,10 +1,10 @@
-//! Map output with a combiner that sees sorted records instead of an algebra: a reducer, or a program of its own.
+//! Map output with a combiner that processes sorted records, without an algebra: a reducer, or a program of its own.
 //!
 //! ```text
 //! emit ─► first buffer ──full: sort──► combiner ─► second buffer ──full or done: sort──► run (spill)
 //! ```
 //!
-//! The combiner may emit keys in any order, as what it emits is sorted again. Both buffers together stay within the budget.
+//! The combiner can emit keys in any order, because its records are sorted again. Both buffers together stay within the budget.
 
 use crate::buffer::SortBuffer;
 use crate::error::{Error, Result};
@@ -37,7 +37,7 @@ pub struct SortedRecords<'a> {
 }
 
 impl<'a> SortedRecords<'a> {
-    /// The key of the record that comes next.
+    /// The key of the next record.
     #[inline]
     pub fn peek_key(&self) -> Option<&'a [u8]> {
         self.buffer.record(self.next).map(|(_, key, _)| key)
@@ -63,10 +63,10 @@ pub struct SortedCombiningWriter<C> {
 }
 
 impl<C: SortedCombine> SortedCombiningWriter<C> {
-    /// A writer that takes its buffers from `pool` and gives them back when it is done.
+    /// Makes a writer that takes its buffers from `pool` and returns them when it is done.
     ///
     /// # Errors
-    /// Options that make no sense.
+    /// Invalid options.
     pub fn with_pool(options: MapOutputOptions, combine: C, pool: &BufferPool) -> Result<Self> {
         let spills = Spills::new(options)?;
         let (half, partitions) = (spills.options.memory_bytes_max / 2, spills.options.partitions);
@@ -80,7 +80,7 @@ impl<C: SortedCombine> SortedCombiningWriter<C> {
         })
     }
 
-    /// Measures what takes time.
+    /// Sets the clock that measures the time of each step.
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.spills.set_clock(clock);
         self
@@ -89,7 +89,7 @@ impl<C: SortedCombine> SortedCombiningWriter<C> {
     /// Adds one record.
     ///
     /// # Errors
-    /// Of the disk and of the combiner.
+    /// Those of the disk and of the combiner.
     #[inline]
     pub fn emit(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<()> {
         check_partition(partition, self.partitions)?;
@@ -107,10 +107,10 @@ impl<C: SortedCombine> SortedCombiningWriter<C> {
         }
     }
 
-    /// Combines and merges what was emitted into the final files.
+    /// Combines and merges the emitted records into the final files.
     ///
     /// # Errors
-    /// Of the disk and of the combiner.
+    /// Those of the disk and of the combiner.
     pub fn finish(mut self) -> Result<MapOutput> {
         self.combine()?;
         spill(&mut self.combined, &mut self.spills, &mut WriteAll)?;

@@ -1,7 +1,7 @@
-//! The combining hash table: open addressing, one cache line at most per probe, keys up to 16 bytes inside the slot.
+//! The combining hash table: open addressing, at most one cache line per probe, keys up to 16 bytes inside the slot.
 //!
-//! Invariants: at most 5/8 of the slots are used; a slot is 32 bytes for an accumulator of 8 and never straddles a
-//! cache line; the table never looks at more than [`PROBES_MAX`] slots for a key, whatever keys it is fed.
+//! Invariants: at most 5/8 of the slots are used; a slot is 32 bytes for an accumulator of 8 and never straddles a cache line; the table
+//! never probes more than [`PROBES_MAX`] slots for a key, whatever keys it gets.
 
 use std::cmp::Ordering;
 use std::num::NonZeroU64;
@@ -19,7 +19,7 @@ pub(crate) struct Slot<A> {
     meta: NonZeroU64,
     /// First eight key bytes.
     k0: u64,
-    /// Next eight, zero-padded; of a longer key its offset in `long_keys`.
+    /// The next eight, zero-padded; for a longer key its offset in `long_keys`.
     k1: u64,
     acc: A,
 }
@@ -30,7 +30,7 @@ impl<A> Slot<A> {
         (self.meta.get() as u32 >> 1) as usize
     }
 
-    /// The bytes of the two words; the key is at their start when it is short.
+    /// The bytes of the two words; they begin with the key if it is short.
     fn short_key(&self) -> [u8; SHORT_KEY_BYTES_MAX] {
         (u128::from(self.k0) | u128::from(self.k1) << 64).to_le_bytes()
     }
@@ -60,7 +60,7 @@ pub(crate) struct Table<A> {
 }
 
 impl<A: Send + 'static> Table<A> {
-    /// An empty table that will not need more than `bytes_max`, the sorting of its keys included.
+    /// Makes an empty table that will not need more than `bytes_max`, including the sorting of its keys.
     pub(crate) fn new(bytes_max: usize, seed: u64, pool: &BufferPool) -> Self {
         let mut slots_max = 0;
         let mut next = SLOTS_MIN;
@@ -85,12 +85,12 @@ impl<A: Send + 'static> Table<A> {
         slots * size_of::<Option<Slot<A>>>() + load_max(slots) * SORT_BYTES_PER_RECORD
     }
 
-    /// False when the budget is too small for any table.
+    /// False if the budget is too small for any table.
     pub(crate) fn is_possible(&self) -> bool {
         self.slots_max > 0
     }
 
-    /// False for a key so long that the table will never take it.
+    /// False for a key so long that the table can never hold it.
     pub(crate) fn can_hold(&self, key: &[u8]) -> bool {
         key.len() <= SHORT_KEY_BYTES_MAX || key.len() <= self.long_keys_max.min(RECORD_BYTES_MAX)
     }
@@ -99,8 +99,8 @@ impl<A: Send + 'static> Table<A> {
         self.count
     }
 
-    /// Takes a record in; it reaches the table with its batch. False when a batch is complete: call [`Table::settle`].
-    /// The key has at most [`SHORT_KEY_BYTES_MAX`] bytes.
+    /// Stages a record; it reaches the table with its batch. False if a batch is complete: then call [`Table::settle`]. The key has at most
+    /// [`SHORT_KEY_BYTES_MAX`] bytes.
     #[inline]
     pub(crate) fn stage(&mut self, key: &[u8], acc: A) -> bool {
         let (k0, k1) = load_short(key);
@@ -109,8 +109,8 @@ impl<A: Send + 'static> Table<A> {
         self.staged.len() < BATCH_RECORDS
     }
 
-    /// Merges the staged records into their keys' accumulators. False when the table must grow or be drained first;
-    /// what was not merged stays staged.
+    /// Merges the staged records into their keys' accumulators. False if the table must grow or be drained first; unmerged records stay
+    /// staged.
     pub(crate) fn settle(&mut self, merge: impl Fn(&mut A, A)) -> bool {
         // The misses of a batch overlap: none of these loads depends on another.
         let mut touched = 0;
@@ -159,7 +159,7 @@ impl<A: Send + 'static> Table<A> {
         Err(record)
     }
 
-    /// Merges a record with a key too long for a slot. Gives `acc` back when the table must grow or be drained first.
+    /// Merges a record with a key too long for a slot. Returns `acc` as the error if the table must grow or be drained first.
     pub(crate) fn fold_long(
         &mut self,
         key: &[u8],
@@ -204,12 +204,12 @@ impl<A: Send + 'static> Table<A> {
         self.staged.len()
     }
 
-    /// The staged records, which leave the table.
+    /// Removes the staged records from the table and returns them.
     pub(crate) fn unstage(&mut self) -> Vec<Slot<A>> {
         std::mem::take(&mut self.staged)
     }
 
-    /// Doubles the table when it is full and the budget allows; false otherwise.
+    /// Doubles the table if it is full and the budget allows; false otherwise.
     #[cold]
     pub(crate) fn grow(&mut self) -> bool {
         let slots = (2 * self.slots.len()).max(SLOTS_MIN);
@@ -218,7 +218,7 @@ impl<A: Send + 'static> Table<A> {
         }
         let mut old = Vec::with_capacity(self.count);
         old.extend(self.slots.drain(..).flatten());
-        // Address space once for the largest size: the table then never moves, and pages are touched only as it grows.
+        // Reserves address space once for the largest size: the table then never moves, and pages are touched only as it grows.
         self.slots.reserve_exact(self.slots_max);
         self.slots.resize_with(slots, || None);
         self.shift = u64::BITS - slots.trailing_zeros();
@@ -257,7 +257,7 @@ impl<A: Send + 'static> Table<A> {
         Ok(())
     }
 
-    /// The key at `place`, copied to `key`, and its accumulator, which leaves the table.
+    /// Copies the key at `place` to `key`, and removes and returns its accumulator.
     pub(crate) fn take(&mut self, place: u32, key: &mut Vec<u8>) -> Option<A> {
         let slot = self.slots.get_mut(place as usize)?.take()?;
         self.count -= 1;
@@ -266,13 +266,13 @@ impl<A: Send + 'static> Table<A> {
         Some(slot.acc)
     }
 
-    /// To be called when all entries were taken.
+    /// Call it when all entries have been taken.
     pub(crate) fn reset(&mut self) {
         debug_assert_eq!(self.count, 0);
         self.long_keys.clear();
     }
 
-    /// Gives the memory back; the table is as new.
+    /// Returns the memory to `pool`; the table is as new.
     pub(crate) fn give_back(&mut self, pool: &BufferPool) {
         debug_assert_eq!(self.count, 0);
         pool.give(std::mem::take(&mut self.slots));
@@ -318,11 +318,11 @@ const fn load_max(slots: usize) -> usize {
 const SLOTS_MIN: usize = 1 << 10;
 /// Largest table: home positions come from 32 hash bits.
 const SLOTS_MAX: usize = 1 << 31;
-/// Records whose slots are fetched together: enough to keep all line fill buffers of a core busy. Word count took 5%
-/// more CPU with 32, the same with 128, and a quarter more without batches.
+/// Records whose slots are fetched together: enough to keep all line fill buffers of a core busy. Word count took 5% more CPU with 32, the
+/// same with 128, and a quarter more without batches.
 const BATCH_RECORDS: usize = 64;
-/// Slots looked at before the table calls itself full. Random keys at 5/8 load stay below a few hundred; only keys
-/// chosen to collide reach this, and then cost a drain instead of quadratic time.
+/// Slots probed before the table reports that it is full. Random keys at 5/8 load stay below a few hundred; only keys chosen to collide
+/// reach this, and then cost a drain instead of quadratic time.
 const PROBES_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -346,7 +346,7 @@ mod tests {
         got
     }
 
-    /// Adds one; false when the table wants to be drained.
+    /// Adds one; false if the table must be drained.
     fn count(table: &mut Table<u64>, key: &[u8]) -> bool {
         let add = |into: &mut u64, from| *into += from;
         loop {

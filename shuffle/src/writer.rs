@@ -40,19 +40,19 @@ pub struct MapOutputWriter {
 }
 
 impl MapOutputWriter {
-    /// A writer with buffers of its own.
+    /// Makes a writer with buffers of its own.
     pub fn new(options: MapOutputOptions) -> Result<Self> {
         Self::with_pool(options, &BufferPool::default())
     }
 
-    /// A writer that takes its buffers from `pool` and gives them back when it is done.
+    /// Makes a writer that takes its buffers from `pool` and returns them when it is done.
     pub fn with_pool(options: MapOutputOptions, pool: &BufferPool) -> Result<Self> {
         let spills = Spills::new(options)?;
         let buffer = SortBuffer::new(spills.options.memory_bytes_max, pool);
         Ok(Self { buffer, pool: pool.clone(), partitions: spills.options.partitions, spills })
     }
 
-    /// Measures what takes time.
+    /// Sets the clock that measures the time of each step.
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.spills.set_clock(clock);
         self
@@ -70,7 +70,7 @@ impl MapOutputWriter {
         push_after_spill(&mut self.buffer, &mut self.spills, &mut WriteAll, partition, key, value)
     }
 
-    /// Sorts and merges what was emitted into the final files.
+    /// Sorts and merges the emitted records into the final files.
     pub fn finish(mut self) -> Result<MapOutput> {
         spill(&mut self.buffer, &mut self.spills, &mut WriteAll)?;
         self.buffer.give_back(&self.pool);
@@ -79,7 +79,7 @@ impl MapOutputWriter {
     }
 }
 
-/// Makes room for a record that the buffer refused, and adds it; one that can never fit becomes a run of its own.
+/// Makes room for a record that the buffer refused, and adds it; a record that can never fit becomes a run of its own.
 #[cold]
 pub(crate) fn push_after_spill(
     buffer: &mut SortBuffer,

@@ -17,7 +17,7 @@ use shuffle::{
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
 const SEED: u64 = 11;
-/// Every record spills; several spills; no limit worth mentioning.
+/// With these, every record spills; several spills; no practical limit.
 const BUDGETS: [usize; 3] = [1, 2_000, 1 << 22];
 
 fn options(
@@ -84,7 +84,7 @@ fn reduce_options(dir: &Path, memory: usize, factor: usize) -> ReduceOptions {
     }
 }
 
-/// All groups of the input: the key seen with each value.
+/// All groups of the input: the key at each value.
 fn groups(mut input: ReduceInput) -> Vec<Records> {
     let mut all = Vec::new();
     while input.next_group().unwrap() {
@@ -225,7 +225,7 @@ impl Combine for Sum {
     }
 }
 
-/// Distinct keys leave the table early, repeating ones come back to it; sums are right across both changes.
+/// The writer leaves the table early for distinct keys and returns to it for repeated ones; sums are right across both changes.
 #[test]
 fn the_combiner_adapts_to_its_input() {
     let dir = tempfile::tempdir().unwrap();
@@ -302,7 +302,7 @@ fn long_and_empty_keys_and_values() {
     );
 }
 
-/// Takes some gigabytes of memory, and as much disk as what compresses so well needs: a command of its own.
+/// Takes some gigabytes of memory, but little disk, because the value compresses well; run it with a command of its own.
 #[test]
 #[ignore = "takes gigabytes of memory; see the README's longer suites"]
 fn a_value_of_one_gibibyte_is_sorted_and_reduced() {
@@ -398,7 +398,7 @@ fn misuse_is_an_error() {
             .unwrap();
     writer.emit(b"a", 1).unwrap();
     assert!(matches!(writer.finish(), Err(Error::PartitionOutOfRange { partition: 9, .. })));
-    // Zeroed address space: never touched, as the length alone is refused.
+    // Zeroed address space, never touched, because the length alone is refused.
     let huge = vec![0; shuffle::RECORD_BYTES_MAX + 1];
     let big_budget = || options(dir.path(), "m", 1, 2 << 30, 2, Codec::None);
     let mut writer = MapOutputWriter::new(big_budget()).unwrap();
@@ -412,7 +412,7 @@ fn misuse_is_an_error() {
     assert_eq!(file_names(dir.path()), Vec::<String>::new(), "nothing half-written is left");
 }
 
-/// Damage in the middle of a spilled or fetched file ends the reduce with an error that says where.
+/// Damage in the middle of a spilled or fetched file ends the reduce with an error that names the place.
 #[test]
 fn damage_reaches_the_caller() {
     let dir = tempfile::tempdir().unwrap();
@@ -446,7 +446,7 @@ fn damage_reaches_the_caller() {
 
 #[test]
 fn times_are_told_by_whoever_has_a_clock() {
-    /// Each look at it is a millisecond later.
+    /// Each call returns a time one millisecond later.
     fn clock() -> Duration {
         static LOOKS: AtomicU64 = AtomicU64::new(0);
         Duration::from_millis(LOOKS.fetch_add(1, Ordering::Relaxed))

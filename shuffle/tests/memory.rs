@@ -8,7 +8,7 @@ use shuffle::{
 };
 
 const BUDGET: usize = 8 << 20;
-/// What may come on top: write buffers, the merge's readers, the allocator's slack, the test itself.
+/// The allowance on top: write buffers, the merge's readers, the allocator's slack, the test itself.
 const SLACK: usize = 6 << 20;
 
 struct Count;

@@ -1,4 +1,4 @@
-//! A task process for the worker's tests: speaks the runner protocol and does what the name of its input file says.
+//! A task process for the worker's tests: speaks the runner protocol and acts according to the name of its input file.
 //!
 //! The last element of the split's path: `ok` (writes its process id), `boom`, `exit`, `hang` (with a child of its own), `leave` (with a grandchild
 //! that left), `fork`, `hog` and `hogs` (processes and memory without end), `forks` (memory shared by several processes), `fill` (files without end), `silent`, `flood`,
@@ -86,7 +86,7 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             }
         }
         "hogs" => {
-            // Each by itself is within the limit, and so is the number of all processes while they start.
+            // Each process by itself is within the limit, and so is their number while they start.
             let hog = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 1000; echo $x";
             let hog = || Command::new("sh").args(["-c", hog]).spawn().expect("sh is there");
             let children: Vec<_> = (0..4).map(|_| hog()).collect();
@@ -94,7 +94,7 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             panic!("{} children were let live", children.len());
         }
         "forks" => {
-            // As a script that loads a model and then forks its helpers; longer than a few looks.
+            // Like a script that loads a model and then forks its helpers; it lasts longer than a few checks.
             let script = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); \
                           for i in 1 2 3 4 5 6 7; do (sleep 2; :) & done; wait; test -n \"$x\"";
             let status = Command::new("sh").args(["-c", script]).status().expect("sh is there");
@@ -127,7 +127,7 @@ fn map_done(data_path: String) -> AttemptState {
     AttemptState::MapDone { data_path, partition_bytes: Vec::new() }
 }
 
-/// Writes many files in each place, by children.
+/// Writes many files in each place, from child processes.
 fn fill(places: [std::path::PathBuf; 2]) {
     let script = "for i in $(seq 1000); do head -c 1000000 /dev/zero | tr '\\0' x >$0/$i; done";
     let fill = |place| Command::new("sh").args(["-c", script]).arg(place).spawn();

@@ -1,8 +1,9 @@
 //! Executables of jobs, by hash, in a local cache.
 //!
-//! Invariants: a file in the cache is given out only after its bytes were seen to have the hash that its name says: when it was fetched (before it appeared under that
-//! name), once in the life of this worker, and again whenever it was touched since; one that is damaged is fetched again; a cut-off fetch leaves a temporary that the
-//! next start removes. Tasks can read and execute their own program here, and write nothing.
+//! Invariants: the cache hands out a file only after checking that its bytes have the hash in its name: when it was fetched (before it
+//! appeared under that name), once in the life of this worker, and again whenever it was touched since. A damaged file is fetched again. An
+//! interrupted fetch leaves a temporary file, which the next start removes. Tasks can read and execute their own program here, and write
+//! nothing.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -27,7 +28,7 @@ pub trait BinarySource: Send + Sync {
     /// Writes the whole file at `path` to `sink`.
     ///
     /// # Errors
-    /// What the file system says, for people.
+    /// Errors of the file system, as text for people.
     fn copy(&self, path: &DfsPath, sink: &mut dyn Write) -> Result<(), String>;
 }
 
@@ -39,14 +40,14 @@ pub(crate) struct Binaries {
     known: Arc<Mutex<HashMap<BinaryHash, Known>>>,
 }
 
-/// A file whose bytes were seen to be right.
+/// A file whose bytes were checked.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     stamp: Stamp,
     used: SystemTime,
 }
 
-/// What changes when a file is written to, cut off or swapped.
+/// Metadata that changes when a file is written to, truncated or replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stamp {
     file: (u64, u64),
@@ -67,7 +68,7 @@ impl Stamp {
 }
 
 const TEMPORARY_SUFFIX: &str = ".fetch";
-/// Read and executed, by the users of jobs too, who know the names of their own.
+/// Readable and executable, also by the users of jobs, who know the names of their own programs.
 const MODE: u32 = 0o555;
 
 impl Binaries {
@@ -81,7 +82,7 @@ impl Binaries {
         Ok(Binaries { place, bytes_max, known: Arc::default() })
     }
 
-    /// The executable, if it is there and nothing has touched it since it was seen to be right. Costs no more than a look at its metadata.
+    /// The executable, if it is there and unchanged since its check. Costs only a read of its metadata.
     pub(crate) fn known(&self, hash: BinaryHash) -> Option<PathBuf> {
         let name = hash.to_string();
         let found = Stamp::of(&self.place.dir.file(&name).ok()?.metadata().ok()?);
@@ -91,7 +92,7 @@ impl Binaries {
         Some(self.place.path.join(name))
     }
 
-    /// The executable: as it lies here, if it is right, else fetched. Blocks. One call per hash at a time.
+    /// The executable: the cached file if it is right, else fetched. Blocks. Allow one call per hash at a time.
     pub(crate) fn obtain(
         &self,
         hash: BinaryHash,
@@ -115,10 +116,10 @@ impl Binaries {
         Ok(self.place.path.join(name))
     }
 
-    /// Reads a cached file through and remembers it, if it is right.
+    /// Reads and checks a cached file and remembers it, if it is right.
     fn check(&self, hash: BinaryHash, name: &str) -> io::Result<()> {
         let file = self.place.dir.file(name)?;
-        // Marks it as used, for the next worker; without it the file is only evicted earlier.
+        // Marks it as used, for the next worker; if that fails, the file is only evicted earlier.
         let used = SystemTime::now();
         let _ = file.set_modified(used);
         let before = file.metadata()?;
@@ -144,28 +145,28 @@ impl Binaries {
             let path = path.clone();
             move |source| BinaryError::Disk { action, path, source }
         };
-        // Of a fetch that was cut off.
+        // A leftover of an interrupted fetch.
         self.place.dir.remove(&temporary).map_err(disk("remove"))?;
         let file = self.place.dir.create(&temporary, MODE).map_err(disk("create"))?;
-        // Whatever is masked from files that this process makes.
+        // Restores the mode bits that the process's umask removes.
         file.set_permissions(Permissions::from_mode(MODE)).map_err(disk("open up"))?;
         let fetched = fill(file, hash, source, disk).and_then(|()| {
-            // What is damaged may be anything.
+            // A damaged entry may be anything.
             self.place.dir.remove(name).map_err(disk("remove"))?;
             self.place.dir.take(&self.place.dir, &temporary, name).map_err(disk("rename"))?;
             self.check(hash, name).map_err(disk("read"))
         });
         if fetched.is_err() {
-            // What cannot be removed now is removed at the next start.
+            // If it cannot be removed now, the next start removes it.
             let _ = self.place.dir.remove(&temporary);
         }
         fetched
     }
 
-    /// Removes the least recently used until the rest fits. Running programs keep their file.
+    /// Removes the least recently used files until the rest fits. Running programs keep their file.
     fn evict(&self, keep: &str) {
         let Ok(names) = self.place.dir.names() else { return };
-        // The worker's loop looks at what is known: it does not wait while files are looked at and removed.
+        // Works on a copy: the worker's loop reads `known` and must not wait while this reads metadata and removes files.
         let known = self.known.lock().clone();
         let uses: HashMap<OsString, SystemTime> =
             known.into_iter().map(|(hash, known)| (hash.to_string().into(), known.used)).collect();
@@ -192,7 +193,7 @@ impl Binaries {
     }
 }
 
-/// Writes an executable that comes from `source`.
+/// Writes an executable that `source` delivers.
 fn fill<E: FnOnce(io::Error) -> BinaryError>(
     file: File,
     hash: BinaryHash,
@@ -207,7 +208,7 @@ fn fill<E: FnOnce(io::Error) -> BinaryError>(
     if found != hash {
         return Err(BinaryError::Hash { expected: hash, found });
     }
-    // A file that is open for writing cannot be executed: it is closed here.
+    // A file that is open for writing cannot be executed: closing it here prevents that.
     sink.file.sync_data().map_err(disk("sync"))
 }
 
@@ -284,7 +285,7 @@ mod tests {
         let path =
             cache(directory.path(), 1 << 20).obtain(hash(&program), &Memory(program.clone()));
         let path = path.unwrap();
-        // Of an earlier worker: read, and not fetched.
+        // The file of an earlier worker: read, not fetched.
         let binaries = cache(directory.path(), 1 << 20);
         assert!(binaries.known(hash(&program)).is_none());
         binaries.obtain(hash(&program), &Nowhere).unwrap();
@@ -331,7 +332,7 @@ mod tests {
         let binaries = cache(directory.path(), 25);
         let is_kept = |program: &Vec<u8>| binaries.obtain(hash(program), &Nowhere).is_ok();
         assert_eq!(programs.iter().map(is_kept).collect::<Vec<_>>(), [false, false, true, true]);
-        // Used now, so the other one goes.
+        // Used now, so the other one is evicted.
         binaries.known(hash(&programs[2])).unwrap();
         binaries.obtain(hash(&programs[0]), &Memory(programs[0].clone())).unwrap();
         assert_eq!(programs.iter().map(is_kept).collect::<Vec<_>>(), [true, false, true, false]);

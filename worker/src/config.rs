@@ -11,20 +11,21 @@ use crate::error::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Directory for job files, logs and cached executables; made if missing. Default `worker`.
+    /// Directory for job files, logs and cached executables; created if missing. Default `worker`.
     pub data: PathBuf,
-    /// `host:port` to listen on for reduces and log readers. Default `127.0.0.1:0`: this machine only, any port.
+    /// `host:port` to listen on for reduces and log readers. Default `127.0.0.1:0`: only this machine, any port.
     pub bind: String,
     /// `host:port` under which others reach `bind`. Default empty: the address listened on.
     pub advertise: String,
-    /// Names by which this worker may be called over HTTP beside `localhost`, its machine's name and `advertise`. Default none; `"*"` allows all.
+    /// Names that HTTP requests to this worker may use besides `localhost`, its machine's name and `advertise`. Default none; `"*"` allows
+    /// all.
     pub hosts: Vec<String>,
     /// Name of this machine, compared with the machines that hold input. Default empty: the network name.
     pub host: String,
     /// Rack of this machine. Default `/default-rack`.
     pub rack: String,
-    /// Let reduces of other workers on this machine open map outputs directly. Default true; false where workers have
-    /// file systems of their own (containers): then they fetch over HTTP as from another machine.
+    /// Let reduces of other workers on this machine open map outputs directly. Default true. Set it to false if workers have file systems
+    /// of their own (containers): reduces then fetch over HTTP as from another machine.
     pub shared_outputs: bool,
     /// `http://host:port` of the JobTracker. Default `http://127.0.0.1:8088`.
     pub jobtracker: String,
@@ -32,52 +33,55 @@ pub struct Config {
     pub namenode: String,
     /// File that holds the cluster secret; must exist. Default `secret`.
     pub secret_file: PathBuf,
-    /// Listen on an address that other machines reach although traffic is not encrypted. Default false.
+    /// Listen on an address that other machines can reach although traffic is not encrypted. Default false.
     pub allow_unencrypted: bool,
     /// Tasks run at once. Default 0: as many as cores.
     pub slot_count: u32,
-    /// Bytes of memory for sort buffers and shuffle of one task. Default 256 MiB: a block's worth of map output is sorted in one go.
+    /// Bytes of memory for sort buffers and shuffle of one task. Default 256 MiB: one sort handles the map output of a block.
     pub task_memory_bytes_max: u64,
-    /// Bytes of memory of its own that a task process with its children may use, sort buffers included; beyond it the task fails. Default 4 GiB; 0 is
-    /// no limit.
+    /// Bytes of private memory that a task process with its children may use, sort buffers included; beyond it the task fails. Default 4
+    /// GiB; 0 is no limit.
     pub task_memory_limit_bytes: u64,
-    /// Processes that a task may have at once, itself included. Default 512: a pipeline of scripts needs a dozen; 0 is no limit.
+    /// Processes that a task may have at once, including itself. Default 512: a pipeline of scripts needs a dozen; 0 is no limit.
     pub task_processes_max: u32,
     /// Files that a task process may have open. Default 65,536; 0 is no limit.
     pub task_open_files_max: u64,
-    /// Seconds of processor time of each process of a task. Default 0: no limit; with one, every attempt gets a process of its own.
+    /// Seconds of processor time of each process of a task. Default 0: no limit. With a limit, every attempt gets its own process.
     pub task_cpu_seconds_max: u64,
     /// Bytes of a single file that a task writes on this machine. Default 0: no limit.
     pub task_file_bytes_max: u64,
-    /// Bytes on disk that a task may hold in its own directories, all its files together. Default 64 GiB: a task that spills for ever does not
-    /// take a whole disk, and no honest map or reduce comes near; 0 is no limit.
+    /// Bytes on disk that a task may hold in its own directories, all its files together. Default 64 GiB: a task that spills endlessly
+    /// cannot fill a whole disk, and no honest map or reduce comes near; 0 is no limit.
     pub task_disk_bytes_max: u64,
-    /// Free bytes on the disk of `data` below which the task that holds most there is ended, if it holds at least as much: the others can go on.
-    /// Default 1 GiB: what a few tasks write before the next look; 0 is never.
+    /// Free bytes on the disk of `data` below which the worker ends the task that holds most there, if it holds at least as much as this:
+    /// the others can go on. Default 1 GiB: what a few tasks write before the next check; 0 is never.
     pub disk_reserve_bytes: u64,
-    /// `available`: tasks are kept from files that are neither their job's nor the system's, from processes and calls that are not theirs, as far as
-    /// the kernel can; `required`: a worker on a kernel that cannot does not start; `off`. Default `available`.
+    /// `available`: keeps tasks from files that are neither their job's nor the system's, and from foreign processes and calls, as far as
+    /// the kernel can; `required`: also refuses to start on a kernel that cannot; `off`. Default `available`.
     pub task_sandbox: TaskSandbox,
-    /// Where the worker runs as root, the first of the numbers of which each job gets one as its user (and group), so that tasks of different jobs cannot touch each other
-    /// whatever the kernel lacks. Default 2,100,000,000: beyond what accounts, directory services and containers are given; numbers that are somebody's are left out.
+    /// For a worker that runs as root: the first of the numbers from which each job gets its own user (and group). Tasks of different jobs
+    /// then cannot touch each other, whatever the kernel lacks. Default 2,100,000,000: above the numbers of accounts, directory services
+    /// and containers; numbers in use are skipped.
     pub task_user_first: u32,
-    /// How many such numbers there are; each worker of a machine takes up to 4096 of them. Default 1,048,576: 256 workers; 0 is none: tasks run as the worker's user.
+    /// How many such numbers there are; each worker of a machine takes up to 4096 of them. Default 1,048,576: 256 workers; 0 is none: tasks
+    /// run as the worker's user.
     pub task_user_count: u32,
     /// Files and directories that tasks may also read and execute. Default none; e.g. a directory of programs outside `/usr` and `/opt`.
     pub task_readable_paths: Vec<PathBuf>,
-    /// Files and directories that tasks may also change. Default none: what a task leaves outside its directories stays there.
+    /// Files and directories that tasks may also change. Default none: tasks can leave nothing outside their directories.
     pub task_writable_paths: Vec<PathBuf>,
-    /// Milliseconds without any sign of life after which a task is ended. Default 600,000, as in Hadoop; 0 is never.
+    /// Milliseconds without a sign of life after which a task is ended. Default 600,000, as in Hadoop; 0 is never.
     pub task_timeout_ms: u64,
-    /// Milliseconds a task process has to start and to rebuild its job. Default 60,000: a loaded machine, a large program.
+    /// Milliseconds that a task process has to start and to rebuild its job. Default 60,000: enough for a loaded machine and a large
+    /// program.
     pub runner_start_timeout_ms: u64,
     /// Milliseconds after which a task process without work is ended. Default 30,000: long enough for the next wave of a job.
     pub runner_idle_ms: u64,
-    /// Bytes of each of standard output and error kept per attempt. Default 10 MiB: a task that floods its log fills no disk.
+    /// Bytes kept per attempt of each of standard output and error. Default 10 MiB: a task that floods its log fills no disk.
     pub log_bytes_max: u64,
     /// Milliseconds for which logs of attempts are kept. Default 86,400,000: a day.
     pub log_retention_ms: u64,
-    /// Bytes of cached executables; the least recently used go first. Default 2 GiB.
+    /// Bytes of cached executables; the least recently used are removed first. Default 2 GiB.
     pub binary_cache_bytes_max: u64,
 }
 
@@ -157,7 +161,7 @@ impl Config {
         Ok(())
     }
 
-    /// The numbers for users of jobs.
+    /// The range of user numbers for jobs.
     pub(crate) fn task_users(&self) -> Option<RangeInclusive<u32>> {
         let after_first = self.task_user_count.checked_sub(1)?;
         Some(self.task_user_first..=self.task_user_first.checked_add(after_first)?)
@@ -174,14 +178,14 @@ impl Config {
     }
 }
 
-/// Whether tasks are held.
+/// Whether tasks are confined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskSandbox {
-    /// As far as the kernel can; what it lacks is logged and shown.
+    /// As far as the kernel can; the worker logs and displays what is missing.
     Available,
-    /// In full: a worker on a kernel that lacks something does not start.
+    /// Fully: a worker on a kernel that lacks something does not start.
     Required,
-    /// Not: tasks see what the worker's user sees.
+    /// Not at all: tasks see what the worker's user sees.
     Off,
 }

@@ -16,7 +16,7 @@ pub(crate) struct DfsSource {
 }
 
 impl DfsSource {
-    /// From the NameNode at `namenode`, near `host`.
+    /// Reads from the NameNode at `namenode`, near `host`.
     pub(crate) fn new(namenode: &str, host: &str, secret: &Key) -> Result<Self, DfsError> {
         let config = ClientConfig {
             namenode: Some(namenode.to_owned()),

@@ -1,15 +1,15 @@
 //! The directories of a worker.
 //!
-//! Invariant: one worker process has them at a time.
+//! Invariant: only one worker process has them at a time.
 
 use std::path::Path;
 
 use crate::error::{Error, disk};
 use crate::scratch::Place;
 
-/// Where things are kept.
+/// The paths of the worker's directories.
 pub(crate) struct Directories {
-    /// All of them, without a link in the path: other workers and tasks are told places below.
+    /// The parent of them all, without a link in the path: other workers and tasks get paths below it.
     pub(crate) data: Place,
     pub(crate) jobs: Place,
     pub(crate) outputs: Place,
@@ -20,7 +20,7 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    /// Makes what is missing, locks, and deletes what an earlier worker left of its jobs.
+    /// Creates missing directories, locks, and deletes the job files of an earlier worker.
     pub(crate) fn prepare(data: &Path) -> Result<Self, Error> {
         sys::fs::create_private_dir(data).map_err(disk("make directory", data))?;
         let data = data.canonicalize().map_err(disk("find", data))?;

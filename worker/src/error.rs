@@ -1,4 +1,4 @@
-//! Why a worker cannot start, and why it cannot run something.
+//! Why a worker cannot start, and why it cannot run a program.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use protocol::BinaryHash;
 /// A worker that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error("{key} cannot be used: {reason}")]
     Setting {
         /// Its name.
@@ -17,16 +17,16 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
-    /// Tasks must be held in full, and cannot be.
+    /// The configuration requires full confinement of tasks, and it is impossible.
     #[error("task_sandbox cannot be used: it is `required`, and {lacking}")]
     Walls {
-        /// What is not held here, and why.
+        /// The missing confinement, and why.
         lacking: String,
     },
     /// The address or the secret cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// An address of a daemon is none.
+    /// A daemon's address is invalid.
     #[error(transparent)]
     Address(#[from] client::RpcError),
     /// The file system's client cannot be set up.
@@ -38,26 +38,26 @@ pub enum Error {
     /// A file or directory cannot be used.
     #[error("cannot {action} {}", path.display())]
     Disk {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// The system refused a socket.
     #[error("cannot {action}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// Its answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Adds what was tried, and on what, to an `io::Error`.
+/// Adds the attempted action and its path to an `io::Error`.
 pub(crate) fn disk(
     action: &'static str,
     path: impl Into<PathBuf>,
@@ -66,13 +66,13 @@ pub(crate) fn disk(
     move |source| Error::Disk { action, path, source }
 }
 
-/// An executable that cannot be had.
+/// An executable that cannot be obtained.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BinaryError {
-    /// The file system did not give it.
+    /// The file system did not deliver it.
     #[error("cannot fetch the job's executable {hash}: {reason}")]
     Fetch { hash: BinaryHash, reason: String },
-    /// What the file system gave is something else.
+    /// The file system delivered other bytes.
     #[error("the job's executable has hash {found} where {expected} is due")]
     Hash { expected: BinaryHash, found: BinaryHash },
     /// The cache cannot be written.

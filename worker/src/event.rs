@@ -1,4 +1,4 @@
-//! What happens to the worker: everything that its loop waits for, by whoever sees it.
+//! The worker's events: everything that its loop waits for, whoever sends it.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 
 use crate::metrics::Attempts;
 
-/// Events that wait for the loop; beyond it runners wait.
+/// Events that can wait for the loop; beyond that, runners wait.
 pub(crate) const EVENTS_MAX: usize = 4096;
 
-/// Something for the loop.
+/// An event for the loop.
 pub(crate) enum Event {
     /// Orders of the JobTracker.
     Actions(Vec<Action>),
@@ -21,21 +21,21 @@ pub(crate) enum Event {
     Snapshot(oneshot::Sender<Register>),
     /// It has registered.
     Registered(Epoch),
-    /// An executable is there, or cannot be had.
+    /// An executable is there, or cannot be obtained.
     Binary(BinaryHash, Result<PathBuf, String>),
-    /// A runner tells something.
+    /// A runner reports something.
     Runner(u64, News),
-    /// What is known of attempts, for monitors.
+    /// A monitor asks for the figures of attempts.
     Figures(oneshot::Sender<Attempts>),
-    /// What the files of jobs use on disk, bytes; `None` if they cannot be looked at.
+    /// Bytes that the files of jobs use on disk; `None` if they cannot be measured.
     Disk(Option<u64>),
-    /// What became of a report.
+    /// The result of a report.
     Reported(Outcome),
-    /// The files of a job are gone, or cannot be deleted.
+    /// The files of a job are deleted, or cannot be.
     Deleted(JobId),
 }
 
-/// What a runner tells.
+/// A runner's report.
 #[derive(Debug)]
 pub(crate) enum News {
     /// A sign of life.
@@ -50,17 +50,17 @@ pub(crate) enum News {
         progress: f32,
         phase: Phase,
     },
-    /// The process is over; why, for the attempt it ran.
+    /// The process is over; the reason, for the attempt that it ran.
     Gone { diagnostics: String },
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The JobTracker has it.
     Taken,
-    /// It may have it or not.
+    /// It may or may not have it.
     Lost,
-    /// It will never take it; why.
+    /// It will never take it; the reason.
     Refused(String),
 }

@@ -1,4 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: what the process of a task says on its socket.
+//! Decoders that accept any bytes, for `fuzz/`: messages of a task process on its socket.
 
 use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, HotKey};
@@ -7,13 +7,13 @@ use protocol::{AttemptId, JobId, TaskId, TaskKind, wire};
 use crate::event::News;
 use crate::runner::claims::{Heard, Speaker};
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
 pub const DECODERS: &[Decoder] = &[("task_claims", task_claims)];
 
-/// A message of a task, to its worker.
+/// A task's message to its worker.
 pub fn task_claims(bytes: &[u8]) {
     let Ok(message) = wire::decode::<FromRunner>(bytes, "message") else { return };
     let job = JobId { cluster_start: 202_611_201_830, number: 7 };

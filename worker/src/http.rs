@@ -1,8 +1,8 @@
-//! What a worker serves: segments of map outputs to reduces, logs of attempts to the JobTracker, which shows them to those who may look at the
-//! job, its health and figures to monitors.
+//! The worker's HTTP services: segments of map outputs for reduces; logs of attempts for the JobTracker, which serves them to users who may
+//! see the job; health and figures for monitors.
 //!
-//! Segments are read from the data file in pieces by positioned reads on a blocking thread and streamed; the index was checked when the
-//! output was taken. The answer's form is in [`protocol::shuffle`].
+//! A blocking thread reads segments from the data file in pieces, with positioned reads, and streams them. The index was checked when the
+//! worker took the output. [`protocol::shuffle`] defines the form of the answer.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -39,11 +39,11 @@ use crate::outputs::{Held, Outputs};
 use crate::scratch::Place;
 use crate::walls::Watch;
 
-/// Bytes read and sent in one piece: large enough that calls do not count, small enough to keep memory per request low.
+/// Bytes read and sent in one piece: large enough that the cost of calls is negligible, small enough to keep memory per request low.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Pieces read ahead of the network, per request.
 const CHUNKS_AHEAD: usize = 3;
-/// Longest diagnostics of a lost output; fits well inside what a fetcher believes.
+/// Longest diagnostics of a lost output; well within the fetcher's limit.
 const DIAGNOSTICS_CHARS_MAX: usize = 500;
 
 /// What the routes share.
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) logs: Place,
     pub(crate) secret_file: PathBuf,
     pub(crate) slot_count: u32,
-    /// What holds for tasks here.
+    /// A description of the confinement of tasks here.
     pub(crate) isolation: String,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
         let (outputs, served) = (for_fetches.clone(), Arc::clone(&served));
         async move { map_output(&outputs, &signer, &request, served) }
     });
-    // Who may look at a job is the JobTracker's to say.
+    // The JobTracker decides who may see a job.
     let log_reads = rpc::signed_get(auth, &[Role::Jobtracker], move |_, request: Request| {
         let logs = for_logs.clone();
         async move { attempt_logs(logs, request.uri().clone()).await }
@@ -119,16 +119,16 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
         .route("/logs/{attempt}", signers, log_reads)
 }
 
-/// The figures now; `None` at the end.
+/// The current figures; `None` while the worker stops.
 async fn registry(shared: &Shared, served: u64) -> Option<Registry> {
     let (reply, answer) = oneshot::channel();
-    // A loop that has ended drops the question.
+    // A loop that has ended drops the request.
     let _ = shared.events.send(Event::Figures(reply)).await;
     let attempts = answer.await.ok()?;
     Some(metrics::registry(shared.slot_count, &attempts, &shared.watch.seen(), served))
 }
 
-/// `served` counts the bytes of segments that were handed on.
+/// `served` counts the bytes of segments that were passed on.
 fn map_output(
     outputs: &Outputs,
     signer: &Signer,
@@ -168,7 +168,7 @@ fn map_output(
     response
 }
 
-/// Sends headers and bytes of neighbouring segments; `None` if the stream cannot go on.
+/// Sends headers and bytes of neighbouring segments; `None` if the stream cannot continue.
 fn send_segments(
     attempt: AttemptId,
     partitions: Range<u32>,
@@ -206,7 +206,7 @@ fn send_segments(
     Some(())
 }
 
-/// Sends the bytes of one segment; `None` if the stream cannot go on.
+/// Sends the bytes of one segment; `None` if the stream cannot continue.
 fn send_bytes(
     file: &File,
     segment: shuffle::SegmentInfo,
@@ -234,7 +234,8 @@ fn send(sender: &mpsc::Sender<io::Result<Bytes>>, answer: &SegmentAnswer) -> Opt
     sender.blocking_send(Ok(Bytes::from(frame::encode(answer)))).ok()
 }
 
-/// Both logs of an attempt as text. `stream=stdout` or `stderr` in the query gives one of them, `tail=N` the last N bytes of each.
+/// Serves both logs of an attempt as text. In the query, `stream=stdout` or `stderr` selects one of them, `tail=N` the last N bytes of
+/// each.
 async fn attempt_logs(root: Place, uri: Uri) -> Response {
     let name = uri.path().rsplit('/').next().unwrap_or("");
     let Ok(attempt) = name.parse::<AttemptId>() else {
@@ -274,7 +275,7 @@ async fn attempt_logs(root: Place, uri: Uri) -> Response {
     }
 }
 
-/// Which streams, and how many bytes of the end of each.
+/// The requested streams, and the number of bytes at the end of each.
 fn parse_log_query(query: &str) -> Option<(Vec<StreamKind>, u64)> {
     let (mut wanted, mut tail) = (vec![StreamKind::Stdout, StreamKind::Stderr], u64::MAX);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

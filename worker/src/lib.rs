@@ -2,19 +2,19 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `agent` | the loop that knows attempts, runners and jobs |
+//! | `agent` | the loop with the state of attempts, runners and jobs |
 //! | `event` | what that loop waits for |
 //! | `session` | registration and polls at the JobTracker |
-//! | `runner` | one task process: its start, its socket, what it says |
-//! | `walls` | what a task can reach, as whom, what it may use, and looks at what it does use |
+//! | `runner` | one task process: its start, its socket, its messages |
+//! | `walls` | what a task can reach, as which user, what it may use, and measurements of what it does use |
 //! | `binaries`, `dfs_source` | executables by hash |
 //! | `outputs`, `http` | map outputs and logs for others |
 //! | `metrics` | figures for monitors |
 //! | `logs`, `directories`, `scratch` | files here |
 //!
-//! Invariants: no process of a job outlives the worker (a runner exits when its socket closes; its group is killed at its end); files below
-//! the data directory belong to one worker process, and those of an earlier one are deleted at start; nothing that a task can rename is opened by its path:
-//! paths are used for the data directory alone (`directories`), and everything below it is reached from descriptors (`scratch`).
+//! Invariants: no process of a job outlives the worker (a runner exits when its socket closes; its group is killed at its end). Files below
+//! the data directory belong to one worker process; each start deletes those of an earlier one. The worker never opens by path what a task
+//! can rename: it uses paths only for the data directory (`directories`), and reaches everything below through descriptors (`scratch`).
 
 mod agent;
 mod binaries;
@@ -77,7 +77,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     run_with(config, Arc::new(source), shutdown).await
 }
 
-/// As [`run`], with another `source` of the executables of jobs.
+/// As [`run`], with another `source` of job executables.
 ///
 /// # Errors
 /// [`Error`] if it cannot start.
@@ -150,7 +150,7 @@ pub async fn run_with(
     Ok(())
 }
 
-/// Listens, and tells the address by which others call it.
+/// Listens, and returns the address under which others reach it.
 async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
     let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
     let told = Told::advertised(advertise);
@@ -185,12 +185,13 @@ fn register(
     }
 }
 
-/// What holds for tasks here, for people.
+/// Describes the confinement of tasks here for people.
 fn isolation(config: &Config, sandbox: &Sandbox) -> String {
     format!("{}, {}", Confinement::of(config).describe(), sandbox.describe())
 }
 
-/// What would hold for the tasks of a worker with this configuration, found out as that worker would; its data directory is made, and left empty of jobs.
+/// The confinement that tasks of a worker with this configuration would have, determined as that worker would; creates its data directory
+/// and leaves it empty of jobs.
 ///
 /// # Errors
 /// [`Error`] if it could not start.

@@ -1,7 +1,7 @@
 //! Standard output and error of attempts, in `logs/<attempt>/{stdout,stderr}`.
 //!
-//! Invariants: a log never exceeds its limit by more than one closing line; what comes after is dropped, but the last bytes are kept in memory
-//! for the diagnostics of a failure.
+//! Invariants: a log never exceeds its limit by more than one closing line; later output is dropped, but the last bytes stay in memory for
+//! the diagnostics of a failure.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,7 +14,7 @@ use sys::beneath::Dir;
 /// Bytes of standard error quoted when a task process dies.
 const TAIL_BYTES_MAX: usize = 2 << 10;
 
-/// Logs are for the worker alone, who shows them to those who may see them.
+/// Only the worker can read the logs; it serves them to users who may see them.
 const LOG_MODE: u32 = 0o600;
 
 /// The two streams of a process.
@@ -61,7 +61,7 @@ impl AttemptLogs {
         Ok(AttemptLogs { stdout, stderr, tail: VecDeque::new() })
     }
 
-    /// Appends what came.
+    /// Appends output.
     pub(crate) fn append(&mut self, kind: StreamKind, bytes: &[u8]) -> io::Result<()> {
         let log = match kind {
             StreamKind::Stdout => &mut self.stdout,
@@ -98,7 +98,7 @@ impl Log {
     }
 }
 
-/// Removes logs that nobody wrote to for `retention`.
+/// Removes logs without a write for `retention`.
 pub(crate) fn prune(root: &Dir, retention: Duration) -> io::Result<()> {
     let Some(limit) = SystemTime::now().checked_sub(retention) else { return Ok(()) };
     for name in root.names()? {

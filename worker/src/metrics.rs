@@ -1,5 +1,5 @@
-//! The figures of `/metrics`, all with the prefix `worker_`. Labels are kinds, states and limits, never names of jobs or users: their number
-//! stays small.
+//! The figures of `/metrics`, all with the prefix `worker_`. Labels are kinds, states and limits, never names of jobs or users, so their
+//! number stays small.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use protocol::tracker::AttemptState;
 
 use crate::walls::Seen;
 
-/// What the worker's loop knows of attempts.
+/// The worker loop's figures of attempts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Attempts {
-    /// Attempts here, those that wait for their executable included.
+    /// Attempts here, including those that wait for their executable.
     pub(crate) running: BTreeMap<TaskKind, u64>,
     /// Attempts that ended here so far.
     pub(crate) ended: Ended,
-    /// Bytes on disk below the directory of jobs, at the last look.
+    /// Bytes on disk below the directory of jobs, at the last measurement.
     pub(crate) disk_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// One more.
+    /// Counts one more end.
     pub(crate) fn count(&mut self, kind: TaskKind, state: &AttemptState) {
         *self.counts.entry((kind, name(state))).or_default() += 1;
     }
@@ -63,7 +63,7 @@ struct Limit {
     limit: &'static str,
 }
 
-/// Everything as a registry. Series are there before something has happened, so that monitors see the first time.
+/// All figures as a registry. Every series exists before its first event, so that monitors see the first increase.
 pub(crate) fn registry(
     slots: u32,
     attempts: &Attempts,

@@ -1,13 +1,14 @@
-//! Map outputs held for reduces: which there are, and where their segments lie.
+//! Map outputs held for reduces: the list of them, and the positions of their segments.
 //!
 //! ```text
-//! jobs/<job>/<attempt>/NAME.data, NAME.index     a task made them, and may do to these names what it likes
-//! outputs/<job>/<attempt>.data, <attempt>.index  taken when the attempt reports them: tasks may read here and nothing else
+//! jobs/<job>/<attempt>/NAME.data, NAME.index     made by a task, which can change these names freely
+//! outputs/<job>/<attempt>.data, <attempt>.index  taken when the attempt reports them: tasks can only read here
 //! ```
 //!
-//! Invariants: an output is listed only after its index was read and checked against its data file and the number of partitions of the job; what is served is the
-//! file that was checked, whatever its names led to before and since; it had no other name when it was taken, so none is left to a task; an index here is written by this
-//! worker, and both files are its own, for others to read; attempts are found by their typed id, so no text of a request or a report ever becomes part of a path here.
+//! Invariants: an output is listed only after a check of its index against its data file and the number of partitions of the job. The
+//! worker serves the checked file, whatever its names referred to before and since. The file had no other name when the worker took it, so
+//! no task has one. This worker writes the index here, and owns both files; others can read them. Attempts are found by their typed id, so
+//! no text of a request or a report ever becomes part of a path here.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -28,9 +29,9 @@ use crate::scratch::Place;
 /// Extensions of the two files of an output.
 const DATA: &str = "data";
 const INDEX: &str = "index";
-/// Who may do what with an index: those who get this far.
+/// Access to an index: everybody who can reach it may read it.
 const INDEX_MODE: u32 = 0o444;
-/// Longest path of a report that is repeated in diagnostics, characters.
+/// Longest part of a reported path to repeat in diagnostics, characters.
 const PATH_CHARS_MAX: usize = 200;
 
 /// A map output.
@@ -43,7 +44,7 @@ pub(crate) struct Held {
 /// All map outputs held here. Cheap to clone; clones share.
 #[derive(Clone, Debug)]
 pub(crate) struct Outputs {
-    /// Of all jobs.
+    /// The directory of all jobs' outputs.
     place: Place,
     inner: Arc<RwLock<HashMap<AttemptId, Arc<Held>>>>,
 }
@@ -59,17 +60,17 @@ impl Outputs {
         self.place.ensure(job.to_string())
     }
 
-    /// Where the outputs of a job are, for those who may read them.
+    /// Path of the outputs of a job, for those who may read them.
     pub(crate) fn job_path(&self, job: JobId) -> PathBuf {
         self.place.path.join(job.to_string())
     }
 
-    /// Bytes that they take on disk.
+    /// Bytes that the outputs use on disk.
     pub(crate) fn used_bytes(&self) -> io::Result<u64> {
         self.place.dir.used_bytes()
     }
 
-    /// Takes the output that a finished attempt left in its directory, `made`, and calls `told`.
+    /// Takes the output that a finished attempt left in its directory `made` and reported as the path `told`.
     pub(crate) fn insert(
         &self,
         attempt: AttemptId,
@@ -132,21 +133,21 @@ impl Outputs {
             if data.metadata()?.nlink() != 1 {
                 return Err(io::Error::other("it has another name elsewhere"));
             }
-            // From here on they are no user's of a job, who could write to them where there are no other walls.
+            // From here on, no job's user owns the files: an owner could write to them where no other walls exist.
             sys::beneath::seal(data)?;
             let mut index = dir.create(&index, INDEX_MODE)?;
             sys::beneath::seal(&index)?;
             index.write_all(&shuffle::encode_index(segments))
         };
         kept().inspect_err(|_| {
-            // Whatever came is no use; the rest goes with the job.
+            // The moved file is useless; the rest is deleted with the job.
             let _ = dir.remove(&to);
         })?;
         Ok(identity)
     }
 
-    /// Brings an output that another worker on this machine holds, under another name of the same files; where it then is. Its path comes from that worker, which
-    /// keeps it where no task can change it.
+    /// Links an output that another worker on this machine holds: another name of the same files. Returns the new path. The old path comes
+    /// from that worker, which keeps the file where no task can change it.
     pub(crate) fn bring(&self, attempt: AttemptId, data: &Path) -> io::Result<PathBuf> {
         let [to, index] = names(attempt);
         let below = Path::new(&attempt.task.job.to_string()).join(&to);
@@ -178,7 +179,7 @@ impl Outputs {
         }
     }
 
-    /// All, with the paths of their data files.
+    /// All outputs, with the paths of their data files.
     pub(crate) fn all(&self) -> Vec<(AttemptId, String)> {
         let outputs = self.inner.read();
         let mut all: Vec<(AttemptId, String)> =
@@ -187,13 +188,13 @@ impl Outputs {
         all
     }
 
-    /// Where reduces on this machine find the data of an output.
+    /// The path at which reduces on this machine find the data of an output.
     pub(crate) fn data_path(&self, attempt: AttemptId) -> String {
         let [name, _] = names(attempt);
         self.job_path(attempt.task.job).join(name).to_string_lossy().into_owned()
     }
 
-    /// True if the path leads here.
+    /// True if the path is in the outputs directory.
     pub(crate) fn has_path(&self, path: &Path) -> bool {
         path.starts_with(&self.place.path)
     }
@@ -203,7 +204,7 @@ impl Outputs {
         self.inner.read().keys().any(|attempt| attempt.task.job == job)
     }
 
-    /// The job is over.
+    /// The job is over: removes its outputs from the list.
     pub(crate) fn forget_job(&self, job: JobId) {
         self.inner.write().retain(|attempt, _| attempt.task.job != job);
     }
@@ -214,7 +215,7 @@ impl Outputs {
     }
 }
 
-/// Of the data and the index of an output.
+/// File names of the data and the index of an output.
 fn names(attempt: AttemptId) -> [OsString; 2] {
     [DATA, INDEX].map(|extension| format!("{attempt}.{extension}").into())
 }
@@ -252,7 +253,7 @@ mod tests {
         AttemptId { task: TaskId { job, kind: TaskKind::Map, index }, number: 0 }
     }
 
-    /// An attempt's directory with a whole output in it.
+    /// Makes an attempt's directory with a complete output in it.
     fn stand() -> Stand {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap();
@@ -292,7 +293,7 @@ mod tests {
         let path = PathBuf::from(stand.outputs.data_path(attempt(0)));
         assert_eq!(stand.outputs.all(), [(attempt(0), path.to_str().unwrap().to_owned())]);
         assert_eq!(shuffle::read_index(&path.with_extension(INDEX)).unwrap(), SEGMENTS);
-        // Without walls somebody may still get there: it is noticed.
+        // Without walls a process can still get there: the worker detects it.
         fs::rename(stand.root.path().join("outside/secret.data"), &path).unwrap();
         assert!(stand.outputs.open(attempt(0), &held).is_err());
         stand.outputs.remove_job(attempt(0).task.job).unwrap();
@@ -391,7 +392,7 @@ mod tests {
         let brought = here.outputs.bring(attempt(0), &path).unwrap();
         assert!(here.outputs.has_path(&brought));
         assert_eq!(here.outputs.bring(attempt(0), &path).unwrap(), brought, "once is enough");
-        // What its worker does to its files does not matter any more.
+        // It no longer matters what its worker does to the files.
         there.outputs.remove_job(attempt(0).task.job).unwrap();
         assert_eq!(fs::read(&brought).unwrap(), [7; 64]);
         assert_eq!(shuffle::read_index(&brought.with_extension(INDEX)).unwrap(), SEGMENTS);

@@ -1,4 +1,5 @@
-//! Directories that tasks may change, and need not survive a crash: held by their descriptors, as their names may be anything's by the next moment.
+//! Directories that tasks may change and that need not survive a crash. They are held by their descriptors, because a task can move their
+//! names at any moment.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,12 +9,12 @@ use std::sync::Arc;
 use sys::beneath::Dir;
 use sys::sandbox::User;
 
-/// A directory: open, and with the path that tasks know it by. Clones share it.
+/// A directory: open, and with the path that tasks know. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// What this worker uses.
+    /// For this worker's own use.
     pub(crate) dir: Arc<Dir>,
-    /// What others are told.
+    /// For messages to others.
     pub(crate) path: PathBuf,
 }
 
@@ -23,19 +24,19 @@ impl Place {
         Ok(Place { dir: Arc::new(Dir::open(path)?), path: path.to_owned() })
     }
 
-    /// The directory of that name in it, made if it is missing.
+    /// The directory of this name in it, created if missing.
     pub(crate) fn ensure(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
         let dir = self.dir.ensure_dir(name.as_ref())?;
         Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
     }
 
-    /// A new directory in it; what had the name is removed.
+    /// A new directory in it; removes what had the name.
     pub(crate) fn fresh(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
         let dir = self.dir.fresh_dir(name.as_ref())?;
         Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
     }
 
-    /// As [`Place::fresh`], given to a user; it lies where that user cannot have put another directory into its place.
+    /// As [`Place::fresh`], but owned by a user. It must be in a place where that user cannot have put another directory.
     pub(crate) fn fresh_of(
         &self,
         name: impl AsRef<OsStr>,
@@ -46,7 +47,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Removes what has a name in it. What cannot be removed now goes with what is around it.
+    /// Removes an entry and all below it. What cannot be removed now is deleted with its parent.
     pub(crate) fn remove(&self, name: &str) {
         if let Err(error) = self.dir.remove(name) {
             let path = self.path.join(name);
@@ -55,7 +56,7 @@ impl Place {
     }
 }
 
-/// What a task is told where its directory cannot be used; a full disk is told with its remedy.
+/// The message for a task whose directory cannot be used; for a full disk it names the remedy.
 pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -66,7 +67,7 @@ pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot {action} {}: {error}{remedy}", path.display())
 }
 
-/// `None` where what was looked at is gone.
+/// `None` if the entry is gone.
 pub(crate) fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! The conversation with the JobTracker: register, then one poll open at all times; again from the start when fenced.
+//! The conversation with the JobTracker: registers, then keeps one poll open at all times; starts again when fenced.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::event::Event;
 
 /// Where workers talk to the JobTracker.
 pub(crate) const TARGET: &str = "/rpc/worker";
-/// Pause after a failed call: a JobTracker that is back is found within half a second.
+/// Pause after a failed call: the worker finds a restarted JobTracker within half a second.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Time beyond the JobTracker's own limit after which a poll is given up for lost.
+/// Time beyond the JobTracker's own limit after which a poll counts as lost.
 const POLL_SLACK: Duration = Duration::from_secs(10);
 /// Time for a registration.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Talks until the worker ends.
+/// Runs the conversation until the worker ends.
 pub(crate) async fn run(jobtracker: RpcClient, worker: WorkerId, events: mpsc::Sender<Event>) {
     let mut highest = Epoch(0);
     loop {

@@ -1,4 +1,4 @@
-//! A whole worker with real task processes, against a stand-in for the JobTracker that hands out prepared orders.
+//! A whole worker with real task processes, against a stand-in for the JobTracker that gives prepared orders.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -32,7 +32,7 @@ use protocol::{
 use sys::sandbox::User;
 use worker::{BinarySource, Config};
 
-/// Longest wait for anything; a pass never takes that long.
+/// Longest wait for any result; a successful run never takes that long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The task process of these tests, built as an example beside them.
@@ -72,7 +72,7 @@ struct Stand {
 impl Stand {
     async fn start(change: impl FnOnce(&mut Config)) -> Stand {
         let data = tempfile::tempdir().unwrap();
-        // Where the worker is root, users of jobs pass through.
+        // If the worker is root, users of jobs pass through.
         std::fs::set_permissions(data.path(), Permissions::from_mode(0o711)).unwrap();
         let secret_file = data.path().join("secret");
         let secret = daemon::secret::load(&secret_file, true).unwrap();
@@ -173,7 +173,7 @@ impl Stand {
         RpcClient::new(&format!("http://{address}"), Role::Client, Some(&self.secret)).unwrap()
     }
 
-    /// The worker as the JobTracker asks it.
+    /// An RPC client with the JobTracker's role.
     fn as_jobtracker(&self) -> RpcClient {
         RpcClient::new(self.http().base(), Role::Jobtracker, Some(&self.secret)).unwrap()
     }
@@ -182,7 +182,7 @@ impl Stand {
         self.as_jobtracker().get(&format!("/logs/{attempt}")).await.unwrap().text().await.unwrap()
     }
 
-    /// The log of an attempt that runs, once it has this word.
+    /// The log of a running attempt, once it contains `word`.
     async fn log_with(&self, attempt: AttemptId, word: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -274,7 +274,7 @@ fn number_after(text: &str, word: &str) -> u32 {
 
 async fn until_dead(pid: u32) {
     let deadline = Instant::now() + PATIENCE;
-    // A killed process of nobody's is a zombie until its adopter looks at it.
+    // A killed orphan is a zombie until its adopter reaps it.
     let is_zombie = || {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
     };
@@ -312,7 +312,7 @@ async fn a_process_is_reused_within_its_job_and_sees_a_clean_environment() {
     stand.stop().await;
 }
 
-/// Else one would be ended for the time that those before it took.
+/// Otherwise one would be ended for the time that earlier attempts used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attempts_with_a_limit_of_processor_time_share_no_process() {
     let stand = Stand::start(|config| config.task_cpu_seconds_max = 60).await;
@@ -537,10 +537,10 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
     stand.stop().await;
 }
 
-/// Set for copies of this program: how tasks must be ended there.
+/// Set for child copies of this program: how they must end tasks.
 const ENDED_VARIABLE: &str = "HANNO_TEST_ENDED";
 
-/// Whatever the machine offers, limits and ends hold, by what it lacks.
+/// Limits and the ending of tasks work with either version of cgroups, if the machine has it, and with none.
 #[test]
 fn limits_and_ends_hold_with_cgroups_of_either_version_and_with_none() {
     if std::env::var_os(ENDED_VARIABLE).is_some() {
@@ -553,7 +553,7 @@ fn limits_and_ends_hold_with_cgroups_of_either_version_and_with_none() {
         (first.to_owned(), "ended as a cgroup of version 2"),
         (second.to_owned(), "ended as a cgroup of version 1"),
     ] {
-        // None of those hierarchies is seen there.
+        // That script sees none of those hierarchies.
         let script = format!(
             "for place in $({hidden}); do umount -l $place || exit; done; exec \"$0\" \"$@\""
         );
@@ -615,7 +615,7 @@ async fn a_grandchild_that_left_is_killed_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_comes_back_while_its_files_are_deleted_is_tried_again_until_they_are() {
-    /// They take a while to delete.
+    /// Deleting this many files takes a while.
     const FILES: usize = 20_000;
     let stand = Stand::start(|_| {}).await;
     stand.end_of(stand.launch(0, "map")).await;
@@ -654,7 +654,7 @@ fn user_of(pid: u32) -> User {
     User::new(number("Uid:")).expect("a task of root's worker is not root")
 }
 
-/// True if a user may open a path so, whatever other walls a task would have.
+/// True if a user can open a path with `how`, whatever other walls a task has.
 fn opens(user: User, path: &Path, how: &OpenOptions) -> bool {
     user.act(|| how.open(path).map(drop)).is_ok()
 }
@@ -718,7 +718,7 @@ async fn jobs_of_roots_worker_have_users_of_their_own() {
     let renamed = user.act(|| std::fs::rename(&data, own.join("taken")));
     assert!(renamed.is_err(), "an output was taken back");
 
-    // One that left everything behind ends with its job at the latest.
+    // A process that left everything behind ends with its job at the latest.
     let left = user.act(|| std::process::Command::new("sleep").arg("1000").spawn());
     let mut left = left.unwrap();
     stand.order(Action::ForgetJob(JOB));

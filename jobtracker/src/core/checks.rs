@@ -1,4 +1,4 @@
-//! What the core asks of a caller before a call on a job or on the JobTracker, by the lists in [`super::rights`].
+//! The core's checks of a caller's rights before a call on a job or on the JobTracker, by the lists in [`super::rights`].
 
 use protocol::{ErrorKind, JobId, RemoteError};
 
@@ -7,7 +7,7 @@ use super::jobs::Job;
 use super::rights::{Caller, Operation, Whose};
 
 impl Core {
-    /// Refuses who may not do that to a job.
+    /// Refuses callers without the right to this operation on a job.
     pub(crate) fn check(
         &self,
         caller: &Caller<'_>,
@@ -21,12 +21,12 @@ impl Core {
         }
     }
 
-    /// True if `caller` may do that to a job.
+    /// True if `caller` has the right to this operation on a job.
     pub(super) fn may(&self, caller: &Caller<'_>, operation: Operation, job: &Job) -> bool {
         self.rules.administrators.allow(caller, &Whose::of(job, operation))
     }
 
-    /// Refuses who may not look at a job that is known by its history alone.
+    /// Refuses callers who may not view a job that is known only from its history.
     pub(crate) fn check_kept(
         &self,
         caller: &Caller<'_>,
@@ -39,13 +39,13 @@ impl Core {
         }
     }
 
-    /// The queues whose jobs `caller` may look at and change, whoever's they are.
+    /// The queues whose jobs `caller` may view and change, whoever owns them.
     pub(crate) fn administered_queues(&self, caller: &Caller<'_>) -> Vec<String> {
         let all = self.queue_reports().into_iter().map(|queue| queue.name);
         all.filter(|queue| self.rules.administrators.administer_queue(caller, queue)).collect()
     }
 
-    /// Refuses who does not administer the cluster; `what` is Hadoop's name of the call.
+    /// Refuses callers who do not administer the cluster; `what` is Hadoop's name of the call.
     pub(crate) fn check_administrator(
         &self,
         caller: &Caller<'_>,

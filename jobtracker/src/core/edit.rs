@@ -1,11 +1,11 @@
-//! What the JobTracker must never forget, as records of its journal.
+//! The durable facts of the JobTracker, as records of its journal.
 //!
-//! Body of a record: `version u8 | postcard(Edit)`. Records from before there were versions begin with the number of their variant, which is
-//! below every version; they are read as version 1. The order of variants and fields is the format: variants are appended, and a
-//! field that changes makes a new version, from which the old type is still read.
+//! Body of a record: `version u8 | postcard(Edit)`. Older records have no version and begin with the number of their variant, which is
+//! below every version; they are read as version 1. The order of variants and fields is the format: new variants are appended, and a
+//! changed field makes a new version, whose code can still read the old type.
 //!
-//! Invariants: an [`Edit`] carries everything decided (ids, times, names), so replaying the edits in order rebuilds exactly
-//! the state that made them. Edits of different jobs are independent of each other.
+//! Invariants: an [`Edit`] holds everything decided (ids, times, names), so replaying the edits in order rebuilds exactly the state that
+//! made them. Edits of different jobs are independent of each other.
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::phase::Phase;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::level::Level;
 use crate::error::EditError;
 
-/// Version of the body of a record: above all numbers of variants, which records of the first form begin with.
+/// Version of the body of a record: above all numbers of variants, with which records of the first form begin.
 const VERSION: u8 = 0x81;
 
 /// A durable fact. Append only.
@@ -27,20 +27,20 @@ pub(crate) enum Edit {
         /// `yyyyMMddHHmm` in UTC as a number: first half of every job id.
         cluster_start: u64,
     },
-    /// A job was taken.
+    /// A job was accepted.
     Submitted(Box<Submitted>),
-    /// Its output directory could not be made: it never was a job.
+    /// Its output directory could not be created: it never became a job.
     Refused {
         /// The job.
         job: JobId,
     },
-    /// A task is done: for tasks that write files this is their commit.
+    /// A task is done: for tasks that write files this is the commit.
     AttemptSucceeded {
         /// The winner.
         attempt: AttemptId,
         /// Where and when it ran.
         ran: Ran,
-        /// What it made.
+        /// Its output.
         made: Made,
         /// Its final counters.
         counters: Counters,
@@ -51,18 +51,18 @@ pub(crate) enum Edit {
         attempt: AttemptId,
         /// Where and when it ran.
         ran: Ran,
-        /// Why.
+        /// The reason.
         diagnostics: String,
         /// Of a map: the record it was in.
         record: Option<RecordAt>,
-        /// How far it came.
+        /// Its progress.
         reached: Reached,
     },
     /// The output of a finished map is gone; the map runs again.
     OutputLost {
         /// The attempt that had made it.
         attempt: AttemptId,
-        /// Why, if that counts as a failure of the attempt.
+        /// The reason, if the loss counts as a failure of the attempt.
         failed: Option<String>,
     },
     /// All tasks are done and the winners are fixed; the output is being published.
@@ -70,22 +70,22 @@ pub(crate) enum Edit {
         /// The job.
         job: JobId,
     },
-    /// The job will fail or was killed; what it wrote is being removed.
+    /// The job will fail or was killed; its files are being removed.
     Ending {
         /// The job.
         job: JobId,
         /// `Failed` or `Killed`.
         outcome: JobState,
-        /// Why.
+        /// The reason.
         diagnostics: String,
     },
-    /// Nothing more will happen.
+    /// The job is over; nothing more will happen.
     Ended {
         /// The job.
         job: JobId,
         /// A final state.
         state: JobState,
-        /// When, milliseconds since the epoch.
+        /// The time, milliseconds since the epoch.
         finished_ms: u64,
         /// Sums over the winning attempts and over the job.
         counters: Counters,
@@ -102,7 +102,7 @@ pub(crate) enum Edit {
         /// From now on.
         priority: Priority,
     },
-    /// A user asked for the end of the job while its output directory was being made.
+    /// A user asked for the end of the job while its output directory was being created.
     KillAsked {
         /// The job.
         job: JobId,
@@ -116,22 +116,22 @@ pub(crate) enum Edit {
         /// It counts against its task's limit.
         fail: bool,
     },
-    /// An attempt ended without a result and without fault of its own. For the history alone: a restart may find it running again.
+    /// An attempt ended without a result and without fault of its own. Only for the history: a restart can find it running again.
     AttemptKilled {
         /// The attempt.
         attempt: AttemptId,
         /// Where and when it ran.
         ran: Ran,
-        /// Why.
+        /// The reason.
         diagnostics: String,
-        /// How far it came.
+        /// Its progress.
         reached: Reached,
     },
-    /// All maps are done, and by the sizes of their outputs it was decided which partitions are reduced together.
+    /// All maps are done, and the sizes of their outputs decided which partitions are reduced together.
     ReducesChosen {
         /// The job.
         job: JobId,
-        /// The partition behind the last of each reduce.
+        /// For each reduce, the partition after its last one.
         ends: Vec<u32>,
     },
 }
@@ -150,13 +150,13 @@ impl Edit {
         let encoded = match body.split_first() {
             Some((&VERSION, encoded)) => encoded,
             Some((&version, _)) if version > VERSION => return Err(EditError::Version { version }),
-            // Without a version: the first byte is the number of a variant, and those stay below.
+            // No version: the first byte is the number of a variant, which is below all versions.
             _ => body,
         };
         wire::decode_stored(encoded, "edit").map_err(EditError::Malformed)
     }
 
-    /// The job it is about; `None` for the JobTracker itself.
+    /// The job that the edit is about; `None` for the JobTracker itself.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
             Edit::Founded { .. } => None,
@@ -178,7 +178,7 @@ impl Edit {
     }
 }
 
-/// A job as it was taken.
+/// A job as accepted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Submitted {
     /// Its id.
@@ -187,11 +187,11 @@ pub(crate) struct Submitted {
     pub(crate) call: CallId,
     /// Acting user.
     pub(crate) user: String,
-    /// When, milliseconds since the epoch.
+    /// The time, milliseconds since the epoch.
     pub(crate) submitted_ms: u64,
-    /// Start of the JobTracker that took it; later starts raise attempt numbers by a thousand each.
+    /// Start of the JobTracker that accepted it; each later start raises attempt numbers by a thousand.
     pub(crate) epoch: Epoch,
-    /// Queue that it waits in.
+    /// The queue that it waits in.
     pub(crate) queue: String,
     /// What to run.
     pub(crate) spec: JobSpec,
@@ -212,34 +212,34 @@ pub(crate) struct Ran {
     pub(crate) finished_ms: u64,
     /// Started beside another that was slow.
     pub(crate) speculative: bool,
-    /// How near its input it was started; `None` for reduces, and where that was before a restart.
+    /// How near it started to its input; `None` for reduces, and for attempts from before a restart.
     pub(crate) nearness: Option<Level>,
 }
 
-/// How far an attempt came that made nothing.
+/// The progress of an attempt that had no result.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reached {
-    /// What it was at, if that was told.
+    /// The last phase, if one was reported.
     pub(crate) phase: Option<Phase>,
     /// 0 to 1.
     pub(crate) progress: f32,
 }
 
-/// What a successful attempt made.
+/// The output of a successful attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Made {
     /// A map output, kept by its worker.
     MapOutput {
-        /// Where.
+        /// Its location.
         output: MapOutput,
-        /// Bytes of each partition, while reduces are yet to be chosen by them.
+        /// Bytes of each partition, while they are still needed to choose the reduces.
         partition_bytes: Vec<u64>,
     },
     /// Complete files in this directory below `_temporary`.
     Files {
         /// Directory of the attempt.
         directory: DfsPath,
-        /// Of a reduce, the keys with a good part of its records.
+        /// For a reduce, the keys with a large share of its records.
         hot_keys: Vec<HotKey>,
     },
 }
@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// Each version that was ever written: `VARIANT HEX` a line.
+    /// Each version ever written: `VARIANT HEX` a line.
     const VERSIONS: [&str; 2] =
         [include_str!("../../testdata/edits-v0.txt"), include_str!("../../testdata/edits-v1.txt")];
 
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// One of each variant, with something in every field.
+    /// One edit of each variant, with a value in every field.
     fn samples() -> Vec<Edit> {
         let counters: Counters = [("records", "read", 300)].into_iter().collect();
         let reached = Reached { phase: Some(Phase::Sort), progress: 0.5 };
@@ -373,7 +373,7 @@ mod tests {
         ]
     }
 
-    /// A variant that is missing here does not compile.
+    /// Names the variant. A variant that is missing here does not compile.
     fn name(edit: &Edit) -> &'static str {
         match edit {
             Edit::Founded { .. } => "Founded",

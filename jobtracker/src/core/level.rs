@@ -1,4 +1,4 @@
-//! How near a task runs to its input: what the scheduler tries in order, and the journal keeps of an attempt.
+//! How near a task runs to its input: the levels that the scheduler tries in order, and that the journal keeps for each attempt.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,6 @@ pub(crate) enum Level {
     Rack,
     /// Elsewhere.
     Any,
-    /// Elsewhere, and an attempt has failed on this very worker.
+    /// Elsewhere, and an attempt has failed on this same worker.
     Avoided,
 }

@@ -3,18 +3,18 @@
 //! | room or file | what |
 //! |---|---|
 //! | [`jobs`] | jobs and their tasks, as tables |
-//! | [`slots`] | who is next for a slot, and who has too much |
+//! | [`slots`] | which job is next for a slot, and which has too much |
 //! | [`workers`] | workers, their slots, the map outputs that they hold |
-//! | [`views`] | what people and clients see |
-//! | [`submit`] | how a job is taken |
+//! | [`views`] | the state for people and clients |
+//! | [`submit`] | how a job is accepted |
 //! | [`rights`], [`checks`] | who may do what |
 //! | [`edit`] | durable facts |
 //!
 //! Invariants:
-//! - durable facts change only through [`Core::apply`], live and on replay alike; whoever drives the core makes the edits of an
+//! - durable facts change only through [`Core::apply`], live and on replay alike; the caller of the core makes the edits of an
 //!   [`Output`] durable before anything else in it leaves;
 //! - one edit decides each task ([`edit::Edit::AttemptSucceeded`]); an attempt that reports later loses and its files are deleted;
-//! - no slot is given twice: an attempt holds its slot from its launch until its worker says that it ended or is lost.
+//! - no slot is given twice: an attempt holds its slot from its launch until its worker reports its end or is lost.
 
 mod checks;
 pub(crate) mod edit;
@@ -53,9 +53,9 @@ pub(crate) struct Rules {
     pub(crate) suspect_after: Duration,
     /// No sign of life for this long: lost.
     pub(crate) dead_after: Duration,
-    /// After a restart, running jobs start nothing for so long: workers first tell what they still run.
+    /// After a restart, running jobs start nothing for this long: workers first report what they still run.
     pub(crate) settle: Duration,
-    /// How long a job that ends waits for its attempts to stop before it removes their files.
+    /// How long an ending job waits for its attempts to stop before it removes their files.
     pub(crate) stop_wait: Duration,
     /// Finished jobs kept.
     pub(crate) history_job_count_max: usize,
@@ -63,15 +63,15 @@ pub(crate) struct Rules {
     pub(crate) history_task_count_max: u64,
     /// How long a map waits for a slot on the machine of its input, then as long again for one in its rack.
     pub(crate) locality_wait: Duration,
-    /// How long a queue has much less than its share before others must give; zero is for ever.
+    /// How long a queue may have much less than its share before others must give; zero means without limit.
     pub(crate) preemption_timeout: Duration,
-    /// An attempt that has run for less gets no backup.
+    /// An attempt that has run for less time gets no backup.
     pub(crate) speculation_after: Duration,
     /// Faults of a worker after which no job uses it.
     pub(crate) worker_faults_max: u32,
     /// Each time this has passed, one fault of a worker is forgiven.
     pub(crate) worker_forgive: Duration,
-    /// Jobs that name no queue have one per user.
+    /// Jobs that name no queue go to a queue of their user.
     pub(crate) queue_per_user: bool,
     /// Queues with rules of their own.
     pub(crate) queues: BTreeMap<String, QueueRules>,
@@ -79,12 +79,12 @@ pub(crate) struct Rules {
     pub(crate) administrators: Administrators,
 }
 
-/// Work on the file system that the core wants done. Effects of one job are done one after the other.
+/// Work on the file system that the core orders. Effects of one job run one after the other.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Effect {
-    /// Make the output directory and `_temporary` in it.
+    /// Create the output directory and `_temporary` in it.
     Setup {
-        /// It may have been made before a restart.
+        /// It may have been created before a restart.
         resumed: bool,
     },
     /// Publish the files of the winners.
@@ -94,13 +94,13 @@ pub(crate) enum Effect {
         /// It may have been begun before a restart.
         resumed: bool,
     },
-    /// Remove what the job wrote.
+    /// Remove the job's files.
     Cleanup,
     /// Remove the files of an attempt that lost.
     DeleteAttempt(DfsPath),
 }
 
-/// For whom an effect is done.
+/// An effect and the job it is for.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct EffectOrder {
     /// The job.
@@ -113,7 +113,7 @@ pub(crate) struct EffectOrder {
     pub(crate) effect: Effect,
 }
 
-/// How an effect went; transient failures are retried before it comes to this.
+/// The result of an effect; transient failures have been retried before.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum EffectDone {
     /// Setup.
@@ -124,7 +124,7 @@ pub(crate) enum EffectDone {
     Cleanup,
 }
 
-/// What an input leads to. Edits first; everything else only after they are durable.
+/// The result of an input. Edits first; everything else only after they are durable.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     /// To persist, in order.
@@ -154,21 +154,21 @@ pub(crate) struct Core {
     history_task_count: u64,
     /// Jobs with tasks that may start, oldest first.
     runnable: BTreeSet<JobId>,
-    /// Jobs to look at again at a tick: held or waiting for attempts to stop.
+    /// Jobs to check again at a tick: held or waiting for attempts to stop.
     waiting: BTreeSet<JobId>,
     workers: Workers,
     map_outputs: MapOutputs,
     queues: Queues,
-    /// The free slots to be offered when it is next tried.
+    /// The free slots to offer at the next scheduling.
     to_offer: FreeSlots,
     /// When shares were last compared.
     compared: Duration,
-    /// When slow attempts were last looked for.
+    /// When the last search for slow attempts ran.
     speculated: Duration,
 }
 
 impl Core {
-    /// An empty state; the journal is replayed into it by [`Core::apply`], then [`Core::recovered`] begins work.
+    /// An empty state; [`Core::apply`] replays the journal into it, then [`Core::recovered`] begins work.
     pub(crate) fn new(rules: Rules) -> Self {
         Core {
             queues: Queues::new(rules.queues.clone(), rules.queue_per_user),
@@ -191,12 +191,12 @@ impl Core {
         }
     }
 
-    /// This start of the JobTracker.
+    /// The epoch of this start of the JobTracker.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// A job that is known.
+    /// The job with this id, if known.
     pub(crate) fn job(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(&id)
     }
@@ -275,7 +275,7 @@ impl Core {
         out
     }
 
-    /// Time passes: late workers, jobs that waited.
+    /// Time has passed: handles late workers and jobs that waited.
     pub(crate) fn tick(&mut self, now: Now) -> Output {
         let mut out = Output::default();
         self.workers.listen(now.at);
@@ -290,7 +290,7 @@ impl Core {
             }
             self.refresh(id, now);
         }
-        // Time alone lets a job take a farther slot.
+        // The passage of time alone lets a job accept a farther slot.
         self.to_offer.everywhere();
         self.workers.forgive(now.at, self.rules.worker_forgive, self.rules.worker_faults_max);
         self.schedule(now, &mut out);
@@ -346,7 +346,7 @@ impl Core {
         let mut out = Output::default();
         let job = self.known(id)?;
         match job.phase {
-            // It was taken before the restart: whoever submitted it and asks again hears just that.
+            // It was accepted before the restart: a repeated submission gets just that answer.
             Phase::Preparing if job.epoch != self.epoch => {
                 out.submitted.push((id, Ok(())));
                 self.end(id, JobState::Killed, &killed_by(user), now, &mut out);
@@ -382,7 +382,7 @@ impl Core {
         Ok(out)
     }
 
-    /// Other rules of queues, and other administrators, from now on; refused if a queue with jobs would go.
+    /// Replaces the rules of queues and the administrators; refused if a queue with jobs would disappear.
     pub(crate) fn set_queues(
         &mut self,
         rules: BTreeMap<String, QueueRules>,
@@ -423,14 +423,14 @@ impl Core {
         Ok(out)
     }
 
-    /// Applies an edit and hands it out to be persisted.
+    /// Applies an edit and adds it to the output, to be persisted.
     fn commit(&mut self, edit: Edit, out: &mut Output) {
         self.apply(&edit);
         out.changed.extend(edit.job());
         out.edits.push(edit);
     }
 
-    /// Goes on with an unfinished job after a restart.
+    /// Continues an unfinished job after a restart.
     fn resume(&mut self, id: JobId, now: Now, out: &mut Output) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         match job.phase {
@@ -462,7 +462,7 @@ impl Core {
         }
     }
 
-    /// Moves a job on whose maps are done, to its reduces, or whose work is done, to its commit.
+    /// Moves a job on: to its reduces if its maps are done, to its commit if all its work is done.
     fn finish_if_done(&mut self, id: JobId, now: Now, out: &mut Output) {
         if let Some(ends) = self.jobs.get(&id).and_then(Job::reduces_to_choose) {
             self.commit(Edit::ReducesChosen { job: id, ends }, out);
@@ -479,7 +479,7 @@ impl Core {
         order(job, Effect::Commit { winners: winners(job), resumed: false }, out);
     }
 
-    /// Ends a job without output: stops its attempts, then removes what they wrote.
+    /// Ends a job without output: stops its attempts, then removes their files.
     fn end(&mut self, id: JobId, outcome: JobState, diagnostics: &str, now: Now, out: &mut Output) {
         let diagnostics = diagnostics.to_owned();
         self.commit(Edit::Ending { job: id, outcome, diagnostics }, out);
@@ -508,7 +508,7 @@ impl Core {
         }
     }
 
-    /// Makes a job final and retires the oldest of the history.
+    /// Makes a job final and retires the oldest jobs of the history.
     fn finish(&mut self, id: JobId, state: JobState, now: Now, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
         let counters = job.counters();
@@ -520,7 +520,7 @@ impl Core {
         self.commit(Edit::Ended { job: id, state, finished_ms: now.wall_ms, counters }, out);
         self.map_outputs.forget_job(id);
         self.refresh(id, now);
-        // Its queue may have held up others for it.
+        // A limit of its queue may have held up other jobs.
         self.to_offer.everywhere();
         let workers: Vec<WorkerId> = self.workers.iter().map(|worker| worker.id).collect();
         for worker in workers {
@@ -534,7 +534,7 @@ impl Core {
         }
     }
 
-    /// Tells the workers of all live attempts of a job to stop them.
+    /// Orders the workers of all live attempts of a job to stop them.
     fn stop_attempts(&mut self, id: JobId, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
         for attempt in job.live_attempts() {
@@ -550,7 +550,7 @@ impl Core {
         }
     }
 
-    /// Tells the worker of a running attempt to stop it.
+    /// Orders the worker of a running attempt to stop it.
     fn stop_attempt(&mut self, attempt: AttemptId, reason: StopReason, out: &mut Output) {
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return };
         let Some(worker) = job
@@ -579,7 +579,7 @@ impl Core {
         self.release(worker, attempt);
     }
 
-    /// How far an attempt came that is about to end without a result.
+    /// The progress of an attempt that is about to end without a result.
     fn reached(&self, id: AttemptId) -> Reached {
         let attempt = self.jobs.get(&id.task.job).and_then(|job| job.attempt(id));
         attempt.map_or_else(Reached::default, |attempt| Reached {
@@ -607,7 +607,7 @@ impl Core {
         }
     }
 
-    /// Keeps `runnable` and `waiting` true for a job that changed.
+    /// Keeps `runnable` and `waiting` correct for a job that changed.
     fn refresh(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else {
             self.runnable.remove(&id);

@@ -1,10 +1,10 @@
 //! Who may do what to jobs and to the JobTracker.
 //!
-//! What a job takes of the cluster is known to all users: its [`outline`](protocol::jobs::JobReport::outline). It is looked at and changed by its owner, those whom the
-//! owner lets (Hadoop's `mapreduce.job.acl-view-job` and `mapreduce.job.acl-modify-job`), the administrators of its queue and those of the
-//! cluster; the rules of the JobTracker are read again for the administrators of the cluster alone.
+//! All users can see a job's use of the cluster: its [`outline`](protocol::jobs::JobReport::outline). The job can be viewed and changed by
+//! its owner, by users whom the owner allows (Hadoop's `mapreduce.job.acl-view-job` and `mapreduce.job.acl-modify-job`), and by the
+//! administrators of its queue and of the cluster. Only the administrators of the cluster can reload the rules of the JobTracker.
 //!
-//! Invariant: the core asks nobody; a call brings its caller's groups with it.
+//! Invariant: the core makes no queries; a call includes its caller's groups.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use protocol::property::keys;
 
 use super::jobs::Job;
 
-/// What is done to a job.
+/// An operation on a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
-    /// Look at it, its tasks, counters, settings and logs.
+    /// View it, its tasks, counters, settings and logs.
     View,
     /// End it or its attempts, change its priority.
     Modify,
@@ -30,7 +30,7 @@ impl Operation {
         }
     }
 
-    /// Property of a job that names who else may do it.
+    /// Property of a job that names others with the right.
     fn property(self) -> &'static str {
         match self {
             Operation::View => keys::ACL_VIEW.name(),
@@ -39,7 +39,7 @@ impl Operation {
     }
 }
 
-/// Whose a job is, and whom its owner lets do something to it.
+/// The owner of a job, and the users whom the owner allows an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Whose {
     owner: String,
@@ -48,7 +48,7 @@ pub(crate) struct Whose {
 }
 
 impl Whose {
-    /// Of a job of `owner` in `queue`.
+    /// For a job of `owner` in `queue`.
     pub(crate) fn new(
         (owner, queue): (&str, &str),
         properties: &BTreeMap<String, String>,
@@ -58,13 +58,13 @@ impl Whose {
         Whose { owner: owner.to_owned(), queue: queue.to_owned(), list }
     }
 
-    /// Of a job that is known.
+    /// For a known job.
     pub(crate) fn of(job: &Job, operation: Operation) -> Self {
         Whose::new((&job.user, &job.queue), &job.spec.properties, operation)
     }
 }
 
-/// Users and groups, in Hadoop's form: names of users with commas, a blank, names of groups with commas; `*` is everybody.
+/// Users and groups, in Hadoop's form: users with commas, a blank, groups with commas; `*` is everybody.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AccessList {
     everybody: bool,
@@ -78,7 +78,7 @@ impl AccessList {
     pub(crate) const NOBODY: Self =
         AccessList { everybody: false, users: Vec::new(), groups: Vec::new() };
 
-    /// Reads the form; every text has a meaning.
+    /// Parses the form; every text is valid.
     pub(crate) fn parse(text: &str) -> Self {
         let names = |part: Option<&str>| {
             let names = part.unwrap_or_default().split(',').map(str::trim);
@@ -96,12 +96,12 @@ impl AccessList {
     }
 }
 
-/// Who administers, besides the superuser; by default nobody.
+/// The administrators besides the superuser; by default nobody.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Administrators {
-    /// The cluster.
+    /// Those of the cluster.
     pub(crate) cluster: AccessList,
-    /// The jobs of a queue.
+    /// Those of the jobs of a queue.
     pub(crate) queues: BTreeMap<String, AccessList>,
 }
 
@@ -116,7 +116,7 @@ impl Administrators {
     }
 }
 
-/// Who calls.
+/// The caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     /// The acting user.
@@ -128,7 +128,7 @@ pub(crate) struct Caller<'a> {
 }
 
 impl Administrators {
-    /// True if `caller` may do to a job what `whose` was asked for.
+    /// True if `caller` may do the operation for which `whose` was made.
     pub(crate) fn allow(&self, caller: &Caller<'_>, whose: &Whose) -> bool {
         let by_owner =
             || whose.list.as_deref().is_some_and(|list| AccessList::parse(list).holds(caller));

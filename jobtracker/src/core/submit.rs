@@ -1,4 +1,4 @@
-//! Taking a job: what is refused, what was asked before, what begins.
+//! Accepts a job: refusals, repeated calls, and the start of a new job.
 
 use protocol::jobs::JobSpec;
 use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
@@ -9,24 +9,24 @@ use super::edit::{Edit, Submitted};
 use super::jobs::{Phase, Settings};
 use super::{Core, Effect, Now, Output, order};
 
-/// Most maps or reduces of a job; a hundred times what the table of a job's page can show.
+/// Most maps or reduces of a job; a hundred times what the table of a job's page can display.
 const TASKS_MAX: usize = 1_000_000;
-/// Largest encoded specification, below what one journal record holds.
+/// Largest encoded specification, below the limit of one journal record.
 const SPEC_BYTES_MAX: usize = 15 << 20;
-/// Longest name of a job, bytes: lists and pages show it whole.
+/// Longest name of a job, bytes: lists and pages display it in full.
 const NAME_BYTES_MAX: usize = 1024;
-/// Longest name of a user, bytes: as of the systems that hand them out.
+/// Longest name of a user, bytes: as in the systems that assign them.
 const USER_BYTES_MAX: usize = 256;
-/// Most attempts of a task that may be asked for.
+/// Largest number of attempts of a task that a job may set.
 const ATTEMPTS_MAX: u32 = 100;
 const TOO_MANY_ATTEMPTS: &str = "The number of attempts per task must be between 1 and 100";
 
 /// The first answer to a submission.
 #[derive(Debug)]
 pub(crate) enum Submission {
-    /// The job runs already (the call is a repeat).
+    /// The job exists already (the call is a repeat).
     Known(JobId),
-    /// [`Output::submitted`] will tell.
+    /// [`Output::submitted`] will have the answer.
     Waiting(JobId, Output),
 }
 
@@ -121,7 +121,7 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     Ok(())
 }
 
-/// Sizes that maps will report while reduces are yet to be chosen.
+/// Sizes that maps will report while the reduces are not chosen yet.
 fn sizes(spec: &JobSpec) -> u64 {
     (spec.splits.len() as u64).saturating_mul(u64::from(spec.reduce_count))
 }

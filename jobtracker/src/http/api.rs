@@ -1,5 +1,5 @@
-//! What scripts and monitors read: `/api/v1` in our own shapes, Hadoop's APIs of jobs that are over (`history`) and that run (`master`), for users;
-//! `/metrics`, for anybody. What changes something is in `changes`, for who is signed in at the pages.
+//! Routes for scripts and monitors: for users, `/api/v1` in our own shapes, and Hadoop's APIs of finished jobs (`history`) and running jobs
+//! (`master`); for anybody, `/metrics`. `changes` has the routes that change something, for users signed in to the pages.
 
 mod changes;
 mod history;
@@ -27,7 +27,7 @@ use super::shared::{Shared, named};
 use crate::history_events::write_lines;
 use crate::server::query::JobQuery;
 
-/// What `/api/v1` is, for programs.
+/// The description of `/api/v1`, for programs.
 const OPENAPI: &str = include_str!("api/openapi.json");
 
 /// All routes.
@@ -68,7 +68,7 @@ async fn tasks(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     }
 }
 
-/// Events of a job, one JSON object a line: from its file if it is over, else what has happened so far.
+/// Events of a job, one JSON object a line: from its file if it is over, else all events so far.
 async fn job_history(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     let id: JobId = named(&id)?;
     let history = desk.history.clone();
@@ -87,7 +87,7 @@ async fn job_history(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     Ok(([(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")], body).into_response())
 }
 
-/// Reads a history on a thread that may wait for the disk.
+/// Reads a history on a thread that is allowed to wait for the disk.
 async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,6 +1,6 @@
-//! The JobTracker as one user sees it: what handlers of pages and APIs ask, in the name of who asks them.
+//! The JobTracker as one user sees it: handlers of pages and APIs ask through it, as the user who asks them.
 //!
-//! Invariant: a handler gets at jobs through a [`Desk`] alone, and a desk is opened for a user that [`daemon::access`] found out.
+//! Invariant: a handler reaches jobs only through a [`Desk`], and a desk is opened only for a user that [`daemon::access`] identified.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl FromRequestParts<Shared> for Desk {
 }
 
 impl Desk {
-    /// For who is known by name.
+    /// Opens a desk for an identified user.
     pub(crate) async fn open(shared: &Shared, user: User) -> Self {
         let known = shared.groups.of(&user.name).await;
         let address = user.address.map(|address| address.to_string()).unwrap_or_default();
@@ -75,7 +75,7 @@ impl Desk {
         found.map_err(Refused)
     }
 
-    /// A job as its page shows it.
+    /// A job as displayed on its page.
     pub(crate) async fn picture(&self, job: JobId) -> Result<Arc<Picture>, Refused> {
         let kept = self.pictures.find(job);
         let is_kept = kept.is_some();
@@ -100,7 +100,7 @@ impl Desk {
         self.ask(|reply| Event::WorkerAt(viewer, address, reply)).await.map_err(Refused)
     }
 
-    /// Asks what clients may ask. Nobody repeats it, so its call has no id.
+    /// Sends a client's call. Nobody repeats it, so it has no id.
     pub(crate) async fn call(&self, body: Call) -> Result<ClientReply, Refused> {
         let request = Request {
             version: protocol::jobs::VERSION,

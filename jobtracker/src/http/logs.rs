@@ -1,4 +1,4 @@
-//! Logs of attempts: the JobTracker gets them from workers, which give them to nobody else, for those who may look at the job.
+//! Logs of attempts for users who may view the job: the JobTracker gets them from workers, which give them to nobody else.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use super::desk::Desk;
 use super::shared::{Shared, named};
 use crate::server::query::JobQuery;
 
-/// A worker that does not begin to give a log within this time is not waited for.
+/// If a worker does not begin to send a log within this time, the JobTracker gives up.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Parameters that are handed on to the worker.
+/// Parameters that are passed on to the worker.
 const HANDED_ON: [&str; 2] = ["stream=", "tail="];
 
 /// A log from the worker at an address.
@@ -37,7 +37,7 @@ pub(crate) async fn ask(
     client.get(&format!("/logs/{id}?{query}")).await
 }
 
-/// The route: a log as it comes from the worker.
+/// The route: passes on a log from the worker.
 pub(crate) async fn route(
     desk: Desk,
     Path((job, attempt)): Path<(String, String)>,
@@ -65,7 +65,7 @@ pub(crate) async fn route(
         let mut response = response?;
         match response.chunk().await {
             Ok(piece) => Some((Ok(piece?), Some(response))),
-            // Whoever reads hears that it was cut off.
+            // The reader gets an error, which shows that the log was cut off.
             Err(error) => Some((Err(error), None)),
         }
     });

@@ -1,6 +1,6 @@
-//! Routes of the pages: what is asked for in the address, one question to the host, one page.
+//! Routes of the pages: parse the address, ask the host one question, draw one page.
 //!
-//! Invariant: nothing here changes anything; buttons send what they want to [`super::api`].
+//! Invariant: nothing here changes anything; buttons send their requests to [`super::api`].
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use crate::core::views::Picture;
 use crate::server::query::{JobQuery, Overview};
 use crate::web;
 
-/// Bytes shown of the end of each of an attempt's two streams.
+/// Bytes displayed from the end of each of an attempt's two streams.
 const LOG_TAIL_BYTES: usize = 64 << 10;
-/// A worker that does not give a log within this time is not waited for.
+/// If a worker does not send a log within this time, the page is drawn without it.
 const LOG_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All pages.
@@ -69,12 +69,12 @@ const SITE: Site = Site {
     search: Some(Search { path: "/jobs", parameter: "q", hint: "job, user, queue" }),
 };
 
-/// Draws pages for who looks.
+/// Draws pages for one viewer.
 struct Drawing {
     namenode: Arc<str>,
-    /// Who is signed in.
+    /// The signed-in user.
     user: Option<String>,
-    /// The change that an open page is drawn again for.
+    /// The change for which an open page is drawn again.
     change: Option<u64>,
 }
 
@@ -100,7 +100,7 @@ impl Drawing {
         Frame { site: SITE, title, place, live, other, user }.answer(content)
     }
 
-    /// A page that shows something of the overview, and is drawn again when that looks different.
+    /// A page that displays part of the overview, and is drawn again when that looks different.
     async fn follow(
         &self,
         shared: &Shared,
@@ -130,7 +130,7 @@ async fn overview(
     viewer.follow(&shared, "Overview", "/", draw).await
 }
 
-/// Who is signed in, on a page that is open to all.
+/// The signed-in user, on a page that is open to all.
 struct SignedIn(User);
 
 impl OptionalFromRequestParts<Shared> for SignedIn {
@@ -175,7 +175,7 @@ async fn worker(desk: Desk, Path(address): Path<String>, viewer: Drawing) -> Res
     Ok(viewer.frame(&picture.report.host, "/workers", Some("/live".to_owned()), &content))
 }
 
-/// What this daemon is and how it is configured.
+/// What this daemon is and its configuration.
 async fn about(State(shared): State<Shared>, viewer: Drawing) -> Result<Response> {
     let overview = shared.overview().await?;
     let facts = [
@@ -203,12 +203,12 @@ async fn picture(desk: &Desk, id: &str) -> Result<(JobId, Arc<Picture>)> {
     Ok((id, desk.picture(id).await?))
 }
 
-/// Where a page of a job that is not over hears of changes.
+/// Where a page of an unfinished job receives changes.
 fn events_of(id: JobId, picture: &Picture) -> Option<String> {
     (!picture.report.state.is_final()).then(|| format!("/jobs/{id}/live"))
 }
 
-/// `Content-Disposition` of a file to keep.
+/// `Content-Disposition` of a file to save.
 fn kept(name: &str) -> [(HeaderName, String); 1] {
     [(header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))]
 }
@@ -315,7 +315,7 @@ async fn job_changes(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     Ok(Sse::new(changes).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Tells when the overview looks different.
+/// Sends an event when the overview looks different.
 async fn overview_changes(State(shared): State<Shared>) -> Response {
     shared.board.changes()
 }

@@ -1,7 +1,7 @@
-//! Pictures of jobs that are over, for who asks again: such a job does not change any more, and a picture of a hundred thousand tasks
-//! takes its time.
+//! Pictures of finished jobs, for repeated requests: a finished job does not change any more, and a picture of a hundred thousand tasks
+//! takes time.
 //!
-//! Invariant: all pictures together have at most [`ATTEMPTS_MAX`] attempts; those asked for last stay.
+//! Invariant: all pictures together have at most [`ATTEMPTS_MAX`] attempts; the most recently requested stay.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const ATTEMPTS_MAX: usize = 200_000;
 /// See the module. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PictureCache {
-    /// Those asked for last first.
+    /// Most recently requested first.
     pictures: Arc<Mutex<VecDeque<Arc<Picture>>>>,
 }
 
@@ -31,7 +31,7 @@ impl PictureCache {
         Some(found)
     }
 
-    /// Keeps the picture of a job that is over, in the place of the one that was not asked for the longest time.
+    /// Keeps the picture of a finished job, in place of the least recently requested ones.
     pub(crate) fn keep(&self, picture: &Arc<Picture>) {
         let is_too_large = picture.attempts.len() > ATTEMPTS_MAX;
         if is_too_large || !picture.report.state.is_final() {
@@ -41,7 +41,7 @@ impl PictureCache {
         pictures.retain(|other| other.id != picture.id);
         pictures.push_front(Arc::clone(picture));
         let mut count = 0;
-        // A picture without attempts takes room, too.
+        // A picture without attempts takes space, too.
         let counts = pictures.iter().map(|picture| picture.attempts.len().max(1));
         let sums = counts.map(|attempts| {
             count += attempts;

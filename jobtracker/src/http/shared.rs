@@ -1,4 +1,4 @@
-//! What handlers share: the way to the host, and what they need beside it.
+//! What handlers share: the connection to the host, and the data they need beside it.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -31,20 +31,20 @@ pub(crate) struct Shared {
     pub(crate) secret_file: PathBuf,
     /// `http://host:port` of the NameNode, for links.
     pub(crate) namenode: Arc<str>,
-    /// Reads logs of attempts from workers in the name of who looks at a page.
+    /// Signs the requests for logs of attempts, as the user who views a page.
     pub(crate) secret: Key,
     pub(crate) history: History,
-    /// Where open pages hear that the overview looks different.
+    /// Where open pages learn that the overview looks different.
     pub(crate) board: Board,
     /// Pictures of jobs that are over.
     pub(crate) pictures: PictureCache,
-    /// Who belongs to which groups.
+    /// The groups of users.
     pub(crate) groups: Arc<Groups>,
-    /// Who is signed in at the pages.
+    /// The users signed in to the pages.
     pub(crate) sessions: Sessions,
-    /// Who did what.
+    /// The audit log.
     pub(crate) audit: Audit,
-    /// True if names are believed.
+    /// True if names are accepted without proof.
     pub(crate) believes_names: bool,
     /// The configuration.
     pub(crate) settings: Arc<Vec<Setting>>,
@@ -61,7 +61,7 @@ impl Shared {
         self.events.ask(event).await.map_err(ended)
     }
 
-    /// Has the host answer a client, whose groups go with the call, and tells it in the audit log: also if its caller hangs up.
+    /// Has the host answer a client, whose groups are sent with the call, and writes it to the audit log, even if the caller hangs up.
     pub(crate) async fn client(&self, request: jobs::Request, origin: Origin) -> jobs::Answer {
         let shared = self.clone();
         carried(async move {
@@ -79,12 +79,12 @@ impl Shared {
         .await
     }
 
-    /// What the start page shows.
+    /// The data of the start page.
     pub(crate) async fn overview(&self) -> Result<Arc<Overview>, Refused> {
         self.overview_since(None).await
     }
 
-    /// What the start page shows: at least as new as a change that pages were told of, or as of now.
+    /// The data of the start page: at least as new as a change that pages have seen, or as of now.
     pub(crate) async fn overview_since(
         &self,
         change: Option<u64>,
@@ -115,7 +115,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// What an address names; what cannot be a name is not found.
+/// Parses a name in an address; an invalid name counts as not found.
 pub(crate) fn named<T: FromStr>(text: &str) -> Result<T, StatusCode> {
     text.parse().map_err(|_| StatusCode::NOT_FOUND)
 }

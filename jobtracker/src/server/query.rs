@@ -1,7 +1,7 @@
-//! What users ask about: one job, or the list of them.
+//! Users' queries: one job, or the list of them.
 //!
-//! Invariant: a query about a job names it, so that one check of the right to view it stands before all answers; the list has outlines of the
-//! jobs of others.
+//! Invariant: a query about a job names it, so one check of the right to view it comes before every answer. The list has only outlines of
+//! jobs that the viewer may not see.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 use crate::core::rights::{Administrators, Caller, Whose};
 use crate::core::views::{AttemptPicture, Picture};
 
-/// Who asks, and what is known of them.
+/// The user who asks, with known groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewer {
     user: String,
@@ -24,7 +24,7 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
-    /// A user who was found out by [`daemon::access`] or signed for.
+    /// A user whom [`daemon::access`] identified or for whom a call is signed.
     pub(crate) fn new(user: String, known: Membership) -> Self {
         Viewer { user, known }
     }
@@ -40,16 +40,16 @@ impl Viewer {
     }
 }
 
-/// Where an answer goes.
+/// The channel of an answer.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, RemoteError>>;
 
 /// A query about one job.
 pub(crate) enum JobQuery {
     /// Its news from now on.
     Watch(JobId, Reply<watch::Receiver<Arc<JobReport>>>),
-    /// Its page; `None` if it is over and who asks (`true`) has kept its picture.
+    /// Its page; `None` if it is over and the viewer (`true`) has kept its picture.
     Picture(JobId, bool, Reply<Option<Box<Picture>>>),
-    /// Other jobs of its name, at most so many.
+    /// Other jobs of its name, at most this many.
     OtherRuns(JobId, usize, Reply<Vec<JobReport>>),
     /// The page of an attempt.
     Attempt(AttemptId, Reply<AttemptPicture>),
@@ -57,7 +57,7 @@ pub(crate) enum JobQuery {
     Counters(JobId, Reply<[Counters; 2]>),
     /// Counters of a task.
     TaskCounters(TaskId, Reply<Counters>),
-    /// Nothing but the right to look at a job that is known by its history alone.
+    /// Only the right to view a job that is known only from its history.
     Permission(JobId, Whose, Reply<()>),
 }
 
@@ -76,9 +76,9 @@ impl JobQuery {
     }
 }
 
-/// What the start page and `/healthz` show.
+/// The data of the start page and `/healthz`.
 pub(crate) struct Overview {
-    /// The last change that watchers were told of before.
+    /// The number of the last change that watchers had seen when this was made.
     pub(crate) change: u64,
     pub(crate) epoch: u64,
     /// When this process began, milliseconds since the epoch.
@@ -91,14 +91,14 @@ pub(crate) struct Overview {
     pub(crate) jobs: ListedJobs,
 }
 
-/// All jobs, newest first, for those who may see them.
+/// All jobs, newest first, with the users who may see them.
 #[derive(Default)]
 pub(crate) struct ListedJobs {
     administrators: Administrators,
     listed: Vec<(JobReport, Whose)>,
 }
 
-/// What is told of a job to those who may not know which it is.
+/// The figures of a job for users who may not know which job it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) state: JobState,
@@ -108,12 +108,12 @@ pub(crate) struct Figures {
 }
 
 impl ListedJobs {
-    /// Jobs, and who may look at each besides these administrators.
+    /// Jobs, and who may view each besides these administrators.
     pub(crate) fn new((administrators, listed): (Administrators, Vec<(JobReport, Whose)>)) -> Self {
         ListedJobs { administrators, listed }
     }
 
-    /// As `viewer` may see them.
+    /// As `viewer` is allowed to see them.
     pub(crate) fn seen_by(&self, viewer: &Viewer) -> Vec<Cow<'_, JobReport>> {
         let caller = viewer.caller();
         let jobs = self.listed.iter().map(|(report, whose)| {
@@ -143,7 +143,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::core::rights::Operation;
 
-    /// These jobs, of owners without friends.
+    /// These jobs, of owners who give nobody else access.
     pub(crate) fn listed(reports: Vec<JobReport>) -> ListedJobs {
         let whose = |report: &JobReport| {
             Whose::new((&report.user, &report.queue), &BTreeMap::new(), Operation::View)

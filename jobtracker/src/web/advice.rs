@@ -1,4 +1,4 @@
-//! What a look at a job's numbers suggests, in sentences. Each rule names the figures it stands on, and its threshold has a reason.
+//! Suggestions from a job's numbers, in sentences. Each rule names its figures, and its threshold has a reason.
 
 use daemon::page::format;
 use protocol::TaskKind;
@@ -12,26 +12,26 @@ use crate::core::views::Picture;
 const TASK_GROUP: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 /// A combiner that keeps more than this share of its input costs more than it saves.
 const COMBINER_KEEPS_MAX_PERCENT: u64 = 90;
-/// A partition this many times the median holds the job up.
+/// A partition this many times the median delays the job.
 const SKEW_FACTOR: u64 = 3;
-/// Below this a skewed partition takes no time worth a word.
+/// Below this a skewed partition costs too little time to mention.
 const SKEW_BYTES_MIN: u64 = 16 << 20;
-/// Maps shorter than this spend a good part of their time on being started.
+/// Maps shorter than this spend a large part of their time on starting.
 const SHORT_MAP_MS: u64 = 100;
-/// So many short maps are worth combining.
+/// This many short maps are worth combining.
 const SHORT_MAPS_MIN: usize = 50;
 /// Files and splits below this are small: a map reads as much in about the time that starting one takes.
 const SMALL_FILE_BYTES: u64 = 16 << 20;
 /// An attempt this many times the median is a straggler.
 const STRAGGLER_FACTOR: u64 = 4;
-/// And only if it took so long.
+/// And only if it took this long.
 const STRAGGLER_MS_MIN: u64 = 5_000;
-/// More remote reads than this share are worth a look at placement.
+/// More remote reads than this share are a reason to check placement.
 const REMOTE_MAX_PERCENT: u64 = 25;
 /// Failures on one worker that make it suspicious.
 const WORKER_FAILURES_MIN: usize = 3;
 
-/// All that applies, most useful first.
+/// All suggestions that apply, most useful first.
 pub(crate) fn advice(picture: &Picture) -> Vec<String> {
     let rules: [fn(&Picture) -> Option<String>; 6] =
         [bad_worker, skew, stragglers, useless_combiner, short_maps, remote_reads];
@@ -111,7 +111,7 @@ fn short_maps(picture: &Picture) -> Option<String> {
     let what = format!("{count} maps with a median of {}", format::duration(median));
     let input = picture.input?;
     let each = input.bytes / input.file_count.max(1);
-    // As many maps as files: each map is a file of its own.
+    // As many maps as files: each map reads one file.
     let is_by_file = input.file_count.saturating_mul(2) > count as u64;
     if is_by_file && each < SMALL_FILE_BYTES {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! Attempts: a filtered, paged table of a job's, and one attempt with its log.
+//! Attempts: a filtered, paged table of a job's attempts, and one attempt with its log.
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
@@ -10,12 +10,12 @@ use super::phases;
 use crate::core::jobs::AttemptState;
 use crate::core::views::{AttemptPicture, AttemptRow, Picture};
 
-/// From this share on, the time that is left is told.
+/// From this share on, the page displays the remaining time.
 const FORECAST_PROGRESS_MIN: f64 = 0.05;
 /// Attempts per page.
 const PAGE_ROWS: usize = 200;
 
-/// What of the table is wanted; kept in the address, so that it can be sent to a colleague.
+/// The requested part of the table; it is in the address, so it can be sent to a colleague.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Query {
@@ -61,7 +61,7 @@ pub(crate) fn table(picture: &Picture, query: &Query, now_ms: u64) -> Markup {
     }
 }
 
-/// A table of some attempts, by their places.
+/// A table of some attempts, by their indexes.
 pub(crate) fn rows(picture: &Picture, places: &[usize], now_ms: u64) -> Markup {
     let job = &picture.report.id;
     html! {
@@ -165,7 +165,7 @@ fn remaining(row: &AttemptRow, now_ms: u64) -> Markup {
     }
 }
 
-/// When a reduce had got its input, and had it merged.
+/// When a reduce had fetched its input, and when it had merged it.
 fn gathered(row: &AttemptRow) -> Markup {
     html! {
         @if let Some((shuffled, merged)) = row.gathered_at() {
@@ -180,7 +180,7 @@ pub(crate) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or("")
 }
 
-/// The log of an attempt, or why it cannot be had.
+/// The log of an attempt, or why it is unavailable.
 pub(crate) enum Log {
     Text(String),
     Missing(String),

@@ -78,7 +78,7 @@ fn table(rows: &[Row]) -> Markup {
     }
 }
 
-/// Times are coloured: more is worse. Of other numbers nobody can say.
+/// Times are coloured: more is worse. For other numbers nobody can say.
 fn difference(row: &Row) -> Markup {
     let [a, b] = row.values;
     if a == b {
@@ -145,7 +145,7 @@ fn times(both: [&Picture; 2], now_ms: u64) -> Vec<Row> {
     rows
 }
 
-/// What was set otherwise, by name.
+/// The settings that differ, by name.
 fn settings(both: [&Picture; 2]) -> Vec<(&str, [&str; 2])> {
     let names: BTreeSet<&str> =
         both.iter().flat_map(|picture| picture.properties.keys()).map(String::as_str).collect();

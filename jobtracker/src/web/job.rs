@@ -1,4 +1,4 @@
-//! One job: where it stands, how it went, why it is slow, why it failed.
+//! One job: its state, its course, why it is slow, why it failed.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::jobs::encoded;
 use super::{advice, phases, spread, state, timeline};
 use crate::core::views::Picture;
 
-/// Arguments are cut here on the page: a program may get thousands of input files.
+/// The page truncates arguments here: a program can get thousands of input files.
 const ARGUMENTS_CHARS_MAX: usize = 2_000;
 
 /// The page; `runs` are other runs of the same program.

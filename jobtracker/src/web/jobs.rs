@@ -15,14 +15,14 @@ use super::state;
 const PAGE_ROWS: usize = 100;
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
-/// What of the table is wanted.
+/// The requested part of the table.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Query {
     pub(crate) state: String,
     pub(crate) user: String,
     pub(crate) queue: String,
-    /// Submitted within so many hours; empty for any time.
+    /// Submitted within this many hours; empty for any time.
     pub(crate) within: String,
     pub(crate) q: String,
     pub(crate) sort: String,
@@ -163,7 +163,7 @@ fn address(query: &Query, page: usize) -> String {
     text
 }
 
-/// A value for a query.
+/// Encodes a value for a query.
 pub(crate) fn encoded(value: &str) -> impl std::fmt::Display {
     percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC)
 }

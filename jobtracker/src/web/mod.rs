@@ -11,8 +11,8 @@
 //! | workers, one worker | [`workers`] |
 //! | a job's timeline for trace viewers | [`trace`] |
 //!
-//! Invariant: what a page draws is bounded, whatever the size of the job: long tables are paged, long charts merge what would be narrower
-//! than a pixel.
+//! Invariant: the size of a page is bounded, whatever the size of the job: long tables are paged, long charts merge parts narrower than a
+//! pixel.
 
 pub(crate) mod advice;
 pub(crate) mod attempts;

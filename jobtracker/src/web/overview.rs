@@ -1,4 +1,4 @@
-//! The cluster at a glance: what runs, how busy it is, what needs attention.
+//! The cluster at a glance: what runs, how busy the cluster is, what needs attention.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use protocol::jobs::{JobReport, JobState};
 use super::{jobs, workers};
 use crate::server::query::Overview;
 
-/// Finished jobs shown.
+/// Finished jobs listed.
 const FINISHED_SHOWN: usize = 10;
 /// Failures younger than this are news.
 const NEWS_MS: u64 = 60 * 60 * 1000;
 
-/// The page: `seen` are the jobs as who is signed in may see them.
+/// The page: `seen` are the jobs as the signed-in user may see them.
 pub(crate) fn page(
     overview: &Overview,
     (seen, warning): (Option<&[Cow<'_, JobReport>]>, Option<&str>),

@@ -11,10 +11,10 @@ use crate::core::views::{AttemptRow, TASK_GROUP};
 
 /// Width of the strip in its own units.
 const WIDTH: f64 = 1000.0;
-/// A part of the strip that is narrower is not seen.
+/// A narrower part of the strip is invisible.
 const PART_MIN: f64 = 1.0;
 
-/// A job's phases as one strip over all its tasks; nothing before a task was measured.
+/// A job's phases as one strip over all its tasks; empty before a task was measured.
 pub(crate) fn of_job(counters: &Counters) -> Markup {
     let all = Phase::ALL.map(|phase| (phase, phase.micros(counters)));
     let total: u64 = all.iter().map(|(_, micros)| micros).sum();
@@ -32,7 +32,7 @@ pub(crate) fn of_job(counters: &Counters) -> Markup {
     }
 }
 
-/// The phases of one attempt with their rates; nothing if they were not measured.
+/// The phases of one attempt with their rates; empty if they were not measured.
 pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
     let own = Phase::ALL.into_iter().filter(|phase| phase.kind() == kind);
     let all: Vec<(Phase, u64)> = own.map(|phase| (phase, phase.micros(counters))).collect();
@@ -56,13 +56,13 @@ pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
     }
 }
 
-/// The phase that an attempt is in, or was in when it ended without a result, and how much of it is done where that is known.
+/// The phase that an attempt is in, or was in when it ended without a result, and its progress in that phase if known.
 fn reached(attempt: &AttemptRow) -> Option<(Phase, Option<f32>)> {
     if attempt.state == AttemptState::Succeeded {
         return None;
     }
     let (phase, progress) = (attempt.phase?, attempt.progress);
-    // Getting the input, merging it and reducing it are a third each of a reduce.
+    // Fetching the input, merging it and reducing it are a third each of a reduce.
     let share = match phase {
         Phase::Map => Some(progress),
         Phase::Shuffle => Some(progress * 3.0),
@@ -72,7 +72,7 @@ fn reached(attempt: &AttemptRow) -> Option<(Phase, Option<f32>)> {
     Some((phase, share.map(|share| share.clamp(0.0, 1.0))))
 }
 
-/// The phase that an attempt has reached, beside the bar of its progress.
+/// The phase that an attempt has reached, displayed beside its progress bar.
 pub(crate) fn beside_bar(attempt: &AttemptRow) -> Markup {
     html! { @if let Some(words) = reached_in_words(attempt) { " " span.soft { (words) } } }
 }

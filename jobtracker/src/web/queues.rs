@@ -1,4 +1,4 @@
-//! Queues: what each may use, uses and wants, and the jobs that wait in it.
+//! Queues: what each may use, uses and wants, and its waiting jobs.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use protocol::jobs::{JobReport, QueueReport};
 use super::jobs;
 use crate::server::query::Overview;
 
-/// Jobs listed per queue; the rest is a link away.
+/// Jobs listed per queue; a link leads to the rest.
 const JOBS_SHOWN_MAX: usize = 10;
 /// Width of a bar in its own units.
 const WIDTH: f64 = 1000.0;
@@ -46,7 +46,7 @@ pub(crate) fn page(overview: &Overview, seen: &[Cow<'_, JobReport>], now_ms: u64
     }
 }
 
-/// One bar per queue on a common scale: use, what it wants besides, and a mark at its share.
+/// One bar per queue on a common scale: its use, its further demand, and a mark at its share.
 fn bars(queues: &[QueueReport], slots: u32) -> Markup {
     let most = queues.iter().map(|queue| queue.demand.max(queue.slot_count)).max().unwrap_or(0);
     let scale = f64::from(most.max(slots).max(1));

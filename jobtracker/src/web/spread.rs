@@ -1,4 +1,4 @@
-//! How numbers spread over the tasks of a job: quantiles per metric, and bytes per partition with the largest ones named.
+//! The distribution of numbers over the tasks of a job: quantiles per metric, and bytes per partition with the largest ones named.
 
 use daemon::page::format::{self, Unit};
 use maud::{Markup, html};
@@ -11,7 +11,7 @@ use crate::core::views::Picture;
 const BARS_MAX: usize = 240;
 const WIDTH: f64 = 1200.0;
 const HEIGHT: f64 = 110.0;
-/// Widest bar: a job of two reduces is not drawn as two walls.
+/// Widest bar, so that a job of two reduces is not drawn as two walls.
 const BAR_WIDTH_MAX: f64 = 60.0;
 
 /// Five points of a distribution.
@@ -26,11 +26,11 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of any numbers; `None` without any.
+    /// The quantiles of any numbers; `None` without any.
     pub(crate) fn of(mut values: Vec<u64>) -> Option<Quantiles> {
         let last = values.len().checked_sub(1)?;
         let (min, max) = (values.iter().copied().min()?, values.iter().copied().max()?);
-        // What is below one point stays below it, so the next is looked for only behind: no sort of a hundred thousand.
+        // Numbers below one point stay below it, so the search for the next covers only the rest: no sort of a hundred thousand.
         let mut done = 0;
         let mut at = |percent: usize| {
             let place = last * percent / 100;
@@ -87,7 +87,7 @@ pub(crate) fn table(picture: &Picture) -> Markup {
     }
 }
 
-/// Bytes that each reduce fetched; the skew is what one sees.
+/// Bytes that each reduce fetched; the chart makes skew visible.
 pub(crate) fn partitions(picture: &Picture) -> Markup {
     let shuffled = picture.metrics.iter().find(|metric| metric.name == "REDUCE_SHUFFLE_BYTES");
     let Some(metric) = shuffled.filter(|metric| metric.values.len() > 1) else { return html! {} };
@@ -118,7 +118,7 @@ pub(crate) fn partitions(picture: &Picture) -> Markup {
     }
 }
 
-/// Keys that have a good part of their partition's records: why a partition is large.
+/// Keys that have a large share of their partition's records: why a partition is large.
 pub(crate) fn hot_keys(picture: &Picture) -> Markup {
     let records = picture.metrics.iter().find(|metric| metric.name == "REDUCE_INPUT_RECORDS");
     let of_partition = |partition: u32| {

@@ -1,7 +1,7 @@
 //! A job over time: which slot ran which attempt, and how many ran at once.
 //!
-//! Attempts of a worker are laid into as few lanes as they need: a lane is what a slot would have done. What would be narrower than a pixel is
-//! drawn together with its neighbour of the same kind, so that the drawing is bounded by its size and not by the job's.
+//! Attempts of a worker are placed in as few lanes as they need: a lane stands for a slot. An attempt narrower than a pixel is drawn
+//! together with its neighbour of the same kind, so the drawing is bounded by its own size and not by the job's.
 
 use daemon::page::format;
 use maud::{Markup, html};
@@ -14,25 +14,25 @@ use crate::core::views::{AttemptRow, Picture};
 
 /// Width of the drawing, in its own units; about the pixels of a wide page.
 const WIDTH: f64 = 1200.0;
-/// Room for the names of lanes.
+/// Space for the names of lanes.
 const MARGIN: f64 = 150.0;
 const LANE_HEIGHT: f64 = 16.0;
 const AXIS_HEIGHT: f64 = 22.0;
-/// Room that the text beside a mark needs; a mark nearer to the edge has none.
+/// Space that the text beside a mark needs; a mark nearer to the edge has no text.
 const LABEL_WIDTH: f64 = 60.0;
-/// Lanes drawn; the rest is counted. Two hundred slots fill a long page.
+/// Lanes drawn; the rest are only counted. Two hundred slots fill a long page.
 const LANES_MAX: usize = 200;
 /// Columns of the chart of concurrency.
 const COLUMNS: usize = 300;
 const CHART_HEIGHT: f64 = 90.0;
-/// What a sum of parts may differ from what it should be.
+/// How much a sum of parts may differ from its exact value.
 const ROUNDING_MAX: f64 = 1e-6;
 /// Bars narrower than this are merged with the next of their kind.
 const BAR_WIDTH_MIN: f64 = 0.7;
-/// A reduce that is drawn narrower is drawn in one colour: so there are never more bars than the drawing has room for.
+/// A reduce narrower than this is drawn in one colour, so there are never more bars than the drawing has space for.
 const SPLIT_WIDTH_MIN: f64 = 6.0;
 
-/// The span of time that is drawn.
+/// The drawn span of time.
 #[derive(Clone, Copy)]
 struct Span {
     begin_ms: u64,
@@ -59,7 +59,7 @@ struct Bar {
     from: f64,
     to: f64,
     class: &'static str,
-    /// Place of the first attempt in [`Picture::attempts`].
+    /// Index of the first attempt in [`Picture::attempts`].
     first: usize,
     count: usize,
 }
@@ -192,7 +192,7 @@ fn lay(picture: &Picture, span: Span, now_ms: u64) -> Vec<Lane> {
     lanes
 }
 
-/// A reduce in its phases, those of them that can be seen.
+/// The visible phases of a reduce.
 fn split(bars: &mut Vec<Bar>, whole: &Bar, shuffled: f64, merged: f64) {
     let mut from = whole.from;
     for (to, class) in [(shuffled, "shuffle"), (merged, "merge"), (whole.to, whole.class)] {
@@ -203,8 +203,8 @@ fn split(bars: &mut Vec<Bar>, whole: &Bar, shuffled: f64, merged: f64) {
     }
 }
 
-/// Which lane each attempt is in, as places in [`Picture::attempts`] and numbers of lanes; worker by worker, in order of time. Lanes are
-/// numbered as they are first used.
+/// The lane of each attempt, as indexes in [`Picture::attempts`] and numbers of lanes; worker by worker, in order of time. Lanes are
+/// numbered in the order of their first use.
 pub(crate) fn slots(picture: &Picture, now_ms: u64) -> Vec<(usize, usize)> {
     let mut order: Vec<usize> = (0..picture.attempts.len()).collect();
     order.sort_by_key(|place| {
@@ -248,7 +248,7 @@ fn push(bars: &mut Vec<Bar>, bar: Bar) {
 pub(crate) fn concurrency(picture: &Picture, now_ms: u64) -> Markup {
     let span = Span::of(picture, now_ms);
     let whole = |attempt: &AttemptRow| {
-        // The shortest are seen, too.
+        // The shortest attempts must be visible, too.
         (attempt.started_ms, attempt.started_ms + attempt.elapsed_ms(now_ms).max(1))
     };
     let of = |kind: TaskKind| picture.attempts.iter().filter(move |attempt| attempt.kind == kind);
@@ -257,7 +257,7 @@ pub(crate) fn concurrency(picture: &Picture, now_ms: u64) -> Markup {
     let shuffles = running(span, parts().map(|((from, _), to)| (from, to)));
     let reduces = running(span, parts().map(|((_, to), from)| (from, to)));
     let all = maps.iter().chain(&shuffles).chain(&reduces).copied();
-    // Sums of fractions are a little more or less than whole.
+    // Sums of fractions can be slightly more or less than a whole number.
     let most = (all.fold(0.0, f64::max) - ROUNDING_MAX).ceil().max(1.0);
     let height = CHART_HEIGHT + AXIS_HEIGHT;
     html! {
@@ -271,7 +271,7 @@ pub(crate) fn concurrency(picture: &Picture, now_ms: u64) -> Markup {
     }
 }
 
-/// When a reduce had got its input and merged it: until then it is in the shuffle.
+/// When a reduce had fetched and merged its input: until then it is in the shuffle.
 fn gathered(attempt: &AttemptRow, now_ms: u64) -> u64 {
     match (attempt.gathered_at(), attempt.state) {
         (Some((_, merged)), _) => merged,
@@ -284,7 +284,7 @@ fn gathered(attempt: &AttemptRow, now_ms: u64) -> u64 {
     }
 }
 
-/// How many of some stretches of time there were at once, as the mean of each column: of short ones that follow each other none counts twice.
+/// How many stretches of time ran at once, as the mean of each column: short ones that follow each other do not count twice.
 fn running(span: Span, stretches: impl Iterator<Item = (u64, u64)>) -> Vec<f64> {
     let place = |ms: u64| (span.x(ms) - MARGIN) / (WIDTH - MARGIN) * COLUMNS as f64;
     let mut means = vec![0.0; COLUMNS];

@@ -38,7 +38,7 @@ enum Args {
     Attempt { state: &'static str, diagnostics: Option<String> },
 }
 
-/// The timeline of a job; attempts that run end now.
+/// The timeline of a job; running attempts end now.
 pub(crate) fn trace(picture: &Picture, now_ms: u64) -> Trace {
     let mut events: Vec<Event> = (0..)
         .zip(&picture.workers)

@@ -1,6 +1,6 @@
 //! Strings and bytes: raw when nothing follows them, escaped and terminated inside tuples.
 //!
-//! As part, `00` is written `00 FF` and the end is `00 00`: shorter sorts before longer, and no text can contain the end.
+//! As a part, `00` is written `00 FF` and the end is `00 00`: shorter sorts before longer, and no text can contain the end.
 
 use std::borrow::Cow;
 
@@ -91,7 +91,7 @@ impl Datum for String {
 
 impl Key for String {}
 
-/// Everything that has its bytes ready is written as such.
+/// Types whose bytes are ready are written as those bytes.
 macro_rules! put_bytes {
     ($([$($generics:tt)*] $datum:ty, $type:ty, $as_bytes:expr;)*) => {$(
         impl<$($generics)*> Put<$datum> for $type {

@@ -1,8 +1,8 @@
 //! What can be a map output key or value, and how it becomes bytes.
 //!
-//! Invariants: for a [`Key`], the order of the encodings as bytes is the order of the values, alone and inside tuples; a
-//! *part* encoding (used for all but the last element of a tuple) is never a prefix of another part encoding, so it tells where it
-//! ends; writing allocates nothing once its buffer has grown; reading never panics, whatever the bytes are.
+//! Invariants: for a [`Key`], the order of the encodings as bytes is the order of the values, alone and inside tuples; a *part* encoding
+//! (used for all but the last element of a tuple) is never a prefix of another part encoding, so a reader finds its end; writing allocates
+//! nothing once its buffer has grown; reading never panics, whatever the bytes are.
 //!
 //! | type | encoding when last | encoding as part |
 //! |---|---|---|
@@ -28,18 +28,18 @@ pub use shuffle::DecodeError;
 /// User code writes values through [`Put`], without building the datum first, and reads a [`Datum::View`] that borrows from the
 /// engine's buffer.
 pub trait Datum: Sized + Send + Sync + 'static {
-    /// What is read when it is alone or the last element of a tuple: `u64` for `u64`, `&str` for `String`.
+    /// What a reader gets when the value is alone or the last element of a tuple: `u64` for `u64`, `&str` for `String`.
     type View<'a>;
-    /// What is read when it is an element of a tuple with others behind it: `Cow<str>` for `String`, as it may be escaped.
+    /// What a reader gets when other elements of the tuple follow: `Cow<str>` for `String`, because the bytes can be escaped.
     type Part<'a>;
 
-    /// Reads an encoding that takes all of `bytes`.
+    /// Reads an encoding that fills all of `bytes`.
     ///
     /// # Errors
     /// [`DecodeError`] if `bytes` is no encoding of this type.
     fn read(bytes: &[u8]) -> Result<Self::View<'_>, DecodeError>;
 
-    /// Reads a part encoding from the front of `bytes` and moves `bytes` behind it.
+    /// Reads a part encoding from the front of `bytes` and advances `bytes` past it.
     ///
     /// # Errors
     /// [`DecodeError`] if `bytes` does not begin with a part encoding of this type.
@@ -51,7 +51,7 @@ pub trait Datum: Sized + Send + Sync + 'static {
     /// The owned value of a part.
     fn own_part(part: Self::Part<'_>) -> Self;
 
-    /// An encoding that takes all of `bytes`, for people; whatever cannot be printed is escaped.
+    /// Describes an encoding that fills all of `bytes` for people; unprintable bytes are escaped.
     fn describe(bytes: &[u8]) -> String {
         match std::str::from_utf8(bytes) {
             Ok(text) if !text.contains(char::is_control) => text.to_owned(),
@@ -59,8 +59,8 @@ pub trait Datum: Sized + Send + Sync + 'static {
         }
     }
 
-    /// Appends the text that output files have of an encoding that takes all of `bytes`, where a job with a reducer is run without reduces; false
-    /// if it has none, as `()` and `None`. By default what [`Datum::describe`] says.
+    /// Appends the text of an encoding that fills all of `bytes`, as output files hold it when a job with a reducer runs without reduces.
+    /// Returns false if the value has no text, as with `()` and `None`. The default is the text of [`Datum::describe`].
     ///
     /// # Errors
     /// [`DecodeError`] if `bytes` is no encoding of this type.
@@ -69,7 +69,7 @@ pub trait Datum: Sized + Send + Sync + 'static {
         Ok(true)
     }
 
-    /// Appends the text of a part encoding at the front of `bytes`, and moves `bytes` behind it.
+    /// Appends the text of a part encoding at the front of `bytes` and advances `bytes` past it.
     ///
     /// # Errors
     /// [`DecodeError`] if `bytes` does not begin with a part encoding of this type.
@@ -79,7 +79,7 @@ pub trait Datum: Sized + Send + Sync + 'static {
         Self::text(&all[..all.len() - bytes.len()], out)
     }
 
-    /// A part encoding at the front of `bytes`, for people; moves `bytes` behind it.
+    /// Describes a part encoding at the front of `bytes` for people; advances `bytes` past it.
     ///
     /// # Errors
     /// [`DecodeError`] if `bytes` does not begin with a part encoding of this type.
@@ -90,20 +90,20 @@ pub trait Datum: Sized + Send + Sync + 'static {
     }
 }
 
-/// A [`Datum`] whose encodings order as its values do, so that sorting and grouping are comparisons of bytes.
+/// A [`Datum`] whose encodings sort as its values do, so sorting and grouping compare bytes.
 ///
 /// Implementing it is a promise; `mr_api::testing::assert_order_preserving` checks it on examples.
 pub trait Key: Datum {}
 
 /// Anything that can be written as a `D` without building a `D` first: `&str` as `String`, a tuple of references as a tuple.
 pub trait Put<D: Datum> {
-    /// Appends the encoding that takes all the rest.
+    /// Appends the encoding for a value that is alone or last in a tuple.
     fn put(&self, out: &mut Vec<u8>);
 
     /// Appends the part encoding.
     fn put_part(&self, out: &mut Vec<u8>);
 
-    /// Hands the encoding to `use_bytes`, through `scratch` unless the bytes lie ready anyway.
+    /// Passes the encoding to `use_bytes`, through `scratch` unless the bytes are ready already.
     #[inline]
     fn with_bytes<T>(&self, scratch: &mut Vec<u8>, use_bytes: impl FnOnce(&[u8]) -> T) -> T {
         scratch.clear();

@@ -2,7 +2,7 @@
 
 use crate::datum::{Datum, DecodeError, Key, Put};
 
-/// One fixed-length type: its ordered bits are an unsigned integer of the same length.
+/// A fixed-length type whose ordered bits are an unsigned integer of the same length.
 macro_rules! fixed {
     ($type:ty, $bits:ty, $what:literal, $to_bits:expr, $from_bits:expr) => {
         impl Datum for $type {

@@ -1,4 +1,4 @@
-//! How a mapper is given its input: the same for a map task and for the sample that a driver takes.
+//! How a mapper gets its input: the same for a map task and for the driver's sample.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct MapPart {
 }
 
 impl MapPart {
-    /// Tells the task that it reads this part. Of several the first is told.
+    /// Tells the task that it reads this part. If there are several, the first one counts.
     pub(crate) fn set_input(&self, context: &Context) {
         let SplitRange { start, end } = self.range;
         let length = end.saturating_sub(start);
@@ -32,7 +32,7 @@ impl MapPart {
 /// Opens a part of the input.
 pub(crate) type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
 
-/// The input of a job's maps and how far reading it is.
+/// The input of a job's maps and how far the reading has come.
 pub(crate) struct MapInput<'a, F> {
     inputs: &'a [JobInput],
     format: &'a F,
@@ -51,13 +51,13 @@ impl<'a, F> MapInput<'a, F> {
         MapInput { inputs, format, open, cursor, stop_before: None }
     }
 
-    /// The process stops before this record is handed out.
+    /// Has the process stop before it hands out this record.
     pub(crate) fn stopping_before(self, stop_before: Option<RecordPlace>) -> Self {
         MapInput { stop_before, ..self }
     }
 
-    /// Runs `mapper` on the records of one part, of this index in its split, which belongs to the job's input number `input`. `around` puts a source around that of
-    /// the part's bytes as they are stored.
+    /// Runs `mapper` on the records of one part, which has this index in its split and belongs to the job's input number `input`. `around`
+    /// wraps the source of the part's stored bytes.
     pub(crate) fn run<M: Mapper<In = F>, S: Sink, W: Source>(
         &self,
         (input, index, part): (u32, usize, &MapPart),
@@ -96,10 +96,10 @@ impl<'a, F> MapInput<'a, F> {
     }
 }
 
-/// Group and name of the counter of lines that were passed over.
+/// Group and name of the counter of skipped lines.
 const TOO_LONG: (&str, &str) = ("Engine", "LINES_TOO_LONG");
 
-/// How the properties of a task want text to be read. Lines that are passed over are counted and logged.
+/// How the properties of a task want text to be read. Skipped lines are counted and logged.
 fn text_rules(context: &Context) -> Result<TextRules> {
     let mut rules = TextRules::of_job(context.all_properties())?;
     if rules.bytes_max.is_some() {

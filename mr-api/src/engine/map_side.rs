@@ -1,4 +1,4 @@
-//! What stands between mapper and reducer: sorting, combining, or nothing.
+//! What runs between mapper and reducer: sorting, combining, or nothing.
 
 use std::marker::PhantomData;
 
@@ -108,7 +108,7 @@ impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
     }
 }
 
-/// Combines what is in the sort buffer whenever that is written.
+/// Combines the contents of the sort buffer at each spill.
 pub(crate) struct CombiningSorted<C>(pub(crate) C);
 
 pub(crate) struct CombiningSink<C: CombineFilling> {
@@ -209,7 +209,7 @@ where
     }
 }
 
-/// No shuffle, though the job has a reducer: the text of pairs is the output.
+/// No shuffle although the job has a reducer: the text of the pairs is the output.
 pub(crate) struct Described;
 
 pub(crate) struct DescribedSink<K, V> {

@@ -1,6 +1,6 @@
-//! How one task of a job runs, on a thread of a local run as in a process of its own: user code between input, shuffle and output.
+//! How one task of a job runs, on a thread of a local run or in its own process: user code between input, shuffle and output.
 //!
-//! Nothing in here knows where a file lies or who asked for the task.
+//! Nothing here knows where a file is or who asked for the task.
 
 mod map_input;
 mod map_side;

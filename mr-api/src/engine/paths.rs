@@ -1,4 +1,4 @@
-//! Which files a job reads and writes, as its author says it: what the paths mean is for the one who runs it.
+//! Which files a job reads and writes, as its author wrote them: the runner decides what the paths mean.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) enum InputPaths {
     Paths(Vec<String>),
     /// The output of the job before it in the plan.
     Previous,
-    /// Outputs of jobs added to the plan before.
+    /// Outputs of jobs that were added to the plan earlier.
     Outputs(Vec<JobOutput>),
     /// Numbers, without any file.
     Rows { rows: u64, maps: u32 },
@@ -52,6 +52,6 @@ impl fmt::Debug for Groups {
 pub(crate) enum OutputPath {
     /// A directory that does not exist yet.
     Path(String),
-    /// A directory of its own that goes when the plan is done.
+    /// A directory of its own, deleted when the plan is done.
     Intermediate,
 }

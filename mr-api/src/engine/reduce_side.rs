@@ -65,7 +65,7 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
     }
 }
 
-/// Which source of the reduce an error is about, if it is about one.
+/// The index of the reduce's source that an error is about, if it is about one.
 fn damaged_source(error: &BoxError) -> Option<usize> {
     match error.downcast_ref::<shuffle::Error>()? {
         shuffle::Error::Corrupt { origin: shuffle::Origin::Source(index), .. }

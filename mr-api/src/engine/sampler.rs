@@ -1,6 +1,6 @@
-//! A sample of the keys that a job's mapper makes of its input, for the ranges of a total order.
+//! A sample of the keys that a job's mapper emits, for the key ranges of a total order.
 //!
-//! Invariant: of a place at most [`PLACE_BYTES_MAX`] is read, and it ends early where it has given enough keys.
+//! Invariant: at most [`PLACE_BYTES_MAX`] are read at a place, and reading ends early once the place has given enough keys.
 
 use std::cell::Cell;
 use std::io;
@@ -15,11 +15,12 @@ use crate::formats::Source;
 use crate::map::{Emit, Mapper, Sink};
 use crate::task::{Context, RecordCursor};
 
-/// Keys taken at all places together, as Hadoop's TeraSort does by default: with a hundred reduces each is within a few per cent.
+/// Keys taken at all places together, as Hadoop's TeraSort does by default: with a hundred reduces each one's share is within a few per
+/// cent.
 const KEYS_MAX: usize = 100_000;
-/// Read at one place at most (1 MiB), should the mapper emit little.
+/// The most that is read at one place (1 MiB), in case the mapper emits little.
 pub(crate) const PLACE_BYTES_MAX: u64 = 1 << 20;
-/// And at once (64 KiB): less than the buffers of readers take, so that each byte is handed out once.
+/// The most that is read at once (64 KiB): less than the readers' buffers, so each byte is handed out once.
 const SLICE_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(SLICE_BYTES_MAX <= READ_BYTES);
 
@@ -32,7 +33,7 @@ pub(crate) trait Sampler: Send + Sync {
         places: &[SamplePlace],
         open: &OpenPart<'_>,
     ) -> Result<Keys>;
-    /// How many inputs the mapper is for.
+    /// How many inputs the mapper reads.
     fn inputs(&self) -> usize;
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct TypedSampler<M: Mapper> {
     pub(crate) inputs: usize,
 }
 
-/// A place of the input that is looked at.
+/// A place of the input from which keys are sampled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SamplePlace {
     pub(crate) input: u32,
@@ -90,7 +91,7 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
     }
 }
 
-/// Keeps keys until there are enough.
+/// Keeps keys until it has enough.
 struct SampleSink {
     keys: Keys,
     keys_max: usize,
@@ -112,7 +113,7 @@ impl Sink for SampleSink {
     }
 }
 
-/// A source that ends with an error when enough was read of it. What is handed out counts as read, so it is handed out in small pieces.
+/// A source that ends with an error once enough has been read. It counts what it hands out as read, so it hands out small pieces.
 struct Limited<'a> {
     source: Box<dyn Source>,
     left: u64,

@@ -1,4 +1,4 @@
-//! What the author of a job settles besides its types.
+//! What the author of a job sets besides its types.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::task::OutputOptions;
 /// How many reduce tasks a job has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reducers {
-    /// As many as what the maps made is worth, counted when all of them are done: one for every 64 MiB, with more as many as there are
-    /// slots, and none of more than 1 GiB where keys can be parted so far. Partitioners see more partitions than there will be
-    /// reduces; neighbouring ones are reduced together, in the order of all their keys.
+    /// As many as the maps' output calls for, counted when all maps are done. Up to the number of slots there is one for every 64 MiB;
+    /// beyond that there are more only to keep each below 1 GiB, where the keys can be divided that far. Partitioners see more partitions
+    /// than there will be reduces; one reduce takes neighbouring partitions together, in the order of all their keys.
     Auto,
-    /// Exactly so many; with none what the maps emit is the output.
+    /// Exactly this many; with 0 the maps' pairs are the output.
     Exactly(u32),
 }
 
@@ -35,7 +35,7 @@ impl From<u32> for Reducers {
     }
 }
 
-/// What a job is besides its types.
+/// A job's settings besides its types.
 #[derive(Clone)]
 pub(crate) struct JobSettings {
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub(crate) struct JobSettings {
     pub(crate) output: OutputPath,
     pub(crate) output_options: OutputOptions,
     pub(crate) side_files: Vec<SideFile>,
-    /// What driver and task runner must agree on besides types, one line each.
+    /// What driver and task runner must agree on besides types, one item a line.
     pub(crate) description: String,
     pub(crate) reducers: Reducers,
     pub(crate) partition: Partition,

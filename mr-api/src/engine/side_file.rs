@@ -1,4 +1,4 @@
-//! A side file as a job names it (Hadoop's distributed cache), and the links by which attempts find it.
+//! A side file as a job names it (Hadoop's distributed cache), and the links through which attempts find it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// A side file as the job names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SideFile {
-    /// What tasks call it.
+    /// The name that tasks use.
     pub(crate) name: String,
     /// Where the driver finds it.
     pub(crate) origin: Origin,
@@ -20,20 +20,21 @@ pub(crate) struct SideFile {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
-    /// A file of the driver's machine.
+    /// A file on the driver's machine.
     Local(PathBuf),
-    /// A file of the cluster's file system, as it was typed.
+    /// A file in the cluster's file system, as typed.
     Cluster(String),
 }
 
 impl SideFile {
-    /// A file of the driver's machine, by its path as it is.
+    /// A file on the driver's machine, with its path unchanged.
     pub(crate) fn of_machine(path: &str, name: &str) -> Result<SideFile, Error> {
         check_name(name, path)?;
         Ok(SideFile { name: name.to_owned(), origin: Origin::Local(path.into()) })
     }
 
-    /// `PATH` or `PATH#NAME`; with a scheme (`hdfs:///…`, `webhdfs://…`) a file of the cluster, with `file:` or none a local one.
+    /// Parses `PATH` or `PATH#NAME`. With a scheme (`hdfs:///…`, `webhdfs://…`) it is a file of the cluster, with `file:` or none a local
+    /// one.
     pub(crate) fn parse(text: &str) -> Result<SideFile, Error> {
         let (place, name) = match text.split_once('#') {
             Some((place, name)) => (place, Some(name)),
@@ -57,7 +58,7 @@ impl SideFile {
     }
 }
 
-/// Refuses what leads out of a directory; `text` is what was typed.
+/// Refuses names that lead out of a directory; `text` is what the user typed.
 pub(crate) fn check_name(name: &str, text: &str) -> Result<(), Error> {
     if name.is_empty() || name.contains('/') || name == "." || name == ".." {
         return Err(Error::usage(format!("side file `{text}` has no usable name")));
@@ -65,7 +66,7 @@ pub(crate) fn check_name(name: &str, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts a link to each side file into the directory of an attempt.
+/// Creates a link to each side file in the directory of an attempt.
 pub(crate) fn link(files: &BTreeMap<String, PathBuf>, directory: &Path) -> Result<(), Error> {
     for (name, place) in files {
         let link = directory.join(name);

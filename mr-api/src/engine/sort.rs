@@ -1,4 +1,4 @@
-//! What attempts ask of the sort engine: the same on threads of a local run and in a task runner, so that both make the same bytes.
+//! How attempts set up the sort engine. Local threads and task runners share it, so both produce the same bytes.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ const MAP_OUTPUT_NAME: &str = "file.out";
 /// Base name of the files that a reduce merges through.
 const REDUCE_NAME: &str = "reduce";
 
-/// A map with `partitions` reduces; its files go into `dir`.
+/// Options of a map with `partitions` reduces; its files go into `dir`.
 pub(crate) fn map_options(
     dir: PathBuf,
     partitions: u32,
@@ -31,7 +31,7 @@ pub(crate) fn map_options(
     }
 }
 
-/// A reduce; its files go into `dir`.
+/// Options of a reduce; its files go into `dir`.
 pub(crate) fn reduce_options(
     dir: PathBuf,
     memory_bytes_max: usize,

@@ -1,4 +1,4 @@
-//! One job, erased: what driver, local runner and task runner call. Inside, everything is generic and compiled for its types.
+//! One job, type-erased, as driver, local runner and task runner call it. Inside, everything is generic and compiled for the job's types.
 
 use shuffle::{
     BufferPool, MapOutput, MapOutputOptions, MapOutputTimes, ReduceOptions, SegmentSource,
@@ -13,12 +13,12 @@ use crate::task::{Context, Output, RecordCursor};
 /// A map attempt's work.
 pub(crate) struct MapTask<'a> {
     pub(crate) context: Context,
-    /// Which of the job's inputs is read.
+    /// Which of the job's inputs the map reads.
     pub(crate) input: u32,
-    /// What is read, one after the other.
+    /// The parts to read, one after the other.
     pub(crate) parts: Vec<MapPart>,
     pub(crate) open: &'a OpenPart<'a>,
-    /// Where it tells the record it is in.
+    /// Where the map records which record it is in.
     pub(crate) cursor: &'a RecordCursor<'a>,
     pub(crate) target: MapTarget,
 }
@@ -29,7 +29,7 @@ pub(crate) enum MapTarget {
     Output(Box<Output>),
 }
 
-/// What a map made.
+/// What a map produced.
 pub(crate) enum MapResult {
     Shuffle(MapOutput),
     Output { records: u64 },
@@ -60,13 +60,13 @@ pub(crate) trait Stage: Send + Sync {
     fn settings(&self) -> &JobSettings;
     /// True if there is no reduce.
     fn is_map_only(&self) -> bool;
-    /// All that must be the same in driver and task runner, one line each.
+    /// All that must be the same in driver and task runner, one item a line.
     fn description(&self) -> String;
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error>;
     fn run_reduce(&self, task: ReduceTask) -> Result<(), Error>;
 }
 
-/// What stands between mapper and reducer.
+/// What runs between mapper and reducer.
 pub(crate) trait MapSide<M: Mapper>: Send + Sync + 'static {
     type Sink: Sink;
     const MAP_ONLY: bool = false;

@@ -1,12 +1,12 @@
-//! Global total order: reduce tasks take ranges of keys, so that their outputs, one after the other, are sorted as a whole.
+//! Global total order: each reduce task takes a range of keys, so the outputs, one after the other, are sorted as a whole.
 //!
 //! ```text
 //! driver     places spread over the input ─► the job's own mapper ─► keys ─► boundaries ─► job property
 //! map task   boundaries from the property ─► partition of each key
 //! ```
 //!
-//! Invariants: the same input and options give the same boundaries; they change which task gets a key, never whether the output is
-//! right; sampling reads at most [`PLACES`] times [`PLACE_BYTES_MAX`] and ends early where it has enough keys.
+//! Invariants: the same input and options give the same boundaries; boundaries decide which task gets a key, never whether the output is
+//! right; sampling reads at most [`PLACES`] times [`PLACE_BYTES_MAX`] and ends early once it has enough keys.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,21 +30,22 @@ use crate::map::Partition;
 use crate::scratch::Scratch;
 use crate::task::{Context, OpenFile, TaskCounts};
 
-/// Job property that carries the boundaries to the tasks: hexadecimal, with commas between.
+/// Job property that holds the boundaries for the tasks: hexadecimal, separated by commas.
 pub(crate) const BOUNDARIES_PROPERTY: &str = "hanno.total.order.boundaries";
-/// Places of the input that are looked at. The input may be sorted in parts, so many places with few keys say more than the reverse.
+/// Places of the input to sample. Sections of the input may be sorted, so many places with few keys say more than few places with many
+/// keys.
 const PLACES: u64 = 64;
 
 /// What sampling the input of a job needs.
 pub(crate) struct Sampling<'a> {
     pub(crate) settings: &'a JobSettings,
-    /// The job's.
+    /// The job's sampler.
     pub(crate) sampler: &'a dyn Sampler,
-    /// Inputs of the maps: to which of the job's inputs they belong, and their parts.
+    /// Inputs of the maps: the number of the job's input each belongs to, and their parts.
     pub(crate) splits: &'a [(u32, Vec<MapPart>)],
     pub(crate) reduces: u32,
     pub(crate) properties: Properties,
-    /// What the mapper has as its attempt's directory.
+    /// The directory that the mapper sees as its attempt's.
     pub(crate) directory: Scratch,
     pub(crate) side_files: BTreeMap<String, PathBuf>,
     pub(crate) open: Arc<OpenFile>,
@@ -81,7 +82,7 @@ impl Sampling<'_> {
         Ok(encode(KeyRanges::from_sample(keys, reduces).boundaries()))
     }
 
-    /// What a map task has that reads all places, one after the other.
+    /// The context of a map task that reads all places, one after the other.
     fn context(&self, places: &[SamplePlace]) -> Result<Context> {
         let job = JobId { cluster_start: 0, number: 0 };
         let task = TaskId { job, kind: TaskKind::Map, index: 0 };
@@ -98,8 +99,8 @@ impl Sampling<'_> {
     }
 }
 
-/// At most `count` places spread evenly over the input. Where records can be found from any byte on, a place begins anywhere and ends
-/// before the next; elsewhere it is a part as a whole, once.
+/// At most `count` places spread evenly over the input. Where a reader can find records from any byte on, a place begins anywhere and ends
+/// before the next. Elsewhere a place is one whole part, taken once.
 fn places(
     splits: &[(u32, Vec<MapPart>)],
     count: u64,
@@ -135,7 +136,7 @@ fn places(
     places
 }
 
-/// The partitioner of a map task, from the property that the driver set.
+/// The partitioner of a map task, made from the property that the driver set.
 pub(crate) fn resolve(
     partition: &Partition,
     prefix: Option<GroupPrefix>,

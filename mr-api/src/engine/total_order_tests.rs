@@ -52,7 +52,7 @@ fn boundaries_survive_the_property() {
     assert_eq!(decode("zz"), None);
 }
 
-/// The parts of the output of a job that sorts by `map`, in order; `prepare` makes the input and is given the full paths of names.
+/// The parts of the output of a job that sorts by `map`, in order; `prepare` makes the input and can turn names into full paths.
 fn sort<F: Format, M: Mapper<In = F, Key = Vec<u8>, Value = ()>>(
     runner: &LocalRunner,
     reduces: u32,
@@ -78,7 +78,7 @@ fn sort<F: Format, M: Mapper<In = F, Key = Vec<u8>, Value = ()>>(
     (0..reduces).map(|number| part(number).lines().map(str::to_owned).collect()).collect()
 }
 
-/// The same of lines.
+/// The same for lines.
 fn sorted(
     lines: &[String],
     reduces: u32,
@@ -115,7 +115,7 @@ fn sorted_input_is_balanced_too() {
     let lines: Vec<String> = (0..60_000).map(|i| format!("{i:08}")).collect();
     let parts = sorted(&lines, 4, &LocalRunner::new(), None);
     assert!(parts.iter().all(|part| (13_000..17_000).contains(&part.len())), "by keys");
-    // Where places are small, each line is looked at once.
+    // If places are small, the sample reads each line once.
     let parts = sorted(&lines[..1000], 4, &LocalRunner::new(), None);
     assert!(
         parts.iter().all(|part| part.len() == 250),
@@ -124,7 +124,7 @@ fn sorted_input_is_balanced_too() {
     );
 }
 
-/// `count` keys in an order without order.
+/// `count` keys in shuffled order.
 fn shuffled(count: u64) -> impl Iterator<Item = String> {
     (0..count).map(|i| format!("{:020}", (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }

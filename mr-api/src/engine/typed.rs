@@ -1,4 +1,4 @@
-//! One job with its types: how a map runs, from its parts to what stands between mapper and reducer.
+//! One job with its types: how a map runs, from the parts it reads to the sorting or combining of its pairs.
 //!
 //! Invariant: user code runs only inside [`guard`], so its panics become errors that name the record.
 
@@ -63,7 +63,7 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
 
     fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error> {
         match task.target {
-            // A job with a reducer and no reduces.
+            // The job has a reducer but runs without reduces.
             MapTarget::Output(_) if !C::MAP_ONLY => self.run_map_side(&Described, task),
             _ => self.run_map_side(&self.map_side, task),
         }
@@ -140,7 +140,7 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
     }
 }
 
-/// True unless an error is about what the engine does with the map's output.
+/// True unless the error is about the engine's handling of the map's output.
 fn is_of_record(error: &BoxError) -> bool {
     use shuffle::Error as Shuffled;
     let is_shuffle =
@@ -167,7 +167,7 @@ fn count_map_output(context: &Context, result: &MapResult) {
 #[derive(Default)]
 struct Reading {
     bytes: Cell<u64>,
-    /// Time that getting it took.
+    /// Time spent reading it.
     time: Cell<Duration>,
 }
 
@@ -177,9 +177,9 @@ struct Measured<'a, P> {
     split: SplitRange,
     context: Context,
     reading: &'a Reading,
-    /// End of what was counted: slices that are asked for again, from further on, are not counted again.
+    /// End of the bytes counted so far: slices requested again at a later offset are not counted twice.
     seen: u64,
-    /// Progress of the task by the share of this file.
+    /// Receives the task's progress: the share of this file that is read.
     progress: P,
 }
 
@@ -192,7 +192,7 @@ impl<P: Fn(f64) -> f64> Source for Measured<'_, P> {
         let slice = self.source.slice(offset)?;
         let Reading { bytes, time } = self.reading;
         time.set(time.get() + phases::clock().saturating_sub(begin));
-        // What was read ahead, behind the split, is counted by the map it belongs to.
+        // Bytes read ahead, beyond the split, count for the map that they belong to.
         let end = (offset + slice.len() as u64).min(self.split.end);
         bytes.set(bytes.get() + end.saturating_sub(self.seen.max(offset).max(self.split.start)));
         self.seen = self.seen.max(end);

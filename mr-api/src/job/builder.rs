@@ -25,7 +25,7 @@ use crate::map::{
 use crate::reduce::{CombineFilling, Combiner, Fold, Reducer};
 use crate::task::OutputOptions;
 
-/// A job under construction; `S` says how far it is.
+/// A job under construction; `S` marks the step it has reached.
 pub struct Job<S> {
     pub(crate) settings: JobSettings,
     pub(crate) state: S,
@@ -103,9 +103,9 @@ impl<S> Job<S> {
         Job { settings: self.settings, state }
     }
 
-    /// Gives every task a local file to read: [`Context::side_file`](crate::Context::side_file) of its name says where it lies. It is
-    /// sent once to each worker and checked there. With `hdfs://` or `webhdfs://` in front, `path` is one of the cluster; `PATH#NAME` names
-    /// it. `--files A,B` on the command line does the same.
+    /// Gives every task a local file to read, which it finds with [`Context::side_file`](crate::Context::side_file). Each worker receives
+    /// it once and checks it. With `hdfs://` or `webhdfs://` in front, `path` names a file of the cluster; `PATH#NAME` names the file.
+    /// `--files A,B` on the command line does the same.
     ///
     /// # Errors
     /// If `path` has no usable name.
@@ -114,8 +114,8 @@ impl<S> Job<S> {
         Ok(self)
     }
 
-    /// Names something that the job depends on and that its types do not show, such as a number that a closure captures. Workers compare it with
-    /// what they have when they rebuild the job, and refuse it where it differs.
+    /// Names something that the job depends on and that its types do not express, such as a number that a closure captures. Workers compare
+    /// it with their own value when they rebuild the job, and refuse the job if it differs.
     pub fn depends_on(self, what: impl fmt::Debug) -> Self {
         let line = format!("depends on {what:?}");
         self.describe(line.replace('\n', "\\n"))
@@ -140,7 +140,7 @@ impl<F: Format> Job<NeedsMapper<F>> {
         Job { settings, state: Mapped { format: state.format, mapper } }
     }
 
-    /// Sets a closure as mapper; the types of key and value must be named: `map_fn::<String, u64, _>(|line, out| …)`.
+    /// Sets a closure as mapper; name the types of key and value: `map_fn::<String, u64, _>(|line, out| …)`.
     pub fn map_fn<K: Key, V: Datum, C>(self, closure: C) -> Job<Mapped<MapFn<F, K, V, C>>>
     where
         C: Fn(F::Record<'_>, &mut Emit<K, V>) -> Result<()> + Clone + Send + Sync + 'static,
@@ -150,8 +150,8 @@ impl<F: Format> Job<NeedsMapper<F>> {
 }
 
 impl<M: Mapper> Job<Mapped<M>> {
-    /// Adds another input with a mapper of its own, which emits the same types: for joins, and for data of several shapes. May be called
-    /// again.
+    /// Adds another input with a mapper of its own, which emits the same types: for joins, and for data of several shapes. Can be called
+    /// repeatedly.
     pub fn also<F: Format, N>(mut self, input: Input<F>, mapper: N) -> Job<Mapped<Both<M, N>>>
     where
         N: Mapper<In = F, Key = M::Key, Value = M::Value>,
@@ -185,7 +185,7 @@ impl<M: Mapper> Job<Mapped<M>> {
         reduced(settings, state, Sorting, reducer.into_reducer())
     }
 
-    /// As [`Job::combine_with`] and a reducer, for a combiner that sees whole fillings.
+    /// Like [`Job::combine_with`] plus a reducer, for a combiner that processes whole fillings of the sort buffer.
     pub(crate) fn combine_and_reduce<C, R>(self, combiner: C, reducer: R) -> Job<Reduced>
     where
         C: CombineFilling<Key = M::Key, Value = M::Value>,
@@ -206,8 +206,8 @@ impl<M: Mapper> Job<Mapped<M>> {
         self
     }
 
-    /// Secondary sort: keys whose first elements are equal go to one reduce task and form one group, in which the values come in the
-    /// order of the other elements.
+    /// Secondary sort: keys with equal first elements go to one reduce task and form one group. In the group, the values come in the order
+    /// of the other elements.
     pub fn group_by_first(mut self) -> Self
     where
         M::Key: FirstElement,
@@ -219,11 +219,11 @@ impl<M: Mapper> Job<Mapped<M>> {
         self
     }
 
-    /// Sorts the job's output as a whole: every key in `part-r-00000` comes before every key in `part-r-00001`, and so on. The driver
-    /// runs the mapper on a sample of the input first, to give each reduce task about as many pairs. With
+    /// Sorts the job's output as a whole: every key in `part-r-00000` comes before every key in `part-r-00001`, and so on. The driver first
+    /// runs the mapper on a sample of the input, to give each reduce task about as many pairs. With
     /// [`group_by_first`](Job::group_by_first), equal first elements still go to one task.
     ///
-    /// Comes after all inputs ([`Job::also`]).
+    /// Call it after adding all inputs ([`Job::also`]).
     ///
     /// ```
     /// use mr_api::{Job, LocalRunner, reduce_fn, text, text_out};
@@ -259,7 +259,7 @@ impl<M: Mapper> Job<Mapped<M>> {
         self
     }
 
-    /// Writes the pairs as text, without any reduce.
+    /// Writes the pairs as text, without a reduce.
     pub fn output(self, output: OutputTo) -> CompleteJob
     where
         for<'a> <M::Key as Datum>::View<'a>: ToText,
@@ -299,7 +299,7 @@ impl<M: Mapper, C: Combiner> Job<CombinedSorted<M, C>> {
     }
 }
 
-/// Everything but the output is known: `map_side` is what stands between mapper and reducer.
+/// Everything but the output is known: `map_side` runs between mapper and reducer.
 fn reduced<M: Mapper, R: Reducer>(
     settings: JobSettings,
     Mapped { format, mapper }: Mapped<M>,
@@ -314,8 +314,8 @@ fn reduced<M: Mapper, R: Reducer>(
 }
 
 impl Job<Reduced> {
-    /// How many reduce tasks: [`Auto`](crate::Auto) or a number. `--reducers` on the command line wins over it. With 0 the reducer and the combiner are not
-    /// called: what the maps emit is written as text, in files `part-m-00000` and so on.
+    /// How many reduce tasks: [`Auto`](crate::Auto) or a number. `--reducers` on the command line wins over it. With 0 the reducer and the
+    /// combiner do not run: the maps' pairs are written as text, in files `part-m-00000` and so on.
     pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
         self.settings.reducers = reducers.into();
         self

@@ -5,8 +5,8 @@
 //!                                                   └──► failed: nothing more is started, what runs is ended
 //! ```
 //!
-//! Invariants: a job needs only jobs that were added before it, so there is always one that can run until all have; what is started
-//! reports, also by a panic.
+//! Invariants: a job needs only jobs that were added before it, so one can always run until all have; every job that starts reports its
+//! end, even after a panic.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ use crate::guard::guard;
 #[derive(Default)]
 pub(crate) struct Graph {
     pub(crate) stages: Vec<Box<dyn Stage>>,
-    /// Of each stage those that must succeed before it begins.
+    /// For each stage, the stages that must succeed before it begins.
     pub(crate) needs: Vec<BTreeSet<usize>>,
 }
 
@@ -30,7 +30,7 @@ impl Graph {
         format!("stage {index} of {}\n{stage}", self.stages.len())
     }
 
-    /// The stages that an input of stage `index` is the output of.
+    /// The stages whose output an input of stage `index` reads.
     pub(crate) fn read_by(&self, index: usize, input: &InputPaths) -> Result<Vec<usize>, Error> {
         let read = match input {
             InputPaths::Previous => vec![index.checked_sub(1).ok_or(Error::NoPrevious)?],
@@ -40,8 +40,8 @@ impl Graph {
         if read.iter().any(|other| *other >= index) { Err(Error::NoPrevious) } else { Ok(read) }
     }
 
-    /// Runs `run` for each stage as soon as it may, several at once; the results in order. After the first failure nothing is started, and
-    /// `fail` is called once so that what runs may be ended.
+    /// Runs `run` for each stage as soon as it may start, several at once; returns the results in order. After the first failure nothing
+    /// more starts, and `fail` is called once to end the running jobs.
     pub(crate) fn run_stages<T: Send>(
         &self,
         run: impl Fn(usize) -> Result<T> + Sync,
@@ -94,12 +94,12 @@ impl Graph {
         if let Some(error) = failure {
             return Err(error);
         }
-        // A job that needs itself or a later one was never ready.
+        // A job that needs itself or a later one never became ready.
         results.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| Error::NoPrevious.into())
     }
 }
 
-/// Jobs of a plan that run at once: each is watched by a thread of the driver.
+/// Jobs of a plan that run at once: a thread of the driver watches each.
 const JOBS_AT_ONCE_MAX: usize = 16;
 
 #[cfg(test)]

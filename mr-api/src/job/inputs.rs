@@ -11,7 +11,7 @@ pub struct Input<F> {
     pub(crate) format: F,
 }
 
-/// The lines of text files. A directory stands for the files in it; names that begin with `_` or `.` are left out.
+/// The lines of text files. A directory stands for the files in it; names that begin with `_` or `.` are skipped.
 pub fn text<P: Into<String>>(paths: impl IntoIterator<Item = P>) -> Input<Lines> {
     let paths = InputPaths::Paths(paths.into_iter().map(Into::into).collect());
     Input { paths, format: Lines }
@@ -38,7 +38,7 @@ pub fn previous() -> Input<Lines> {
     Input { paths: InputPaths::Previous, format: Lines }
 }
 
-/// The outputs of jobs added before, in any [`Format`].
+/// The outputs of jobs added earlier, in any [`Format`].
 pub fn output_of<F: Format>(jobs: impl IntoIterator<Item = JobOutput>, format: F) -> Input<F> {
     Input { paths: InputPaths::Outputs(jobs.into_iter().collect()), format }
 }

@@ -1,4 +1,4 @@
-//! A job and a plan of jobs, as their author builds them: what is read, what runs, where the output goes.
+//! A job and a plan of jobs, as their author builds them: inputs, functions, outputs.
 
 mod builder;
 mod graph;

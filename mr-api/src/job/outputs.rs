@@ -21,13 +21,13 @@ impl OutputTo {
         OutputTo { path, options: OutputOptions::default() }
     }
 
-    /// Keys and values as they are; see [`raw_out`].
+    /// Writes keys and values unchanged; see [`raw_out`].
     pub fn raw(mut self) -> Self {
         self.options.format = Arc::new(TextOutput { raw: true });
         self
     }
 
-    /// Files appear with their first record: a task that writes nothing leaves none.
+    /// Creates each file with its first record: a task that writes nothing leaves no file.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = true;
         self
@@ -39,7 +39,7 @@ impl OutputTo {
         self
     }
 
-    /// So many replicas of each file, instead of the cluster's default. `-D dfs.replication=N` does the same.
+    /// Sets the number of replicas of each file, instead of the cluster's default. `-D dfs.replication=N` does the same.
     pub fn replication(mut self, count: u16) -> Self {
         self.options.replication = Some(count);
         self
@@ -64,7 +64,7 @@ impl OutputTo {
         self
     }
 
-    /// No files at all; for jobs that only count, or write by other ways.
+    /// No files, for jobs that only count or that write in other ways.
     pub fn discard(mut self) -> Self {
         self.options.discard = true;
         self
@@ -76,7 +76,7 @@ pub fn text_out(path: impl Into<String>) -> OutputTo {
     OutputTo::new(OutputPath::Path(path.into()))
 }
 
-/// Files of keys and values as they are, nothing between or behind them: for records of a fixed length, and for formats that the reducer
+/// Files of unchanged keys and values with nothing between or after them: for records of a fixed length, and for formats that the reducer
 /// writes itself.
 pub fn raw_out(path: impl Into<String>) -> OutputTo {
     text_out(path).raw()
@@ -89,7 +89,7 @@ pub fn to_files(path: impl Into<String>, format: impl OutputFormat) -> OutputTo 
     output
 }
 
-/// Output for the next job of the plan alone.
+/// Output only for the next job of the plan.
 pub fn intermediate() -> OutputTo {
     OutputTo::new(OutputPath::Intermediate)
 }

@@ -1,4 +1,4 @@
-//! What a program runs: jobs, each as soon as those it reads are done, then something with the result.
+//! A program's jobs, each run as soon as the jobs it reads are done, and an action on the result.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -17,8 +17,8 @@ pub(crate) type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
 /// Opens a part file.
 pub(crate) type OpenFn<'a> = dyn FnOnce() -> Result<Box<dyn Read + 'a>> + 'a;
 
-/// Jobs that hang together. In a chain each reads the output of the one before it ([`crate::previous`]); in a graph, those of any before it
-/// ([`output_of`](crate::job::output_of)), and jobs that do not need each other run at once.
+/// Jobs that belong together. In a chain, each reads the output of the one before it ([`crate::previous`]). In a graph, each can read the
+/// output of any job before it ([`output_of`](crate::job::output_of)), and jobs that do not need each other run at once.
 ///
 /// ```
 /// use mr_api::job::output_of;
@@ -58,14 +58,15 @@ impl Plan {
         Plan::default()
     }
 
-    /// Adds a job that runs when all before it succeeded.
+    /// Adds a job that runs when all jobs before it have succeeded.
     pub fn then(mut self, job: CompleteJob) -> Self {
         self.graph.needs.push((0..self.graph.stages.len()).collect());
         self.graph.stages.push(job.stage);
         self
     }
 
-    /// Adds a job that runs as soon as those whose output it reads succeeded: at once if it reads none. The answer stands for its output.
+    /// Adds a job that runs as soon as the jobs whose output it reads have succeeded: at once if it reads none. Returns a handle to its
+    /// output.
     pub fn add(&mut self, job: CompleteJob) -> JobOutput {
         let index = self.graph.stages.len();
         let mut needs = BTreeSet::new();
@@ -81,7 +82,7 @@ impl Plan {
         JobOutput(index)
     }
 
-    /// Adds a job that runs as soon as `others` succeeded too, for what it reads by name or as side file.
+    /// Adds a job that also waits until `others` have succeeded, because it reads their output by name or as a side file.
     pub fn add_after(
         &mut self,
         job: CompleteJob,
@@ -92,7 +93,7 @@ impl Plan {
         added
     }
 
-    /// What the driver does with the output when all jobs succeeded.
+    /// What the driver does with the output when all jobs have succeeded.
     pub fn after(mut self, action: impl FnOnce(&mut Finished<'_>) -> Result<()> + 'static) -> Self {
         self.after = Some(Box::new(action));
         self
@@ -101,7 +102,7 @@ impl Plan {
 
 /// A succeeded plan, whose last output can be read.
 pub struct Finished<'a> {
-    /// Of all jobs together.
+    /// The sums over all jobs.
     pub(crate) counters: Counters,
     /// Opens the part files of the last output in order.
     pub(crate) parts: Vec<Box<OpenFn<'a>>>,
@@ -121,7 +122,7 @@ impl Finished<'_> {
     /// Hands each line of the output, without its newline, to `each`.
     ///
     /// # Errors
-    /// What the file system or `each` says.
+    /// Errors of the file system or of `each`.
     pub fn for_each_line(&mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         let mut carry = Vec::new();
@@ -157,10 +158,10 @@ impl Finished<'_> {
 /// Read at once from an output file.
 const READ_BYTES: usize = 256 << 10;
 
-/// Job property that carries the description of the plan, so that a difference can be named.
+/// Job property that holds the description of the plan, so that workers can name a difference.
 pub(crate) const DESCRIPTION_PROPERTY: &str = "hanno.plan.description";
 
-/// FNV-1a, 64 bits, of a description: the fingerprint that driver and task runner compare.
+/// FNV-1a hash, 64 bits, of a description: the fingerprint that driver and task runner compare.
 pub(crate) fn fingerprint(description: &str) -> u64 {
     description.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

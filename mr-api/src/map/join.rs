@@ -1,4 +1,4 @@
-//! Merge join: two inputs that were sorted and partitioned alike are read side by side, and nothing is shuffled.
+//! Merge join: reads two inputs, sorted and partitioned alike, side by side and shuffles nothing.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -8,31 +8,32 @@ use crate::formats::Error as FormatError;
 use crate::formats::codec::FileCodec;
 use crate::task::Context;
 
-/// A file of lines `key<TAB>value` in the order of their keys, read forward beside another one with the same keys.
+/// A file of lines `key<TAB>value` in the order of their keys, read forward beside another file with the same keys.
 ///
-/// Sorted and partitioned alike are outputs of two jobs with the same partitioner and number of reduces: part 3 of one has the keys of part
-/// 3 of the other. A map-only job over the one, [uncut](crate::formats::Uncut), opens the same part of the other; see `examples/joins.rs`.
+/// Outputs of two jobs with the same partitioner and number of reduces are sorted and partitioned alike: part 3 of one has the keys of part
+/// 3 of the other. A map-only job over one of them, [uncut](crate::formats::Uncut), opens the same part of the other; see
+/// `examples/joins.rs`.
 pub struct SortedFile {
     lines: Box<dyn BufRead>,
     path: String,
-    /// Where the line that was read last begins and the next one does.
+    /// Where the line read last begins and where the next one begins.
     offset: u64,
     next_offset: u64,
     /// The last line ended with `\r`: a `\n` at the front of the next belongs to it.
     after_cr: bool,
-    /// The line read last and where its key ends; it belongs to a group not asked for yet.
+    /// The line read last and where its key ends; it belongs to a group not requested yet.
     line: Vec<u8>,
     key_bytes: Option<usize>,
     /// The key of the line before.
     before: Vec<u8>,
-    /// The key asked for last and its values.
+    /// The key requested last and its values.
     key: Option<Vec<u8>>,
     values: Vec<u8>,
     ends: Vec<usize>,
     bytes_max: usize,
 }
 
-/// Read ahead.
+/// Size of the read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Longest line, and most bytes of the values of one key, that are kept (1 GiB).
 const GROUP_BYTES_MAX: usize = 1 << 30;
@@ -41,7 +42,7 @@ impl SortedFile {
     /// Opens a file of the job's file system, compressed or not.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub fn open(context: &Context, path: &str) -> Result<Self> {
         let file: Box<dyn Read> = context.open(path)?;
         let file = match FileCodec::of_path(path) {
@@ -70,10 +71,10 @@ impl SortedFile {
         Ok(sorted)
     }
 
-    /// The values of `key`, none if the file does not have it. Keys are asked for in rising order; the same one may be asked for again.
+    /// The values of `key`, none if the file does not have it. Request keys in rising order; the same key can be requested again.
     ///
     /// # Errors
-    /// If the file cannot be read, or its keys or those asked for fall.
+    /// If the file cannot be read, or if its keys or the requested keys are out of order.
     pub fn values(&mut self, key: &[u8]) -> Result<impl Iterator<Item = &[u8]>> {
         if self.key.as_deref() != Some(key) {
             if self.key.as_deref().is_some_and(|last| key < last) {

@@ -10,11 +10,11 @@ use crate::task::{Context, Counter, CounterGroup};
 
 /// Turns input records into key-value pairs.
 ///
-/// Life of one task: the mapper of the job is cloned; [`Mapper::setup`] once; [`Mapper::map`] for every record of the
-/// split, in order; [`Mapper::cleanup`] once, also after an error. Then its output is sorted and written.
+/// Life of one task: the engine clones the job's mapper and calls [`Mapper::setup`] once; [`Mapper::map`] for every record of the split, in
+/// order; [`Mapper::cleanup`] once, also after an error. Then it sorts and writes the output.
 ///
-/// `map` is compiled together with the loop that reads records and the code that takes them: no indirect call and no allocation per
-/// record. That is what the type parameter `S` is for.
+/// `map` is compiled together with the loop that reads records and the code that takes its pairs: no indirect call and no allocation per
+/// record. The type parameter `S` exists for that.
 ///
 /// ```
 /// use mr_api::{Emit, Line, Lines, Mapper, Result, Sink};
@@ -48,7 +48,7 @@ pub trait Mapper: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The loop over the records of the split. Override it to see the split as a whole; by default it calls [`Mapper::map`] for each.
+    /// The loop over the records of the split. Override it to process the split as a whole; by default it calls [`Mapper::map`] for each.
     ///
     /// # Errors
     /// Any error fails the attempt; the report names file and byte offset of the record read last.
@@ -84,7 +84,7 @@ pub trait Sink: Send + 'static {
     /// Takes one pair.
     ///
     /// # Errors
-    /// What the engine says: a full disk, an oversized record.
+    /// Errors of the engine: a full disk, an oversized record.
     fn accept(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 }
 
@@ -116,7 +116,7 @@ impl<K: Key, V: Datum, S: Sink + ?Sized> Emit<K, V, S> {
     /// `K = String`, `V = u64`.
     ///
     /// # Errors
-    /// What the engine says; hand it on with `?`.
+    /// Errors of the engine; pass them on with `?`.
     #[inline(always)]
     pub fn emit(&mut self, key: impl Put<K>, value: impl Put<V>) -> Result<()> {
         let Emit { key: key_scratch, value: value_scratch, sink, .. } = self;
@@ -125,7 +125,7 @@ impl<K: Key, V: Datum, S: Sink + ?Sized> Emit<K, V, S> {
         })
     }
 
-    /// The task's surroundings.
+    /// The task's context.
     pub fn context(&self) -> &Context {
         &self.context
     }

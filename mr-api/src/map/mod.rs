@@ -1,4 +1,4 @@
-//! The map side of a job, as its author writes it: mappers, the records they get, where their pairs go.
+//! The map side of a job, as its author writes it: mappers, their input records, and the partitions of their pairs.
 
 mod join;
 mod mapper;

@@ -1,4 +1,4 @@
-//! Which reduce task a key goes to.
+//! Which reduce task receives a key.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::datum::{Datum, Key};
 
 /// Chooses the reduce task of a key. Without one, keys are spread by a hash of their encoding that is the same everywhere.
 pub trait Partitioner<K: Key>: Send + Sync + 'static {
-    /// A number below `partitions`. Must depend on its arguments alone.
+    /// A number below `partitions`. It must depend only on the arguments.
     fn partition(&self, key: K::View<'_>, partitions: u32) -> u32;
 }
 
@@ -60,12 +60,12 @@ impl Partition {
             Partition::Hash => shuffle::partition_of(key, partitions, PARTITION_SEED),
             Partition::Custom(choose) => choose(key, partitions),
             Partition::Ranges(ranges, prefix) => in_ranges(ranges, *prefix, key, partitions),
-            // A map task resolves it before its first pair; beyond the last partition it is refused.
+            // A map task resolves this before its first pair; a partition beyond the last is refused.
             Partition::Sampled => partitions,
         }
     }
 
-    /// As the combining writer wants it.
+    /// In the form that the combining writer needs.
     pub(crate) fn to_shuffle(&self, partitions: u32) -> shuffle::Partitioning {
         match self {
             Partition::Hash => shuffle::Partitioning::Hash,

@@ -1,4 +1,4 @@
-//! The records of a split, as a mapper is given them.
+//! The records of a split, as a mapper receives them.
 
 use crate::error::Result;
 use crate::formats::{Format, Source, SplitRange};
@@ -9,9 +9,9 @@ pub struct Records<'a, F> {
     pub(crate) format: &'a F,
     pub(crate) split: SplitRange,
     pub(crate) source: &'a mut dyn Source,
-    /// Where this is, and what is left out.
+    /// The position of the reading, and the records to skip.
     pub(crate) cursor: PartCursor<'a>,
-    /// Which of the job's inputs this is.
+    /// Which of the job's inputs these records belong to.
     pub(crate) input: u32,
 }
 
@@ -32,7 +32,7 @@ impl<F: Format> Records<'_, F> {
         })
     }
 
-    /// Calls `each` for every record with its position. No record is ever blamed by itself: whoever gets them reads ahead.
+    /// Calls `each` for every record with its position. The record counts as left before `each` runs, because the caller reads ahead.
     pub(crate) fn feed(self, mut each: impl FnMut(u64, F::Record<'_>) -> Result<()>) -> Result<()> {
         let Records { format, split, source, cursor, .. } = self;
         format.read(split, source, &mut |at, record| {

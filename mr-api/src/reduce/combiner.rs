@@ -1,8 +1,8 @@
-//! Combiners: a step of reducing on the map side that is written like a reducer and may be used as one.
+//! Combiners: a reducing step on the map side, written like a reducer and usable as one.
 //!
-//! A combiner runs over what is in the sort buffer whenever that is written; what it emits is sorted again, so it may emit in any order.
-//! It may run any number of times, none included. Prefer a [`Fold`](crate::Fold) where there is one: it combines in a hash table before
-//! anything is sorted.
+//! A combiner runs over the contents of the sort buffer at each spill. Its pairs are sorted again, so it may emit in any order. It can run
+//! any number of times, or not once. Prefer a [`Fold`](crate::Fold) where there is one: it combines in a hash table before anything is
+//! sorted.
 
 use std::marker::PhantomData;
 
@@ -16,8 +16,8 @@ use crate::task::{Context, Output};
 
 /// Turns the values of a key into fewer pairs of the same types.
 ///
-/// It runs over each filling of a map's sort buffer, so any number of times on its own output, none included; what it does must not depend
-/// on how often, nor on which values of a key come together. It may emit other keys than the one it was given.
+/// It runs over each filling of a map's sort buffer, so it can run any number of times on its own output, or not once. Its result must not
+/// depend on how often it runs, nor on which values of a key come together. It may emit keys other than its input key.
 ///
 /// ```
 /// use mr_api::reduce::{CombineOut, CombineValues, Combiner};
@@ -73,7 +73,7 @@ pub trait Combiner: Clone + Send + Sync + 'static {
     ) -> Result<()>;
 }
 
-/// Combines one filling of the sort buffer: a [`Combiner`] key by key, the command of a streaming job as it likes.
+/// Combines one filling of the sort buffer: a [`Combiner`] key by key, the command of a streaming job in its own way.
 pub(crate) trait CombineFilling: Clone + Send + Sync + 'static {
     /// Key of the map output.
     type Key: Key;
@@ -177,7 +177,7 @@ impl<K: Key, V: Datum> CombineOut<'_, K, V> {
     /// Emits one pair.
     ///
     /// # Errors
-    /// What the engine says; hand it on with `?`.
+    /// Errors of the engine; pass them on with `?`.
     pub fn emit(&mut self, key: impl Put<K>, value: impl Put<V>) -> Result<()> {
         let [key_scratch, value_scratch] = &mut *self.scratch;
         key.with_bytes(key_scratch, |key| {
@@ -186,7 +186,7 @@ impl<K: Key, V: Datum> CombineOut<'_, K, V> {
     }
 }
 
-/// What is left of the pairs of one key.
+/// The remaining pairs of one key.
 struct OneKey<'a, 'b> {
     pairs: &'a mut SortedPairs<'b>,
     key: &'a [u8],
@@ -201,7 +201,7 @@ impl ValueSource for OneKey<'_, '_> {
     }
 }
 
-/// A [`Combiner`] as reducer: writes what it emits.
+/// A [`Combiner`] as reducer: writes the pairs that it emits.
 #[derive(Clone)]
 pub struct AsReducer<C>(pub(crate) C);
 
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::{Job, LocalRunner, map_fn, text, text_out};
 
-    /// The largest value of each key; leaves the others of it unread once it saw 9.
+    /// The largest value of each key; stops reading the others once it has read a 9.
     #[derive(Clone)]
     struct Largest;
 

@@ -1,11 +1,11 @@
-//! Folds: reductions by parts, which serve as combiner and as reducer.
+//! Folds: reductions in parts, which serve as combiner and as reducer.
 //!
-//! Invariant asked of every [`Fold`]: `merge` is associative and commutative, so the engine may merge in any grouping and order, on
-//! the map side, while merging runs, and in the reduce.
+//! Invariant required of every [`Fold`]: `merge` is associative and commutative. The engine may therefore merge in any grouping and order,
+//! on the map side, during the merge, and in the reduce.
 
 use crate::datum::{Datum, Put};
 
-/// A reduction by parts: [`Fold::lift`] makes an accumulator of one value, [`Fold::merge`] joins two.
+/// A reduction in parts: [`Fold::lift`] makes an accumulator from one value, [`Fold::merge`] joins two.
 ///
 /// As a combiner it lets the engine keep one accumulator per key in a hash table instead of sorting every record.
 ///
@@ -28,7 +28,7 @@ use crate::datum::{Datum, Put};
 /// }
 /// ```
 pub trait Fold<V: Datum>: Clone + Send + Sync + 'static {
-    /// The accumulator: small, and a datum, as it travels from maps to reduces.
+    /// The accumulator: small, and a datum, because it travels from maps to reduces.
     type Acc: Datum + Put<Self::Acc> + Clone;
 
     /// The accumulator of one value.

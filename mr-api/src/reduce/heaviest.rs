@@ -1,6 +1,6 @@
-//! The keys of a reduce that have a good part of its records.
+//! The keys that hold a large share of a reduce's records.
 //!
-//! Each key comes once, with all its records, so the heaviest are known exactly: no sketch is needed. Invariants: memory is constant
+//! Each key comes once, with all its records, so the heaviest are known exactly, without a sketch. Invariants: memory is constant
 //! ([`KEPT_MAX`] keys of [`KEY_BYTES_MAX`]); a group that is not among the heaviest costs one comparison.
 
 use protocol::tracker::HotKey;
@@ -9,14 +9,14 @@ use crate::datum::Datum;
 
 /// Keys kept while a reduce runs.
 const KEPT_MAX: usize = HotKey::COUNT_MAX;
-/// Bytes kept of a key: more than is shown.
+/// Bytes kept of a key: more than the pages display.
 const KEY_BYTES_MAX: usize = 512;
-/// A key with fewer records holds nobody up.
+/// A key with fewer records delays nobody.
 const RECORDS_MIN: u64 = 1_000;
-/// A key is hot if it has at least so much of its reduce's records, per cent.
+/// A key is hot if it has at least this share of its reduce's records, per cent.
 const SHARE_MIN_PERCENT: u64 = 5;
 
-/// Gathers them.
+/// Collects the heaviest keys.
 #[derive(Debug)]
 pub(crate) struct Heaviest {
     kept: Vec<(u64, Vec<u8>)>,
@@ -31,7 +31,7 @@ impl Default for Heaviest {
 }
 
 impl Heaviest {
-    /// Takes note of a whole group.
+    /// Records a whole group.
     #[inline]
     pub(crate) fn group(&mut self, key: &[u8], records: u64) {
         if records >= self.least {
@@ -49,7 +49,7 @@ impl Heaviest {
         }
     }
 
-    /// Those that are hot among `all` records, most records first, as texts.
+    /// Those that are hot among `all` records, most records first, as text.
     pub(crate) fn of<K: Datum>(&self, all: u64) -> Vec<HotKey> {
         let is_hot =
             |records: u64| records.saturating_mul(100) >= all.saturating_mul(SHARE_MIN_PERCENT);

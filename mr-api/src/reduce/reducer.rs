@@ -16,8 +16,8 @@ use crate::task::{Context, Output};
 
 /// Turns each key with all its values into output.
 ///
-/// Life of one task: the reducer of the job is cloned; [`Reducer::setup`] once; [`Reducer::reduce`] for each key of the
-/// partition in key order; [`Reducer::cleanup`] once, also after an error.
+/// Life of one task: the engine clones the job's reducer and calls [`Reducer::setup`] once; [`Reducer::reduce`] for each key of the
+/// partition, in key order; [`Reducer::cleanup`] once, also after an error.
 pub trait Reducer: Clone + Send + Sync + 'static {
     /// Key of the map output.
     type Key: Key;
@@ -32,8 +32,7 @@ pub trait Reducer: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The loop over the groups of the partition. Override it to see them as a whole; by default it calls [`Reducer::reduce`] for
-    /// each.
+    /// The loop over the groups of the partition. Override it to process them as a whole; by default it calls [`Reducer::reduce`] for each.
     ///
     /// # Errors
     /// Any error fails the attempt.
@@ -48,7 +47,7 @@ pub trait Reducer: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Called for each group. Values that are not read are skipped.
+    /// Called for each group. Unread values are skipped.
     ///
     /// # Errors
     /// Any error fails the attempt.
@@ -78,12 +77,12 @@ pub struct Groups<'a, K, V> {
     /// Records in all sources together.
     records: u64,
     heaviest: Heaviest,
-    /// Records before the present group.
+    /// Records before the current group.
     records_before: u64,
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// How often a reduce says how far it is, groups.
+/// How often a reduce reports its progress, in groups.
 const PROGRESS_GROUPS: u64 = 1024;
 
 /// The first key of a group, and its values.
@@ -108,7 +107,7 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
         }
     }
 
-    /// The next group: its first key and its values. Values that were not read are skipped.
+    /// The next group: its first key and its values. Unread values of the group before are skipped.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -137,13 +136,13 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
         self.input.stats()
     }
 
-    /// Keys with a good part of the records, once all groups were seen.
+    /// Keys with a large share of the records, once the reduce has read all groups.
     pub(crate) fn hot_keys(&self) -> Vec<HotKey> {
         self.heaviest.of::<K>(self.records_before)
     }
 }
 
-/// The values of one group, one at a time: each is borrowed until the next is asked for.
+/// The values of one group, one at a time: each is borrowed until the next one is read.
 pub struct Values<'a, K, V> {
     input: &'a mut ReduceInput,
     types: PhantomData<fn() -> (K, V)>,
@@ -260,7 +259,7 @@ pub struct LiftReducer<F, K, V> {
     pub(crate) types: PhantomData<fn() -> (K, V)>,
 }
 
-/// A [`Fold`] as reducer of what it combined itself: merges accumulators.
+/// A [`Fold`] as reducer of its own combined values: merges accumulators.
 pub struct MergeReducer<F, K, V> {
     pub(crate) fold: F,
     pub(crate) types: PhantomData<fn() -> (K, V)>,

@@ -1,4 +1,4 @@
-//! Paths as job programs are given them: which file system each belongs to. The rule is [`protocol::address`]'s.
+//! Paths in the arguments of job programs: which file system each belongs to. [`protocol::address`] has the rule.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use protocol::address::{self, Side, Site};
 use crate::error::Error;
 use crate::error::Result;
 
-/// A path on one side.
+/// A path and the side it is on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Location {
     /// In the file system of the cluster.
@@ -18,7 +18,7 @@ pub(crate) enum Location {
     Machine(PathBuf),
 }
 
-/// Where `text` leads from a cluster; relative paths begin at the home directory of `user`.
+/// Which file system `text` names as seen from a cluster, and where; relative paths begin at the home directory of `user`.
 pub(crate) fn locate(site: &Site, user: &str, text: &str) -> Result<Location> {
     let (typed, side) = site.locate(text)?;
     match side {
@@ -38,7 +38,7 @@ pub(crate) fn of_cluster(dfs: &DfsClient, text: &str) -> Result<DfsPath> {
     }
 }
 
-/// A path of this machine, where there is no cluster.
+/// A path of this machine, for use without a cluster.
 pub(crate) fn of_machine(text: &str) -> Result<PathBuf> {
     let site = Site::new("", &[]).with_machine_default();
     match locate(&site, "", text)? {

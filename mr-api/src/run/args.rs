@@ -1,4 +1,4 @@
-//! The command line of a job program: job options are taken out, the rest is the program's own.
+//! The command line of a job program: takes out the job options and leaves the rest to the program.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::shipped::Shipped;
 use crate::engine::SideFile;
 use crate::error::{Error, Result};
 
-/// What every job program says after its own help.
+/// The text that every job program prints after its own help.
 pub(crate) const OPTIONS_HELP: &str = "\
 Job options:
   --local[=N]            run in this process on local files, with N threads (default: one per core)
@@ -42,7 +42,7 @@ pub struct Args {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Word {
-    /// Begins with a dash and may be one of the program's options.
+    /// Begins with a dash and can be one of the program's options.
     Dashed(String),
     Plain(String),
 }
@@ -98,7 +98,7 @@ impl Args {
         Ok((Args { words: rest, shipped: Shipped::default() }, options))
     }
 
-    /// For tests of job authors: arguments from words, job options ignored.
+    /// Makes arguments from words, for the tests of job authors; job options are ignored.
     ///
     /// # Errors
     /// A malformed job option.
@@ -117,7 +117,7 @@ impl Args {
     /// The value of `name VALUE` or `name=VALUE`, if given; takes it out.
     ///
     /// # Errors
-    /// If the value is missing or no `T`.
+    /// If the value is missing or does not parse as `T`.
     pub fn value<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>> {
         let position = self.words.iter().position(|word| match word {
             Word::Dashed(text) => {
@@ -140,15 +140,15 @@ impl Args {
         }
     }
 
-    /// The environment variable `name` as the driver has it, in the driver and in tasks, if it is set. The same as [`std::env::var`], which
-    /// answers so too while the job's function runs, except for those that belong to the machine (`PATH`, `TMPDIR`, `PWD`, `HANNO_…`, `RUST_…`,
-    /// `LD_…`). Its value travels with the job, where those who may see the job see it.
+    /// The driver's value of the environment variable `name`, in the driver and in tasks, if it is set. [`std::env::var`] returns the same
+    /// while the job's function runs, except for variables that belong to the machine (`PATH`, `TMPDIR`, `PWD`, `HANNO_…`, `RUST_…`,
+    /// `LD_…`). The value travels with the job, visible to everybody who may see the job.
     pub fn env(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
 
-    /// A file of the driver's machine that the job's function, its mapper or its reducer reads: sent to each worker once, as a side file of all
-    /// jobs of the plan. The answer is where it lies, here or there.
+    /// A file of the driver's machine that the job's function, its mapper or its reducer reads. It is sent to each worker once, as a side
+    /// file of all jobs of the plan. Returns its path, here or there.
     ///
     /// ```no_run
     /// # fn job(args: &mut mr_api::Args) -> mr_api::Result<()> {
@@ -160,12 +160,12 @@ impl Args {
     /// ```
     ///
     /// # Errors
-    /// If it is no file that can be read, or another of the same name was asked for.
+    /// If the file cannot be read, or if another file of the same name was requested.
     pub fn file(&mut self, path: &str) -> Result<PathBuf> {
         self.shipped.file(path)
     }
 
-    /// A value that only the driver makes: a time, a seed, an answer of another system. Tasks get the same.
+    /// A value that only the driver makes: a time, a seed, an answer from another system. Tasks get the same.
     ///
     /// # Errors
     /// Those of `make`; a value of more than 100 KiB.
@@ -173,10 +173,10 @@ impl Args {
         self.shipped.value(name, make)
     }
 
-    /// The arguments that are no options. Take out the program's options first.
+    /// The arguments that are not options. Take out the program's options first.
     ///
     /// # Errors
-    /// If there is an option left: nobody knows it.
+    /// If an option is left: the program does not know it.
     pub fn operands(&mut self) -> Result<Vec<String>> {
         let mut operands = Vec::new();
         for word in self.words.drain(..) {
@@ -207,10 +207,10 @@ fn number<T: FromStr>(name: &str, text: &str) -> Result<T, Error> {
     text.parse().map_err(|_| Error::usage(format!("option {name}: `{text}` is no number it takes")))
 }
 
-/// For messages about wrong usage from a program itself.
+/// For a program's own messages about wrong usage.
 ///
 /// # Errors
-/// Always; that is its purpose.
+/// Always, by design.
 pub fn usage_error<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::usage(reason).into())
 }

@@ -1,4 +1,4 @@
-//! `-conf FILE`: properties from a file of Hadoop's form. The driver reads it; workers get what it says as `-D NAME=VALUE`.
+//! `-conf FILE`: properties from a file in Hadoop's form. The driver reads it; workers get its contents as `-D NAME=VALUE`.
 //!
 //! ```xml
 //! <configuration><property><name>mapreduce.job.reduces</name><value>3</value></property></configuration>
@@ -12,12 +12,13 @@ use crate::error::Error;
 
 /// Largest file that is read (4 MiB): a hundred times the longest of Hadoop's.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// How deep values may refer to others, as in Hadoop.
+/// How many levels deep values can refer to others, as in Hadoop.
 const DEPTH_MAX: usize = 20;
-/// Longest value with what it refers to (1 MiB): a value that refers twice to one that refers twice, and so on, would have no end.
+/// Longest value with its references replaced (1 MiB): a value that refers twice to one that refers twice, and so on, would otherwise grow
+/// exponentially.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// A command line with what its `-conf FILE` say in their place, before everything else: `-D` wins wherever it stands.
+/// A command line with each `-conf FILE` replaced by its properties, which come before everything else: `-D` wins wherever it stands.
 pub(crate) fn expand(words: &[String]) -> Result<Vec<String>, Error> {
     let (mut properties, mut rest) = (BTreeMap::new(), Vec::new());
     let mut words = words.iter();
@@ -44,7 +45,7 @@ pub(crate) fn expand(words: &[String]) -> Result<Vec<String>, Error> {
     Ok(given)
 }
 
-/// Properties with what their values refer to in its place.
+/// Properties with the references in their values replaced.
 fn resolved(properties: &BTreeMap<String, String>) -> Result<Vec<(&str, String)>, String> {
     let mut all = Vec::new();
     for (name, value) in properties {
@@ -57,7 +58,7 @@ fn resolved(properties: &BTreeMap<String, String>) -> Result<Vec<(&str, String)>
     Ok(all)
 }
 
-/// Reads a file's text, for those who feed it any.
+/// Parses a file's text, for callers with arbitrary text.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn take(text: &str) -> Result<usize, String> {
     let properties: BTreeMap<String, String> = parse(text)?.into_iter().collect();
@@ -141,7 +142,7 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// Text without entities.
+/// Text with its entities replaced.
 fn plain(text: &str) -> Result<String, String> {
     let mut parts = text.split('&');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -167,7 +168,8 @@ fn plain(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Appends a value with `${name}` and `${env.NAME}` replaced where they are known; `None` if more than `left` bytes and references would be.
+/// Appends a value with `${name}` and `${env.NAME}` replaced where they are known; `None` if that takes more than `left` bytes and
+/// references.
 fn resolve(
     value: &str,
     properties: &BTreeMap<String, String>,

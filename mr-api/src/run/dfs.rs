@@ -13,16 +13,16 @@ use crate::error::{BoxError, Error, Result};
 use crate::formats::{Source, SplitRange};
 use crate::task::{OpenFile, OutputFile};
 
-/// Most bytes of a slice: progress and memory go by it where the block is not mapped.
+/// Most bytes of a slice, the unit of progress and memory where the block is not mapped.
 const SLICE_BYTES_MAX: usize = 1 << 20;
 
-/// A file read through mapped blocks where they are on this machine.
+/// A file, read through mapped blocks if they are on this machine.
 struct DfsSource {
     reader: DfsReader,
     slice: Option<BlockSlice>,
 }
 
-/// What a map of a split reads, one after the other.
+/// The parts that a map of a split reads, one after the other.
 pub(crate) fn map_parts(split: &Split) -> Vec<MapPart> {
     let part = |path: &DfsPath, start: u64, length: u64| MapPart {
         path: path.to_string(),
@@ -50,7 +50,7 @@ fn open(dfs: &DfsClient, path: &DfsPath) -> Result<DfsReader> {
 
 impl Source for DfsSource {
     fn slice(&mut self, offset: u64) -> io::Result<&[u8]> {
-        // The last slice's memory can be used for the next one.
+        // The next slice can reuse the last slice's memory.
         self.slice = None;
         let slice = self.reader.next_slice(offset, SLICE_BYTES_MAX)?;
         Ok(self.slice.insert(slice))

@@ -1,4 +1,4 @@
-//! The one entry of a job program, which decides what this process is: driver, local runner or task runner.
+//! The one entry of a job program, which decides the role of this process: driver, local runner or task runner.
 
 use std::process::ExitCode;
 
@@ -18,12 +18,12 @@ use crate::job::Plan;
 
 /// Runs a job program.
 ///
-/// `build` makes the plan of the arguments. Workers start the same executable with the same arguments and call it again, to have its closures.
-/// Environment variables that it reads by name have the driver's values there; [`Args::file`] sends a file along, [`Args::once`] a value that
-/// must not be made twice, such as a time or a seed. It must depend on nothing else; a plan that comes out different fails the job at once, saying what
-/// differs.
+/// `build` makes the plan from the arguments. Workers start the same executable with the same arguments and call it again, to get its
+/// closures. Environment variables that it reads by name have the driver's values there. [`Args::file`] sends a file along, [`Args::once`]
+/// a value that must not be made twice, such as a time or a seed. It must depend on nothing else: a plan that differs fails the job at
+/// once, with a message that names the difference.
 ///
-/// `help` is the program's own usage; the job options are described behind it.
+/// `help` is the program's own usage text; the description of the job options follows it.
 ///
 /// Exit codes: 0 if all jobs succeeded, 1 if one failed, 2 for a wrong command line.
 pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
@@ -37,7 +37,7 @@ const EXIT_FAILED: u8 = 1;
 /// The command line is wrong.
 const EXIT_USAGE: u8 = 2;
 
-/// The exit code for an outcome; says what is to be said.
+/// Prints the outcome and returns its exit code.
 pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
     match outcome {
         Ok(()) => 0,
@@ -118,7 +118,7 @@ fn run_locally(plan: Plan, options: &Options) -> Result<()> {
     }
 }
 
-/// `--json` of a job that failed.
+/// The output of `--json` for a job that failed.
 #[derive(Serialize)]
 struct FailedJob<'a> {
     state: JobState,
@@ -127,7 +127,7 @@ struct FailedJob<'a> {
     error: String,
 }
 
-/// `--json` of a job that ran in this process.
+/// The output of `--json` for a job that ran in this process.
 #[derive(Serialize)]
 struct LocalJob {
     state: JobState,

@@ -1,7 +1,7 @@
 //! What the input paths of a job stand for, on the cluster and on this machine alike: files, the files of directories, the matches of globs.
 //!
-//! Invariants: names that begin with `_` or `.` are left out of directories and globs; a directory within an input directory is read, passed over
-//! or an error, as the job's properties say, and never dropped without a word.
+//! Invariants: names that begin with `_` or `.` are skipped in directories and globs; a directory within an input directory is read,
+//! ignored or an error, as the job's properties say, and never dropped silently.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::options::Options;
 use crate::error::Error;
 use crate::error::Result;
 
-/// What a path is.
+/// What a path refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) is_directory: bool,
@@ -24,13 +24,13 @@ pub(crate) struct Entry {
 
 /// A file system.
 pub(crate) trait Tree {
-    /// What `path` is, if it is there.
+    /// The entry at `path`, if there is one.
     fn status(&self, path: &str) -> Result<Option<Entry>>;
-    /// The names that are wanted and what they are, in order; of what is no directory nothing. Nothing is asked of the others.
+    /// The wanted names and their entries, in order; nothing for a path that is not a directory. Unwanted names cost no query.
     fn list(&self, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, Entry)>>;
 }
 
-/// What becomes of directories in input directories.
+/// How to treat directories in input directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Subdirectories {
     /// They fail the job, as in Hadoop.
@@ -38,12 +38,12 @@ pub(crate) enum Subdirectories {
     Refused,
     /// Their files are read, and those of directories in them.
     Read,
-    /// They are passed over.
+    /// They are ignored.
     Ignored,
 }
 
 impl Subdirectories {
-    /// What the properties of a job say.
+    /// The choice in the properties of a job.
     pub(crate) fn of_job(options: &Options) -> Result<Self, Error> {
         Ok(match (options.value(keys::RECURSIVE)?, options.value(keys::IGNORE_DIRECTORIES)?) {
             (Some(true), _) => Subdirectories::Read,
@@ -111,7 +111,7 @@ fn file(path: String, entry: Entry) -> FileToCut {
     FileToCut { path, length: entry.length, block_bytes: entry.block_bytes }
 }
 
-/// The paths that fit a glob and what they are, each once, in order.
+/// The paths that match a glob and their entries, each once, in order.
 fn matches(tree: &impl Tree, glob: &str) -> Result<BTreeMap<String, Entry>> {
     let mut all = BTreeMap::new();
     let too_many = |error| Error::usage(format!("{glob}: {error}"));
@@ -119,7 +119,7 @@ fn matches(tree: &impl Tree, glob: &str) -> Result<BTreeMap<String, Entry>> {
         let root = if text.starts_with('/') { "/" } else { "" };
         let elements: Vec<Pattern> =
             text.split('/').filter(|element| !element.is_empty()).map(Pattern::new).collect();
-        // What they are is known of those that were listed.
+        // Entries are known only for paths that were listed.
         let mut found = vec![(root.to_owned(), None)];
         for (index, pattern) in elements.iter().enumerate() {
             let is_last = index + 1 == elements.len();
@@ -163,10 +163,10 @@ mod tests {
 
     use super::*;
 
-    /// Files by path; directories are what they lie in.
+    /// Files by path; directories follow from the paths of the files.
     struct Files {
         files: BTreeMap<&'static str, u64>,
-        /// Paths that were asked for one by one.
+        /// Number of queries for single paths.
         looks: Cell<usize>,
     }
 

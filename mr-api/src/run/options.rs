@@ -1,4 +1,4 @@
-//! What the command line of a job says, with the properties of [`protocol::property`].
+//! The job options of a command line, with the properties of [`protocol::property`].
 
 use mr_formats::splits::SplitLimits;
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
@@ -40,7 +40,7 @@ impl Options {
         }
     }
 
-    /// What names the file system, and how: `-fs`, or the property.
+    /// The file system's name and the option that gave it: `-fs`, or the property.
     pub(crate) fn file_system(&self) -> Option<(&'static str, &str)> {
         let option = self.file_system.as_deref().map(|text| ("-fs", text));
         let key = keys::DEFAULT_FS.name();
@@ -68,7 +68,7 @@ impl Options {
         Ok((share * 1000.0) as u16)
     }
 
-    /// Refuses a job that would have more maps than it may.
+    /// Refuses a job that would have more maps than allowed.
     pub(crate) fn check_map_count(&self, count: usize) -> Result<(), Error> {
         match self.value(keys::MAPS_MAX)?.unwrap_or(0) {
             most if most > 0 && count > most as usize => Err(Error::TooManyMaps { count, most }),
@@ -81,7 +81,7 @@ impl Options {
         Ok(key.get(&self.properties)?)
     }
 
-    /// Refuses properties that cannot be had and values that they do not take; what there is to say of the others.
+    /// Refuses unsupported properties and values they do not accept; returns warnings about the others.
     pub(crate) fn check(&self, scope: Scope) -> Result<Vec<String>, Error> {
         let mut warnings = Vec::new();
         for (name, value) in &self.properties {
@@ -106,13 +106,13 @@ pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
     Ok(factor.map_or(MERGE_FACTOR_DEFAULT, |factor| factor as usize).max(2))
 }
 
-/// How map output is stored: lz4, unless it is not to be compressed.
+/// How map output is stored: lz4, unless compression is off.
 pub(crate) fn map_codec(properties: &Properties) -> Result<Codec, Error> {
     let compress = keys::MAP_COMPRESS.get(properties)?.unwrap_or(true);
     Ok(if compress { Codec::Lz4 } else { Codec::None })
 }
 
-/// Takes `NAME=VALUE` in, under the name of today.
+/// Sets `NAME=VALUE`, under the current name of the property.
 pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<(), Error> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {
@@ -124,7 +124,7 @@ pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<()
     }
 }
 
-/// True if the script of a streaming job counts the records it is done with, so that bad ones can be told and left out.
+/// True if a streaming job's script counts the records it has finished, so that bad ones can be identified and skipped.
 pub(crate) fn script_counts(properties: &Properties) -> Result<bool, Error> {
     let skips = keys::SKIP_MAX.get(properties)?.is_some_and(|count| count > 0);
     Ok(skips && keys::SKIP_AUTO_COUNT.get(properties)? == Some(false))

@@ -1,4 +1,4 @@
-//! What a driver says while its job runs, on stderr, in Hadoop's words.
+//! The driver's progress messages on stderr while its job runs, in Hadoop's words.
 
 use std::io::{IsTerminal, stderr};
 
@@ -23,7 +23,7 @@ impl Progress {
         Progress { quiet, terminal: stderr().is_terminal(), last: String::new(), drawn: false }
     }
 
-    /// A line of its own.
+    /// Prints a line of its own.
     pub(crate) fn say(&mut self, text: &str) {
         if !self.quiet {
             self.end_line();
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// `chosen_later`: the number of reduces is the most there may be.
+    /// `chosen_later`: the number of reduces is an upper limit.
     pub(crate) fn start(&mut self, job: &str, maps: usize, (reduces, chosen_later): (u32, bool)) {
         let most = if chosen_later { "up to " } else { "" };
         self.say(&format!("Running {job}: {maps} maps, {most}{reduces} reduces"));
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells the test that it is the child that speaks.
+    /// Marks the test's child process, which prints.
     const CHILD: &str = "HANNO_TEST_PROGRESS_CHILD";
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a job's function reads besides its arguments, and how that comes to the workers, where the function runs again.
+//! What a job's function reads besides its arguments, and how that reaches the workers, where the function runs again.
 //!
 //! ```text
 //! driver   function ─► variables it reads are noted, files it asks for become side files, values it makes are kept
@@ -6,7 +6,7 @@
 //! task     words ─► the same answers for the function
 //! ```
 //!
-//! Invariant: a variable, file or value that the driver did not ship is an error in the task, or what the worker itself sets.
+//! Invariant: in a task, a variable, file or value that the driver did not ship is an error, or is the worker's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -22,26 +22,26 @@ const ENV: &str = "--shipped-env";
 const FILE: &str = "--shipped-file";
 const VALUE: &str = "--shipped-value";
 
-/// Variables that are about the machine or the process and not about the job: the worker's hold.
+/// Variables that describe the machine or the process and not the job: the worker's values apply.
 const OF_MACHINE: [&str; 3] = ["PATH", "TMPDIR", "PWD"];
-/// And those that begin so.
+/// Prefixes of more variables of that kind.
 const OF_MACHINE_PREFIXES: [&str; 3] = ["HANNO_", "RUST_", "LD_"];
-/// Longest value that travels, bytes: what the kernel takes as one argument of a process.
+/// Longest value that is sent, bytes: less than the kernel's limit for one argument of a process.
 const VALUE_BYTES_MAX: usize = 100 << 10;
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Shipped {
-    /// This is a task: what is not here was not shipped.
+    /// True in a task: a value that is missing here was not shipped.
     is_task: bool,
     variables: BTreeMap<String, Option<String>>,
-    /// Paths of files, as the function calls them.
+    /// Paths of files, as the function names them.
     files: BTreeSet<String>,
     values: BTreeMap<String, String>,
 }
 
 impl Shipped {
-    /// Takes what was shipped off the front of a command line.
+    /// Takes the shipped values off the front of a command line.
     pub(crate) fn take(words: &[String]) -> (Self, &[String]) {
         let (mut shipped, mut rest) = (Shipped::default(), words);
         while let [option, text, more @ ..] = rest {
@@ -61,7 +61,7 @@ impl Shipped {
         (shipped, rest)
     }
 
-    /// Runs the job's function: in a driver its variables are noted, in a task they are what they were there.
+    /// Runs the job's function: in a driver this records the variables it reads, in a task they have the recorded values.
     pub(crate) fn around<T>(&mut self, function: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.is_task {
             let answers = self.answers()?;
@@ -106,7 +106,7 @@ impl Shipped {
         Ok(())
     }
 
-    /// The words that carry it.
+    /// The command-line words that hold the shipped values.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (name, value) in &self.variables {
@@ -123,7 +123,7 @@ impl Shipped {
         words
     }
 
-    /// A file of the driver's machine: here, or where the worker has put it.
+    /// The path of a file of the driver's machine: here, or where the worker has put it.
     pub(crate) fn file(&mut self, path: &str) -> Result<PathBuf> {
         let name = name_of(path);
         if self.is_task {
@@ -146,7 +146,7 @@ impl Shipped {
         Ok(here.to_owned())
     }
 
-    /// What the files are to the job.
+    /// The files as side files of the job.
     pub(crate) fn side_files(&self) -> Result<Vec<SideFile>, Error> {
         self.files.iter().map(|path| SideFile::of_machine(path, &name_of(path))).collect()
     }
@@ -173,7 +173,7 @@ impl Shipped {
     }
 }
 
-/// By what name workers put a file.
+/// The name under which workers store a file.
 fn name_of(path: &str) -> String {
     Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -6,8 +6,8 @@
 //! attempt    a link of the file's name in its directory
 //! ```
 //!
-//! Invariants: a side file under its name in the job's directory is complete and has the hash that was submitted; tasks cannot tell
-//! whether they or another process fetched it.
+//! Invariants: a side file under its name in the job's directory is complete and has the submitted hash; tasks cannot tell whether they or
+//! another process fetched it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,21 +26,21 @@ use crate::engine::SideFile;
 use crate::engine::side_file::{Origin, check_name};
 use crate::error::{Error, Result};
 
-/// Job property that carries the list of side files to the workers.
+/// Job property that lists the side files for the workers.
 pub(crate) const FILES_PROPERTY: &str = "hanno.side.files";
 /// Directory of side files in the directory of a job on a worker.
 const DIRECTORY: &str = "side-files";
-/// Copied at once.
+/// Bytes copied at once.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Side files are programs as often as data.
 const MODE: u32 = 0o755;
 
-/// Where the side file `name` lies in the directory of a job.
+/// The path of the side file `name` in the directory of a job.
 pub(crate) fn place(job_directory: &Path, name: &str) -> PathBuf {
     job_directory.join(DIRECTORY).join(name)
 }
 
-/// A side file as workers hear of it.
+/// A side file as workers learn of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Stored {
     name: String,
@@ -49,7 +49,7 @@ struct Stored {
     hash: String,
 }
 
-/// Makes the files available to workers; the value of [`FILES_PROPERTY`].
+/// Makes the files available to workers; returns the value of [`FILES_PROPERTY`].
 pub(crate) fn submit(dfs: &DfsClient, files: &[SideFile]) -> Result<String> {
     let mut stored = Vec::new();
     for file in files {
@@ -73,7 +73,7 @@ pub(crate) fn submit(dfs: &DfsClient, files: &[SideFile]) -> Result<String> {
     Ok(serde_json::to_string(&stored)?)
 }
 
-/// Fetches the side files that `property` lists into the job's directory, unless they are there; where they lie.
+/// Fetches the side files that `property` lists into the job's directory, unless they are there; returns their paths.
 pub(crate) fn localise(
     dfs: &DfsClient,
     property: Option<&str>,
@@ -100,7 +100,7 @@ fn fetch(dfs: &DfsClient, file: &Stored, place: &Path) -> Result<()> {
     let mut target = File::create(&temporary).map_err(Error::file("create", &temporary))?;
     let hash = copy(&mut reader, &mut target)?;
     if hash.to_string() != file.hash {
-        // The directory goes with the job in any case.
+        // Removing the job's directory removes the file in any case.
         let _ = fs::remove_file(&temporary);
         return Err(Error::SideFileChanged { name: file.name.clone() }.into());
     }

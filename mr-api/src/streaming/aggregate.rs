@@ -1,4 +1,4 @@
-//! Hadoop's `aggregate` library: the key says how its values are put together.
+//! Hadoop's `aggregate` library: the key says how to combine its values.
 //!
 //! | a map prints | the reduce writes |
 //! |---|---|
@@ -16,7 +16,7 @@ use crate::error::Result;
 /// The name of the library on a command line.
 pub(super) const AGGREGATE: &str = "aggregate";
 
-/// Different values of one key that are kept, as in Hadoop's default: without limit there, here as many as memory may hold.
+/// Most distinct values of one key; more are an error. Hadoop's default has no limit.
 const UNIQUE_VALUES_MAX: usize = 10_000_000;
 
 /// The values of one key so far.
@@ -84,7 +84,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// The values for another round of the same aggregation, each handed to `each`.
+    /// Passes the values for another round of the same aggregation to `each`.
     pub(super) fn parts(&self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Aggregate::Unique(values) => values.iter().try_for_each(|value| each(value)),

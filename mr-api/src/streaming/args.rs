@@ -58,7 +58,7 @@ pub(super) struct Request {
 /// What runs as mapper, combiner or reducer.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// Hands records on.
+    /// Passes records on.
     Identity,
     /// Hadoop's aggregate library.
     Aggregate,
@@ -97,7 +97,7 @@ pub(super) struct Spec {
     words: Vec<String>,
 }
 
-/// Options as they stand on the command line.
+/// Options as given on the command line.
 #[derive(Default)]
 struct Given {
     inputs: Vec<String>,
@@ -180,7 +180,7 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
     Ok(Request { spec, options })
 }
 
-/// Options of Hadoop's that are not here, and why.
+/// Hadoop's options that are missing here, and why.
 const NOT_HERE: [(&str, &str); 9] = [
     ("archives", "archives are not unpacked: `-files` sends files as they are"),
     ("cacheArchive", "archives are not unpacked: `-files` sends files as they are"),
@@ -204,7 +204,7 @@ fn not_here(word: &str, name: &str) -> Error {
     })
 }
 
-/// How records cross the four pipes of a job's scripts: properties by pipe, `-io` for those that have none.
+/// How records pass through the four pipes of a job's scripts: properties by pipe, `-io` for pipes without one.
 struct Pipes<'a> {
     properties: &'a Properties,
     io: Option<Encoding>,
@@ -277,7 +277,7 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
         text => Some(scripts.work(text)?),
     };
     let map_input = pipes.writer(keys::MAP_INPUT_ENCODING, keys::MAP_INPUT_SEPARATOR)?;
-    // Binary records have their keys, also where those are places of lines.
+    // Binary records have their keys, even those whose keys are positions of lines.
     let ignore_key = map_input.encoding == Encoding::Text
         && keys::IGNORE_KEY.get(properties)?.unwrap_or(input_kind == InputKind::Text);
     Ok(Spec {
@@ -327,7 +327,7 @@ fn set_reduces(options: &mut Options, count: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Paths between commas; those within braces belong to globs, and a backslash takes the meaning of the next character.
+/// Splits paths at commas; commas within braces belong to globs, and a backslash removes the meaning of the next character.
 fn split_paths(paths: &str) -> Vec<String> {
     let (mut all, mut path, mut depth, mut escaped) = (Vec::new(), String::new(), 0u32, false);
     for c in paths.chars() {
@@ -348,7 +348,7 @@ fn split_paths(paths: &str) -> Vec<String> {
     all
 }
 
-/// What scripts find about their job in their environment, besides its properties.
+/// What scripts learn about their job from their environment, besides its properties.
 fn job_variables(name: &str, inputs: &[String], output: &str) -> Vec<(String, String)> {
     [
         (["mapreduce_job_name", "mapred_job_name"], name.to_owned()),
@@ -364,7 +364,7 @@ fn job_variables(name: &str, inputs: &[String], output: &str) -> Vec<(String, St
 struct Scripts<'a> {
     job_variables: Vec<(String, String)>,
     variables: Vec<(String, String)>,
-    /// Names of the files that come along.
+    /// Names of the files shipped with the job.
     sent: Vec<String>,
     properties: &'a Properties,
 }
@@ -492,7 +492,7 @@ impl Spec {
         if self.output_kind == OutputKind::Null { output.discard() } else { output }
     }
 
-    /// Chooses the partition of an engine's key, if the default would not do.
+    /// The partitioner for an engine's key, if the default is not enough.
     pub(super) fn partition(&self) -> Option<Partition> {
         let (fields, sorted) = (self.partitioner.clone(), self.comparator.is_some());
         if fields.is_none() && !sorted {

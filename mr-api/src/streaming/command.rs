@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Splits a command into its words. `'…'` and `"…"` protect spaces and each other; a backslash is a character like any other.
+/// Splits a command into its words. `'…'` and `"…"` protect spaces and each other; a backslash is an ordinary character.
 pub(super) fn split(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in command.chars() {
@@ -20,8 +20,7 @@ pub(super) fn split(command: &str) -> Vec<String> {
     words
 }
 
-/// Where the program of a command is: a file in the task's directory wins over one on the path, so a script that came along with the
-/// job needs no `./`.
+/// Path of a command's program: a file in the task's directory wins over one on the path, so a script shipped with the job needs no `./`.
 pub(super) fn locate(program: &str, directory: &Path) -> PathBuf {
     let here = directory.join(program);
     if program.contains('/') || here.is_file() { here } else { PathBuf::from(program) }

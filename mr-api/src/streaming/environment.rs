@@ -1,5 +1,5 @@
-//! What a script finds in its environment: the job's configuration and the task's surroundings, under Hadoop's names with every
-//! character outside `[0-9A-Za-z]` turned into `_`, the present and the former names.
+//! The environment of a script: the job's configuration and the task's context, under Hadoop's current and former names, with every
+//! character outside `[0-9A-Za-z]` turned into `_`.
 
 use protocol::TaskKind;
 use protocol::property::{self, keys};
@@ -16,7 +16,7 @@ pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
     let bytes_max =
         bytes_max.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     for (name, value) in context.properties() {
-        // A value with a zero byte cannot be in an environment.
+        // An environment cannot hold a value with a zero byte.
         if !own.contains(&name) && !value.contains('\0') {
             let value = &value[..value.floor_char_boundary(bytes_max)];
             let names = [name].into_iter().chain(property::former_names(name).iter().copied());
@@ -28,7 +28,7 @@ pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
     Ok(variables)
 }
 
-/// Those that properties ask for.
+/// Variables that properties ask for.
 fn given_variables(context: &Context, variables: &mut Vec<(String, String)>) -> Result<()> {
     let of_kind = match context.attempt().task.kind {
         TaskKind::Map => keys::MAP_ENV,
@@ -46,7 +46,7 @@ fn given_variables(context: &Context, variables: &mut Vec<(String, String)>) -> 
     Ok(())
 }
 
-/// `$NAME` and `${NAME}` replaced.
+/// Replaces `$NAME` and `${NAME}`.
 fn substitute(text: &str, variable: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     let mut parts = text.split('$');
@@ -68,7 +68,7 @@ fn substitute(text: &str, variable: impl Fn(&str) -> String) -> String {
     out
 }
 
-/// What the task is, by all names that it has had.
+/// The task's description, under all names that Hadoop has used.
 fn task_variables(context: &Context, variables: &mut Vec<(String, String)>) {
     let attempt = context.attempt();
     let task = attempt.task;

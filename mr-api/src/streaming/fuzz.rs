@@ -1,4 +1,4 @@
-//! What takes any bytes of scripts, for `fuzz/`.
+//! Decoders that accept any bytes of scripts, for `fuzz/`.
 
 use std::io::{self, Read};
 
@@ -8,7 +8,7 @@ use super::io::RecordReader;
 use super::key_field::{KeyFields, decode};
 use super::{args, command, typed};
 
-/// Typed bytes: their lengths, and how people read them.
+/// Typed bytes: their lengths and their text.
 pub fn typed_bytes(bytes: &[u8]) {
     if let Ok(Some(length)) = typed::length(bytes) {
         assert!(length <= bytes.len());
@@ -30,7 +30,8 @@ impl Read for Slow<'_> {
     }
 }
 
-/// What scripts print. First come the bytes at a time, the number of fields of a key, and the length of the separator, which follows.
+/// Records that scripts print. The input begins with the number of bytes at a time, the number of fields of a key, and the length of the
+/// separator, which follows.
 pub fn script_records(bytes: &[u8]) {
     let Some(([piece, key_fields, length], rest)) = bytes.split_first_chunk::<3>() else { return };
     let (separator, rest) = rest.split_at(rest.len().min(usize::from(length % 4)));
@@ -50,7 +51,7 @@ pub fn script_records(bytes: &[u8]) {
     }
 }
 
-/// Options of sorting and partitioning, a separator, and a key, a line each.
+/// Options of sorting and partitioning, a separator, and a key, one a line.
 pub fn key_fields(bytes: &[u8]) {
     let mut parts = bytes.splitn(3, |byte| *byte == b'\n');
     let mut part = || parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Records on the pipes of a script: how they are written to its standard input and read from its standard output.
+//! Records on the pipes of a script: writes them to its standard input and reads them from its standard output.
 //!
 //! | | text | rawbytes | typedbytes |
 //! |---|---|---|---|
@@ -6,7 +6,7 @@
 //! | each of them | bytes | u32 length, bytes | a typed value |
 //! | the place of a line, as key | decimal digits | 8 bytes, big endian | a long |
 //!
-//! Text that a script prints is cut at the `n`-th separator into key and value; a line with fewer is all key.
+//! The `n`-th separator divides a line of text that a script prints into key and value; a line with fewer is all key.
 
 use std::io::{self, Read};
 
@@ -84,7 +84,7 @@ pub(super) struct RecordReader {
 }
 
 impl RecordReader {
-    /// Hands every record of `pipe` to `each` until the script closes it.
+    /// Passes every record of `pipe` to `each` until the script closes it.
     pub(super) fn read(
         &self,
         pipe: &mut (dyn Read + Send),
@@ -126,7 +126,7 @@ impl RecordReader {
     }
 }
 
-/// Read from a pipe at once: more than a pipe holds.
+/// Bytes read from a pipe at once: more than a pipe holds.
 const PIPE_BYTES: usize = 256 << 10;
 
 /// The standard output of a script as the source of a [`Lines`] reader.
@@ -155,7 +155,7 @@ fn read(pipe: &mut (dyn Read + Send), buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Reads pairs of items, whose `length` tells their own, from their first bytes on.
+/// Reads pairs of items; `length` returns an item's length from its first bytes.
 fn binary(
     pipe: &mut (dyn Read + Send),
     length: impl Fn(&[u8]) -> Result<Option<usize>, Error>,

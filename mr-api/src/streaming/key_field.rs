@@ -1,8 +1,8 @@
-//! `KeyFieldBasedPartitioner` and `KeyFieldBasedComparator`: parts of a text key, chosen as `sort -k` does.
+//! `KeyFieldBasedPartitioner` and `KeyFieldBasedComparator`: parts of a text key, selected as in `sort -k`.
 //!
-//! The comparator becomes an encoding whose bytes order as it would: the engine's key is `sort key, key, length of the sort key (u32,
-//! big endian)`, so sorting stays a comparison of bytes and the key itself breaks ties. Numbers are compared as decimal text of any
-//! length, not as floats.
+//! The comparator becomes an encoding whose bytes sort as it would: the engine's key is `sort key, key, length of the sort key (u32, big
+//! endian)`. Sorting therefore stays a comparison of bytes, and the key itself breaks ties. Numbers compare as decimal text of any length,
+//! not as floats.
 
 use crate::error::Error;
 
@@ -21,7 +21,7 @@ struct Span {
     reverse: bool,
 }
 
-/// What options like `-k1,2 -k3,3nr` say, with the separator of fields.
+/// Options like `-k1,2 -k3,3nr`, with the separator of fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct KeyFields {
     separator: Vec<u8>,
@@ -73,7 +73,7 @@ impl KeyFields {
         KeyFields { separator: separator.to_vec(), spans: vec![span] }
     }
 
-    /// The partition of a key: by a hash of the chosen parts.
+    /// The partition of a key: by a hash of the selected parts.
     pub(super) fn partition(&self, key: &[u8], partitions: u32) -> u32 {
         let seed = crate::map::PARTITION_SEED;
         if let [span] = &self.spans[..] {
@@ -107,8 +107,8 @@ impl KeyFields {
         out.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// The bytes of `key` that `span` chooses; `None` where the key ends before them. As in Hadoop, positions count from the beginning of their
-    /// field to the end of the key.
+    /// The bytes of `key` that `span` selects; `None` if the key ends before them. As in Hadoop, positions count from the beginning of
+    /// their field to the end of the key.
     fn range(&self, key: &[u8], span: &Span) -> Option<std::ops::Range<usize>> {
         let (start, _) = self.field(key, span.first_field)?;
         let first = start.checked_add(span.first_byte).filter(|first| *first < key.len())?;
@@ -163,13 +163,14 @@ fn span(text: &str) -> Option<Span> {
     })
 }
 
-/// Marked as present, escaped and ended, so that it is no prefix of another: `00` as `00 FF`, the end as `00 00`.
+/// Appends text, marked as present, escaped and terminated, so that no text is a prefix of another: `00` as `00 FF`, the end as `00 00`.
 fn put_text(part: &[u8], out: &mut Vec<u8>) {
     out.push(PRESENT);
     crate::datum::Put::<Vec<u8>>::put_part(part, out);
 }
 
-/// Sign, length of the whole part, digits, decimals without trailing zeros, end. All but the sign is inverted for negative numbers.
+/// Appends sign, length of the integer part, digits, decimals without trailing zeros, end. For negative numbers, all but the sign is
+/// inverted.
 fn put_number(part: &[u8], out: &mut Vec<u8>) {
     let text = part.trim_ascii();
     let (negative, text) = match text.split_first() {
@@ -199,7 +200,7 @@ fn put_number(part: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Of a key that ends before the part: it comes first.
+/// Marks a key that ends before the part: it sorts first.
 const MISSING: u8 = 0;
 const PRESENT: u8 = 1;
 const NEGATIVE: u8 = 1;

@@ -4,8 +4,8 @@
 //! input ─► format ─► mapper script ─► key, value ─► sort, shuffle ─► reducer script ─► output
 //! ```
 //!
-//! The runner of a streaming job is the program that was called with its command line: [`run`] is driver and task runner alike, so a
-//! worker starts it with the same words.
+//! The program that receives the command line also runs the streaming job: [`run`] is driver and task runner alike, and a worker starts it
+//! with the same words.
 
 mod aggregate;
 mod args;
@@ -33,10 +33,10 @@ pub use args::HELP;
 use args::{Request, Spec};
 use stages::{StreamCombiner, StreamMapper, StreamReducer};
 
-/// Reduce tasks if nothing is said, as in Hadoop: scripts count on one output file.
+/// Reduce tasks by default, as in Hadoop: scripts rely on one output file.
 const REDUCERS_DEFAULT: u32 = 1;
 
-/// Runs `hanno job streaming WORDS`. `prefix` are the words before that, which a worker needs to get here again.
+/// Runs `hanno job streaming WORDS`. `prefix` holds the words before those, which a worker needs to reach this function again.
 ///
 /// The exit code: 0 if the job succeeded, 1 if it failed, 2 for a wrong command line.
 pub fn run(prefix: &[&str], words: &[String]) -> u8 {

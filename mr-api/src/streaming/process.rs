@@ -1,12 +1,12 @@
-//! The process of a script: started in the task's directory with the job's environment, fed on one thread and read on another.
+//! The process of a script: starts it in the task's directory with the job's environment, feeds it on one thread and reads it on another.
 //!
 //! ```text
 //! feeding thread  records ─► pipe ─► script ─► pipe ─► pump thread ─► sort buffer or output file
 //!                                      └─ stderr ─► listener thread ─► counters, status, the task's log
 //! ```
 //!
-//! Invariants: the script never waits for us while we wait for it, as its output is always being read; what is buffered is bounded by
-//! the pipes and one chunk on each side; the process is over, and reaped, when [`run`] returns, whatever happened.
+//! Invariants: the script never waits for us while we wait for it, because its output is always being read; the pipes and one chunk on each
+//! side bound the buffered data; the process is over, and reaped, when [`run`] returns, whatever happened.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -20,9 +20,9 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::task::Context;
 
-/// Written to the script at once; as much as a large pipe takes.
+/// Bytes written to the script at once; as many as a large pipe takes.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Longest line of standard error that is looked at as one.
+/// Longest line of standard error that is treated as one line.
 const ERROR_LINE_BYTES_MAX: usize = 16 << 10;
 /// First and last lines of standard error that a failure quotes.
 const QUOTED_LINES: usize = 8;
@@ -34,13 +34,13 @@ const QUOTED_LINE_BYTES: usize = 300;
 pub(super) struct Script {
     /// Program and arguments.
     pub(super) words: Vec<String>,
-    /// What the job says of itself: its name, its input and output.
+    /// The job's variables: its name, its input and output.
     pub(super) job_variables: Vec<(String, String)>,
     /// Variables given with `-cmdenv`.
     pub(super) variables: Vec<(String, String)>,
-    /// Beginning of lines on standard error that are meant for us.
+    /// Beginning of the lines on standard error that address the reporter.
     pub(super) reporter_prefix: String,
-    /// Whether another exit code than 0 fails the attempt.
+    /// Whether a nonzero exit code fails the attempt.
     pub(super) exit_code_matters: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn run(
         });
         let pumping = scope.spawn(move || {
             let pumped = pump(&mut stdout);
-            // A script must not wait for a reader that has given up; one that writes on gets SIGPIPE.
+            // A script must not wait for a reader that has given up; if it keeps writing, it gets SIGPIPE.
             drop(stdout);
             pumped
         });
@@ -151,11 +151,11 @@ fn hint(error: &io::Error, located: &Path, program: &str) -> String {
     }
 }
 
-/// ENOEXEC: the kernel does not know how to run the file.
+/// ENOEXEC: the kernel cannot run the file.
 const NO_FORMAT: i32 = 8;
 
 fn end(child: &mut Child) {
-    // It may be over already.
+    // It may have ended already.
     let _ = child.kill();
 }
 
@@ -167,7 +167,7 @@ fn is_closed_input(error: &crate::error::BoxError) -> bool {
     matches!(error.downcast_ref::<Error>(), Some(Error::ScriptInput { source }) if source.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// What the attempt comes to.
+/// The result of the attempt.
 fn judge(
     script: &Script,
     status: ExitStatus,
@@ -176,7 +176,7 @@ fn judge(
     quoted: &Quoted,
 ) -> Result<()> {
     let command = || script.words.join(" ");
-    // A script reads as much of its input as it wants.
+    // A script may read as little of its input as it wants.
     match fed {
         Err(error) if !is_closed_input(&error) => return Err(error),
         _ => {}
@@ -229,13 +229,13 @@ impl Listener<'_> {
             Some(report) if self.report(report) => {}
             _ => {
                 self.quoted.add(&text);
-                // The log of the task; nobody to tell if it is closed.
+                // The task's log; if it is closed, nobody can be notified.
                 let _ = io::stderr().write_all(&[line, b"\n"].concat());
             }
         }
     }
 
-    /// `counter:GROUP,COUNTER,AMOUNT` or `status:TEXT`; false if it is neither.
+    /// Handles `counter:GROUP,COUNTER,AMOUNT` or `status:TEXT`; false if it is neither.
     fn report(&self, report: &str) -> bool {
         if let Some(text) = report.strip_prefix("status:") {
             self.context.status(text);
@@ -276,7 +276,7 @@ impl Quoted {
         }
     }
 
-    /// For the end of a message: empty, or a colon and the lines.
+    /// Text for the end of a message: empty, or a colon and the lines.
     fn text(&self) -> String {
         let mut text = String::new();
         for (index, line) in self.first.iter().chain(&self.last).enumerate() {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Feeds `input` in records of 1000 bytes; what came out.
+    /// Feeds `input` in records of 1000 bytes; returns the output.
     fn check(script: &Script, context: &Context, input: &[u8]) -> Result<Vec<u8>> {
         let mut output = Vec::new();
         run(

@@ -1,36 +1,35 @@
-//! Which record a script is at, though it reads ahead: it counts those it is done with, as Hadoop's scripts do in skip mode, by
-//! `reporter:counter:SkippingTaskCounters,MapProcessedRecords,1` on standard error.
+//! Finds the record that a script is processing, although the script reads ahead. The script counts its finished records, as Hadoop's
+//! scripts do in skip mode, with `reporter:counter:SkippingTaskCounters,MapProcessedRecords,1` on standard error.
 
 use std::collections::VecDeque;
 
 use crate::task::{Context, Counter};
 
-/// Records given to a script and not counted by it that are kept in mind: many more than pipes and buffers of a script hold, and half a
-/// mebibyte.
+/// Most uncounted records to remember: many more than the pipes and buffers of a script hold, and half a mebibyte.
 const RECORDS_MAX: usize = 1 << 16;
 
 /// Records on their way through a script.
 pub(super) struct ReadAhead {
     counter: Counter,
-    /// What the counter said before.
+    /// Value of the counter when the script started.
     base: u64,
-    /// Records that have left `given` at its front.
+    /// Records removed from the front of `given`.
     gone: u64,
-    /// Where the later ones begin.
+    /// Positions of the later ones.
     given: VecDeque<u64>,
-    /// It counts too few: no record can be told.
+    /// The script counts too few records: the current one is unknown.
     lost: bool,
 }
 
 impl ReadAhead {
-    /// Of a script that starts now.
+    /// For a script that starts now.
     pub(super) fn new(context: &Context) -> Self {
         let counter = context.counter("SkippingTaskCounters", "MapProcessedRecords");
         let base = counter.value();
         ReadAhead { counter, base, gone: 0, given: VecDeque::new(), lost: false }
     }
 
-    /// The record at `at` is given to the script.
+    /// The script received the record at `at`.
     pub(super) fn fed(&mut self, at: u64) {
         if self.given.len() >= RECORDS_MAX {
             self.forget_done();
@@ -41,7 +40,7 @@ impl ReadAhead {
         }
     }
 
-    /// Where the first record begins that it has not counted; to be asked when all it said has been heard.
+    /// Position of the first record that the script has not counted. Call it only after reading all of the script's standard error.
     pub(super) fn current(&mut self) -> Option<u64> {
         self.forget_done();
         self.given.front().copied().filter(|_| !self.lost)

@@ -16,7 +16,7 @@ use crate::reduce::{CombineFilling, EmitPair, Groups, Reducer, SortedPairs, Valu
 use crate::run::options;
 use crate::task::{Context, Output};
 
-/// Keys and values are bytes; what they mean is known by the encodings of the job.
+/// Keys and values are bytes; the encodings of the job define their meaning.
 type Bytes = Vec<u8>;
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(super) struct StreamMapper {
     writer: RecordWriter,
     reader: RecordReader,
     comparator: Option<Arc<KeyFields>>,
-    /// There is no reduce: pairs are written as text.
+    /// There is no reduce: writes pairs as text.
     to_text: bool,
 }
 
@@ -222,7 +222,7 @@ pub(super) struct StreamCombiner {
 }
 
 impl StreamCombiner {
-    /// The combiner of the job, if it has one: `-combiner`, or that of `-reducer aggregate`.
+    /// The job's combiner, if any: `-combiner`, or that of `-reducer aggregate`.
     pub(super) fn new(spec: &Spec) -> Option<Self> {
         let work = match (&spec.combiner, &spec.reducer) {
             (Some(work), _) => work.clone(),

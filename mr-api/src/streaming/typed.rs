@@ -8,7 +8,7 @@
 //! 4 long    i64                    9 list   values until 255
 //! ```
 //!
-//! Invariants: reading is total and never allocates by a length it has not seen; nesting is limited.
+//! Invariants: reading accepts any bytes and never allocates by a length whose bytes it has not seen; nesting is limited.
 
 use crate::error::Error;
 
@@ -57,7 +57,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Moves behind one value; false if it is cut off.
+    /// Skips one value; false if it is cut off.
     fn skip(&mut self, depth: usize) -> Result<bool, Error> {
         if depth > DEPTH_MAX {
             return Err(Error::TypedBytes { reason: "values are nested too deeply" });
@@ -113,7 +113,7 @@ impl Cursor<'_> {
     }
 }
 
-/// Appends a value as people write it. A value that does not parse is written as the bytes it is.
+/// Appends a value as text for people. A value that does not parse is written as its raw bytes.
 pub(super) fn put_text(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     if !matches!(write(&mut { value }, 0, out), Some(())) {
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// One value of each type, with how it reads.
+    /// One value of each type, with its text.
     fn samples() -> Vec<(Vec<u8>, &'static str)> {
         let mut nested = vec![VECTOR, 0, 0, 0, 2];
         put_long(-5, &mut nested);
@@ -229,7 +229,7 @@ mod tests {
         assert!(length(&[11]).is_err());
         assert!(length(&[BYTES, 0xff, 0, 0, 0]).is_err());
         assert!(length(&[LIST; 100]).is_err());
-        // As text it is the bytes it is, however deep it goes.
+        // Its text is its raw bytes, however deeply it is nested.
         let mut out = Vec::new();
         put_text(&[LIST; 1 << 20], &mut out);
         assert_eq!(out, [LIST; 1 << 20]);

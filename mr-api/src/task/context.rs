@@ -1,7 +1,7 @@
 //! What a task knows about itself, and its counters.
 //!
-//! Invariant: counters and progress may be read by another thread at any time (that is how life signs are sent while user code
-//! runs); they only grow.
+//! Invariant: another thread can read counters and progress at any time (life signs are sent this way while user code runs); they only
+//! grow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 /// Opens a file of the job's file system.
 pub(crate) type OpenFile = dyn Fn(&str) -> Result<Box<dyn Read>> + Send + Sync;
 
-/// Group of the engine's counters, by its class-like name.
+/// Group of the engine's counters, under Hadoop's class name.
 pub(crate) const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 /// Group of bytes read by input formats.
 pub(crate) const INPUT_COUNTERS: &str =
@@ -34,7 +34,7 @@ pub(crate) const INPUT_COUNTERS: &str =
 pub(crate) const OUTPUT_COUNTERS: &str =
     "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
 
-/// A task's surroundings: ids, job properties, counters, status. Clones share them.
+/// A task's context: ids, job properties, counters, status. Clones share it.
 #[derive(Clone)]
 pub struct Context {
     shared: Arc<Shared>,
@@ -44,20 +44,20 @@ struct Shared {
     attempt: AttemptId,
     properties: BTreeMap<String, String>,
     counters: Mutex<BTreeMap<(String, String), Counter>>,
-    /// The first counter beyond the bounds that user code asked for.
+    /// The first counter that user code requested beyond the limits.
     beyond: OnceLock<CountersError>,
     surroundings: Surroundings,
     /// 0 to 1, as the bits of an `f32`.
     progress: AtomicU32,
-    /// Place of the phase in [`Phase::ALL`].
+    /// Index of the phase in [`Phase::ALL`].
     phase: AtomicU8,
-    /// Grows with everything that shows the task lives.
+    /// Grows with every sign that the task is alive.
     life_signs: AtomicU64,
-    /// Of a reduce that is done.
+    /// Set when a reduce is done.
     hot_keys: OnceLock<Vec<HotKey>>,
 }
 
-/// What the engine tells about the task before user code runs.
+/// What the engine sets for the task before user code runs.
 #[derive(Default)]
 struct Surroundings {
     directory: OnceLock<PathBuf>,
@@ -110,7 +110,7 @@ impl Context {
         Context { shared: Arc::new(shared) }
     }
 
-    /// The running attempt; its task and job are in it.
+    /// The running attempt; it includes task and job.
     pub fn attempt(&self) -> AttemptId {
         self.shared.attempt
     }
@@ -130,12 +130,12 @@ impl Context {
         self.shared.properties.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A directory of this attempt alone, on local disk; it is removed when the attempt is over.
+    /// A directory only for this attempt, on local disk; removed when the attempt is over.
     pub fn directory(&self) -> &Path {
         self.shared.surroundings.directory.get().map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// Where the side file `name` lies on this machine (`--files`, [`crate::Job::side_file`]).
+    /// The path of the side file `name` on this machine (`--files`, [`crate::Job::side_file`]).
     ///
     /// # Errors
     /// If the job has no such file.
@@ -155,7 +155,7 @@ impl Context {
         self.shared.surroundings.counts.get().copied()
     }
 
-    /// Where the output of another job of the plan lies, one that this job waits for.
+    /// The path of the output of another job of the plan, one that this job waits for.
     ///
     /// # Errors
     /// If this job does not wait for it.
@@ -167,7 +167,7 @@ impl Context {
     /// Reads a file of the job's file system: of the cluster, or of this machine with `--local`.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub fn open(&self, path: &str) -> Result<Box<dyn Read>> {
         let open = self.shared.surroundings.open.get();
         open.ok_or_else(|| Error::NoInput { path: path.to_owned() })?(path)
@@ -177,12 +177,12 @@ impl Context {
         let _ = self.shared.surroundings.open.set(open);
     }
 
-    /// Where this attempt's output files lie until the job commits.
+    /// Where this attempt's output files are until the job commits.
     pub fn output_directory(&self) -> Option<&str> {
         self.shared.surroundings.output_directory.get().map(String::as_str)
     }
 
-    /// Whose job it is.
+    /// The job's owner.
     pub(crate) fn user(&self) -> Option<&str> {
         self.shared.surroundings.user.get().map(String::as_str)
     }
@@ -192,7 +192,7 @@ impl Context {
     }
 
     pub(crate) fn set_input(&self, input: TaskInput) {
-        // Told once per attempt; a second time would be the same.
+        // Set once per attempt; a second value would be the same.
         let _ = self.shared.surroundings.input.set(input);
     }
 
@@ -210,10 +210,10 @@ impl Context {
         let _ = self.shared.surroundings.side_files.set(side_files);
     }
 
-    /// The counter of this name, to be kept (look it up in `setup`, not per record).
+    /// The counter of this name, to keep (look it up in `setup`, not per record).
     ///
-    /// A job has at most [`COUNTERS_MAX`] different counters, with names of at most [`NAME_BYTES_MAX`] bytes. An attempt that asks for
-    /// more goes on with a counter that nobody sees, and fails when it ends.
+    /// A job has at most [`COUNTERS_MAX`] different counters, with names of at most [`NAME_BYTES_MAX`] bytes. An attempt that requests more
+    /// continues with a counter that nobody sees, and fails when it ends.
     ///
     /// [`NAME_BYTES_MAX`]: protocol::counters::NAME_BYTES_MAX
     pub fn counter(&self, group: &str, name: &str) -> Counter {
@@ -227,7 +227,7 @@ impl Context {
             check_name(group).and_then(|()| check_name(name))
         };
         if let Err(error) = within {
-            // The first is told.
+            // Only the first error is reported.
             let _ = self.shared.beyond.set(error);
             return Counter::default();
         }
@@ -239,23 +239,23 @@ impl Context {
         self.counter(G::GROUP, G::NAMES[counter.index()]).increment();
     }
 
-    /// All counters of a group, to be kept (look them up in `setup`).
+    /// All counters of a group, to keep (look them up in `setup`).
     pub fn tally<G: CounterGroup>(&self) -> Tally<G> {
         Tally::of(|name| self.counter(G::GROUP, name))
     }
 
-    /// Whether user code kept to the bounds of counters so far.
+    /// Whether user code has stayed within the limits of counters so far.
     pub(crate) fn check_counters(&self) -> Result<(), CountersError> {
         self.shared.beyond.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Adds to a counter of the engine, which exists however many the user code has.
+    /// Adds to a counter of the engine, which exists however many counters the user code has.
     pub(crate) fn add_to(&self, group: &str, name: &str, amount: u64) {
         let mut counters = self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.entry((group.to_owned(), name.to_owned())).or_default().add(amount);
     }
 
-    /// Says what the task is doing; goes to the task's log.
+    /// Sets the text of what the task is doing; it goes to the task's log.
     pub fn status(&self, text: &str) {
         say(format_args!("{}: {text}\n", self.shared.attempt));
     }
@@ -268,12 +268,12 @@ impl Context {
 
     pub(crate) fn set_progress(&self, progress: f64) {
         self.show_life();
-        // Shares that are not negative order as their bits do: progress never goes back.
+        // Shares that are not negative sort as their bits do, so progress never goes back.
         let bits = (progress.clamp(0.0, 1.0) as f32).to_bits();
         self.shared.progress.fetch_max(bits, Ordering::Relaxed);
     }
 
-    /// Says what the task does from now on.
+    /// Sets the phase that begins now.
     pub(crate) fn enter(&self, phase: Phase) {
         self.show_life();
         self.shared.phase.store(phase as u8, Ordering::Relaxed);
@@ -283,12 +283,12 @@ impl Context {
         Phase::ALL[usize::from(self.shared.phase.load(Ordering::Relaxed))]
     }
 
-    /// Says that the task is alive though it makes no progress; needed where it waits for others.
+    /// Reports that the task is alive without progress; needed where it waits for others.
     pub fn show_life(&self) {
         self.shared.life_signs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Of a reduce that is done, the keys with a good part of its records.
+    /// Sets the keys with a large share of the records of a finished reduce.
     pub(crate) fn set_hot_keys(&self, hot_keys: Vec<HotKey>) {
         let _ = self.shared.hot_keys.set(hot_keys);
     }

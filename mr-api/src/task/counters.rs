@@ -19,7 +19,7 @@ impl Counter {
         self.value.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Adds or takes away; the sum stays at 0 where it would fall below.
+    /// Adds or subtracts; the sum stays at 0 where it would fall below.
     pub fn add_signed(&self, amount: i64) {
         let add = |value: u64| Some(value.saturating_add_signed(amount));
         // The closure always has a value.
@@ -45,7 +45,7 @@ pub trait CounterGroup: Copy + Send + Sync + 'static {
     /// Names of the counters: the variants', in order.
     const NAMES: &'static [&'static str];
 
-    /// Place of the variant in [`CounterGroup::NAMES`].
+    /// Index of the variant in [`CounterGroup::NAMES`].
     fn index(self) -> usize;
 }
 
@@ -118,14 +118,14 @@ macro_rules! counters {
     };
 }
 
-/// All counters of a group, looked up once: counting is an addition. For counters that grow with every record.
+/// All counters of a group, looked up once: counting is a single addition. For counters that grow with every record.
 pub struct Tally<G> {
     counters: Vec<Counter>,
     group: PhantomData<fn() -> G>,
 }
 
 impl<G: CounterGroup> Tally<G> {
-    /// The counters that `counter` has for the names of the group.
+    /// Looks up each name of the group with `counter`.
     pub(crate) fn of(counter: impl FnMut(&&str) -> Counter) -> Self {
         Tally { counters: G::NAMES.iter().map(counter).collect(), group: PhantomData }
     }
@@ -133,7 +133,7 @@ impl<G: CounterGroup> Tally<G> {
     /// Adds `amount`.
     #[inline]
     pub fn add(&self, counter: G, amount: u64) {
-        // Before `setup` there is nothing to count to.
+        // Before `setup` there is no counter to add to.
         if let Some(counter) = self.counters.get(counter.index()) {
             counter.add(amount);
         }

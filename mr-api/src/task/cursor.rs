@@ -1,7 +1,7 @@
-//! Which record a map is in, told to the worker as it goes, and which records it leaves out.
+//! Reports to the worker which record a map is in, and skips the records to leave out.
 //!
-//! Invariant: the worker sees a record only while user code has it, so what happens between records, in `setup` or in `cleanup`, is laid at
-//! no record's door. A streaming map is in no record: its script reads ahead.
+//! Invariant: the worker sees a record only while user code processes it, so no record is blamed for a failure between records, in `setup`
+//! or in `cleanup`. A streaming map is in no record: its script reads ahead.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -13,30 +13,30 @@ use sys::map::SharedCells;
 use super::replay;
 use crate::error::{Error, Result};
 
-/// Longest part of a record that is written aside.
+/// Longest part of a record that is saved.
 const SKIPPED_BYTES_MAX: usize = 4 << 10;
-/// Records written aside by one task; later ones are counted only.
+/// Skipped records saved by one task; later ones are only counted.
 const SKIPPED_KEPT_MAX: usize = 10_000;
 
-/// A record that was left out.
+/// A skipped record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Skipped {
     pub(crate) record: RecordAt,
-    /// Its beginning, where the format knows its bytes.
+    /// Its beginning, if the format knows its bytes.
     pub(crate) bytes: Option<Vec<u8>>,
-    /// All of it, bytes.
+    /// Its whole length, bytes.
     pub(crate) length: Option<u64>,
 }
 
-/// Where a map is in its input, over all its parts.
+/// The position of a map in its input, over all its parts.
 pub(crate) struct RecordCursor<'a> {
     /// See [`protocol::record`]: number of the part, offset.
     cells: [&'a Cell<u64>; 2],
-    /// Where the record that was handed out last begins.
+    /// Position of the record handed out last.
     pub(crate) position: Cell<u64>,
     /// Records handed out.
     pub(crate) count: Cell<u64>,
-    /// Records left out.
+    /// Records skipped.
     pub(crate) skip_count: Cell<u64>,
     /// The first of them.
     pub(crate) skipped: RefCell<Vec<Skipped>>,
@@ -44,7 +44,7 @@ pub(crate) struct RecordCursor<'a> {
 }
 
 impl<'a> RecordCursor<'a> {
-    /// Tells it in `cells`; leaves out what is in `skip`, which is ascending.
+    /// Publishes the position in `cells`; skips the records in `skip`, which is ascending.
     pub(crate) fn new(cells: [&'a Cell<u64>; 2], skip: &'a [RecordAt]) -> Self {
         let (position, count, skip_count, skipped) = Default::default();
         RecordCursor { cells, position, count, skip_count, skipped, skip }
@@ -58,24 +58,24 @@ impl<'a> RecordCursor<'a> {
         PartCursor { cursor: self, part, stop_before, skip: &self.skip[first..end] }
     }
 
-    /// What failed was not the record's fault.
+    /// User code is in no record, so a failure from now on is not a record's fault.
     pub(crate) fn leave(&self) {
         self.cells[0].set(0);
     }
 }
 
-/// Where a map is in one part of its split.
+/// The position of a map in one part of its split.
 #[derive(Clone, Copy)]
 pub(crate) struct PartCursor<'a> {
     cursor: &'a RecordCursor<'a>,
     part: u32,
-    /// The process stops before the record that begins here; `u64::MAX` is never.
+    /// The process stops before the record that begins here; `u64::MAX` means never.
     stop_before: u64,
     skip: &'a [RecordAt],
 }
 
 impl PartCursor<'_> {
-    /// User code is about to get the record at `at`; false if it does not. `bytes` are those of the record.
+    /// Marks that user code is about to get the record at `at`; false if the record is skipped. `bytes` returns the record's bytes.
     #[inline]
     pub(crate) fn enter<'r>(&self, at: u64, bytes: impl FnOnce() -> Option<&'r [u8]>) -> bool {
         self.cursor.position.set(at);
@@ -90,13 +90,13 @@ impl PartCursor<'_> {
         true
     }
 
-    /// User code is done with it.
+    /// User code has finished the record.
     #[inline]
     pub(crate) fn leave(&self) {
         self.cursor.leave();
     }
 
-    /// User code was in the record at `at` when it failed.
+    /// Publishes to the worker that user code is in the record at `at`.
     #[inline]
     pub(crate) fn tell(&self, at: u64) {
         let [part, offset] = self.cursor.cells;
@@ -129,14 +129,14 @@ impl PartCursor<'_> {
     }
 }
 
-/// The file in which an attempt says how far it is.
+/// The file in which an attempt publishes its position.
 pub(crate) fn share(directory: &Path) -> Result<SharedCells> {
     let path = directory.join(RECORD_FILE);
     let count = PLACE_BYTES / size_of::<u64>();
     Ok(SharedCells::create(&path, count).map_err(Error::file("create", &path))?)
 }
 
-/// One line for a record that was left out: file and offset, its length, its bytes with all but printing ASCII escaped.
+/// One line for a skipped record: file and offset, its length, its bytes with all but printable ASCII escaped.
 pub(crate) fn line(path: &str, skipped: &Skipped) -> String {
     let length = skipped.length.map_or_else(|| "-".to_owned(), |length| length.to_string());
     let bytes = skipped.bytes.as_deref().unwrap_or_default();

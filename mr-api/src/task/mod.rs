@@ -1,4 +1,4 @@
-//! What a task knows of itself and tells: ids, properties, counters, phases, the record that it is in.
+//! What a task knows of itself and reports: ids, properties, counters, phases, the record that it is in.
 
 mod context;
 mod counters;

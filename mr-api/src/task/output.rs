@@ -1,4 +1,4 @@
-//! What tasks write: a file `part-r-00000` in the format of the job, and named ones beside it.
+//! A task's output: a file `part-r-00000` in the format of the job, and named files beside it.
 //!
 //! Invariant: files lie in the attempt's directory until the job commits, so an attempt that fails leaves nothing behind.
 
@@ -18,7 +18,7 @@ use crate::formats::sequence::SequenceStream;
 use crate::formats::writable::Writable;
 use crate::formats::{NewFile, OutputFormat, RecordWriter, TextOutput, TextWriter, ToText};
 
-/// Written at once: large calls are cheaper, and this still fits the second-level cache.
+/// Bytes written at once: large calls are cheaper, and this still fits the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Base name of the files that every task writes.
 const MAIN: &str = "part";
@@ -50,13 +50,13 @@ impl OutputFiles for LocalFiles {
     }
 }
 
-/// How output files are called.
+/// How output files are named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Naming {
     /// `part-m-00000`, `part-r-00000`.
     #[default]
     Kind,
-    /// `part-00000`, as streaming jobs have it.
+    /// `part-00000`, as in streaming jobs.
     Plain,
 }
 
@@ -66,11 +66,11 @@ pub(crate) struct OutputOptions {
     pub(crate) format: Arc<dyn OutputFormat>,
     /// Files appear with their first record.
     pub(crate) lazy: bool,
-    /// Records go nowhere.
+    /// Records are dropped.
     pub(crate) discard: bool,
     /// Files are compressed.
     pub(crate) codec: Option<FileCodec>,
-    /// Many records at a time, in formats that compress within.
+    /// Compresses many records at a time, in formats with internal compression.
     pub(crate) in_blocks: bool,
     /// Replicas in the file system of the cluster.
     pub(crate) replication: Option<u16>,
@@ -100,16 +100,16 @@ struct Target {
     context: Context,
 }
 
-/// One file and what is not yet written to it.
+/// One file and the bytes not yet written to it.
 struct Stream {
     name: String,
-    /// `None` before the first record of a file that appears with it.
+    /// `None` before the first record, for a file that appears with it.
     writer: Option<Writer>,
     file: Option<Box<dyn OutputFile>>,
     bytes: u64,
 }
 
-/// Makes the bytes of a file; of text without a call through a table for each record.
+/// Makes the bytes of a file; text avoids a dynamic call for each record.
 enum Writer {
     Text(Box<TextWriter>),
     Other(Box<dyn RecordWriter>),
@@ -135,11 +135,11 @@ impl Output {
         Ok(Output { main, named: BTreeMap::new(), target, records: 0 })
     }
 
-    /// Writes a record: of text a line. An absent key or value (`()`, `None`) is left out together with the separator; nothing at all is
-    /// written if both are absent.
+    /// Writes a record; for text, a line. An absent key or value (`()`, `None`) is left out together with the separator; nothing is written
+    /// if both are absent.
     ///
     /// # Errors
-    /// What the format or the file system says.
+    /// Errors of the format or the file system.
     #[inline]
     pub fn write(&mut self, key: impl ToText, value: impl ToText) -> Result<()> {
         if self.main.write(&self.target, key, value)? {
@@ -151,7 +151,7 @@ impl Output {
     /// Writes a pair to a SequenceFile; its classes are those of [`sequence_out`](crate::job::sequence_out).
     ///
     /// # Errors
-    /// If the output has other classes or is none of SequenceFiles; what the file system says.
+    /// If the output has other classes or is not of SequenceFiles; errors of the file system.
     pub fn append(&mut self, key: impl Writable, value: impl Writable) -> Result<()> {
         let writer = self.main.own(&self.target)?.ok_or(Error::NoSequenceFile)?;
         SequenceStream::append(writer, key, value)?;
@@ -159,10 +159,10 @@ impl Output {
         self.main.flush_much(&self.target)
     }
 
-    /// Adds one record by what the [`RecordWriter`] of a format of one's own can do beyond text.
+    /// Adds one record through the [`RecordWriter`] of a custom format, beyond text.
     ///
     /// # Errors
-    /// If `W` is not the writer of the job's output; what `add` and the file system say.
+    /// If `W` is not the writer of the job's output; errors of `add` and the file system.
     pub fn with<W: RecordWriter>(&mut self, add: impl FnOnce(&mut W) -> Result<()>) -> Result<()> {
         let other = Error::OutputWriter { writer: type_name::<W>() };
         add(self.main.own(&self.target)?.ok_or(other)?)?;
@@ -170,10 +170,10 @@ impl Output {
         self.main.flush_much(&self.target)
     }
 
-    /// Writes a record to the file `NAME-r-00000` (of a map: `NAME-m-00000`) beside the main one. It appears with its first record.
+    /// Writes a record to the file `NAME-r-00000` (in a map: `NAME-m-00000`) beside the main one. The file appears with its first record.
     ///
     /// # Errors
-    /// If `name` is no name of letters, digits, `-`, `_` and `.` or is `part`; what the file system says.
+    /// If `name` has characters other than letters, digits, `-`, `_` and `.`, or is `part`; errors of the file system.
     pub fn write_to(&mut self, name: &str, key: impl ToText, value: impl ToText) -> Result<()> {
         if !self.named.contains_key(name) {
             if !is_output_name(name) {
@@ -188,12 +188,12 @@ impl Output {
         Ok(())
     }
 
-    /// The task's surroundings.
+    /// The task's context.
     pub fn context(&self) -> &Context {
         &self.target.context
     }
 
-    /// Completes the files; the number of records written to the main one.
+    /// Completes the files; returns the number of records written to the main one.
     pub(crate) fn close(self) -> Result<u64> {
         for mut stream in std::iter::once(self.main).chain(self.named.into_values()) {
             if let Some(writer) = &mut stream.writer {
@@ -251,7 +251,7 @@ impl Stream {
         Ok(added)
     }
 
-    /// The writer, begun if it is not yet.
+    /// The writer, started on first use.
     #[inline]
     fn writer(&mut self, target: &Target) -> Result<&mut Writer> {
         match &mut self.writer {
@@ -276,7 +276,7 @@ impl Stream {
         }
     }
 
-    /// Writes what is ready if it is much.
+    /// Writes the buffered bytes if there are many.
     #[inline]
     fn flush_much(&mut self, target: &Target) -> Result<()> {
         if self.writer(target)?.ready().len() < BUFFER_BYTES {

@@ -1,6 +1,6 @@
 //! Where the time of an attempt goes: [`Phase`]s as counters.
 //!
-//! Invariant: measuring costs nothing per record: times are taken where buffers are filled, sorted, written or merged.
+//! Invariant: measuring costs nothing per record: the times are read where buffers are filled, sorted, written or merged.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(crate) fn spent(context: &Context, phase: Phase, time: Duration) {
     }
 }
 
-/// Counts the phases of a map that took `whole`; what is neither reading nor the engine's is the map's own.
+/// Counts the phases of a map that took `whole`; the time that is neither reading nor the engine's is the map function's own.
 pub(crate) fn of_map(context: &Context, whole: Duration, read: Duration, times: MapOutputTimes) {
     let MapOutputTimes { sort, spill, merge } = times;
     let map = whole.saturating_sub(read + sort + spill + merge);

@@ -1,7 +1,7 @@
-//! What a repeated attempt has more than its first run: it may stop before a record, so that a debugger can be attached.
+//! An option of a repeated attempt: it can stop before a record, so that a developer can attach a debugger.
 //!
-//! The place of a record is written as its error names it, `PATH:OFFSET` or in `map failed at PATH, byte OFFSET: …` of
-//! [`crate::Error::Map`]; both are read here.
+//! The position of a record is written as in its error, `PATH:OFFSET` or in `map failed at PATH, byte OFFSET: …` of [`crate::Error::Map`];
+//! this module reads both.
 
 use crate::console::say;
 use crate::error::MAP_FAILED;
@@ -25,10 +25,10 @@ impl RecordPlace {
         Some(RecordPlace { path: path.to_owned(), offset: offset.parse().ok()? })
     }
 
-    /// The record at which a map failed, by its diagnostics.
+    /// The record at which a map failed, from its diagnostics.
     pub fn of_failure(diagnostics: &str) -> Option<Self> {
         let (_, rest) = diagnostics.split_once(MAP_FAILED)?;
-        // A path may contain the words between it and the number.
+        // A path can contain the words between it and the number.
         rest.match_indices(", byte ").find_map(|(at, words)| {
             let (number, _) = rest[at + words.len()..].split_once(':')?;
             Some(RecordPlace { path: rest[..at].to_owned(), offset: number.parse().ok()? })

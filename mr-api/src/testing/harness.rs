@@ -1,4 +1,4 @@
-//! Drivers for the unit tests of job authors: one mapper, one reducer, or a whole job, on given input, without files of the author's own.
+//! Drivers for the unit tests of job authors: one mapper, one reducer, or a whole job, on given input, without files of their own.
 //!
 //! Each runs the real engine: encodings, partitioner, sort, grouping and output are those of a cluster.
 
@@ -50,35 +50,35 @@ pub struct MapDriver<M: Mapper> {
     side_files: Vec<(String, Vec<u8>)>,
 }
 
-/// What a mapper did.
+/// The result of a mapper.
 #[derive(Debug)]
 pub struct MapRun<K, V> {
     /// The pairs it emitted, in order.
     pub pairs: Vec<(K, V)>,
-    /// What it counted.
+    /// Its counters.
     pub counters: Counters,
 }
 
 impl<M: Mapper> MapDriver<M> {
-    /// A driver of `mapper`, which reads `format`.
+    /// Makes a driver for `mapper`, which reads `format`.
     pub fn new(mapper: M, format: M::In) -> Self {
         let (input, properties, side_files) = Default::default();
         MapDriver { mapper, format, input, properties, side_files }
     }
 
-    /// The bytes of the split.
+    /// Sets the bytes of the split.
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = bytes.into();
         self
     }
 
-    /// A job property.
+    /// Sets a job property.
     pub fn property(mut self, name: &str, value: &str) -> Self {
         self.properties.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// A side file.
+    /// Adds a side file.
     pub fn side_file(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.side_files.push((name.to_owned(), bytes.into()));
         self
@@ -147,7 +147,7 @@ impl<K: Key, V: Datum> Sink for Collected<K, V> {
     }
 }
 
-/// Runs a reducer on pairs, which are sorted and grouped as in a job.
+/// Runs a reducer on pairs, sorted and grouped as in a job.
 ///
 /// ```
 /// use mr_api::testing::ReduceDriver;
@@ -172,12 +172,12 @@ pub struct ReduceDriver<R: Reducer> {
     types: PhantomData<fn() -> R>,
 }
 
-/// What a reducer or a job did.
+/// The result of a reducer or a job.
 #[derive(Debug)]
 pub struct OutputRun {
     /// Its files, by name.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// What was counted, for each job.
+    /// The counters of each job.
     pub counters: Vec<Counters>,
 }
 
@@ -205,7 +205,7 @@ impl OutputRun {
 }
 
 impl<R: Reducer> ReduceDriver<R> {
-    /// A driver of `reducer`.
+    /// Makes a driver for `reducer`.
     pub fn new(reducer: R) -> Self {
         let (pairs, properties) = Default::default();
         ReduceDriver { reducer, pairs, group_prefix: None, properties, types: PhantomData }
@@ -229,7 +229,7 @@ impl<R: Reducer> ReduceDriver<R> {
         self
     }
 
-    /// A job property.
+    /// Sets a job property.
     pub fn property(mut self, name: &str, value: &str) -> Self {
         self.properties.insert(name.to_owned(), value.to_owned());
         self
@@ -314,19 +314,19 @@ impl JobDriver {
         JobDriver::default()
     }
 
-    /// Adds an input file; `name` may have directories.
+    /// Adds an input file; `name` can include directories.
     pub fn file(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.files.push((name.to_owned(), bytes.into()));
         self
     }
 
-    /// Runs with another runner: with little memory, properties, side files.
+    /// Uses another runner: with little memory, properties, side files.
     pub fn runner(mut self, runner: LocalRunner) -> Self {
         self.runner = runner;
         self
     }
 
-    /// Runs the plan that `build` makes; it is given the full paths of names. The plan's output is `out`.
+    /// Runs the plan that `build` makes. `build` can turn names into full paths. The plan's output is `out`.
     ///
     /// # Errors
     /// The plan's.
@@ -345,7 +345,7 @@ impl JobDriver {
         OutputRun::of(&scratch.path().join("out"), counters)
     }
 
-    /// Panics unless the job's output is the same bytes however its input is cut and however little memory it has. `build` is called for
+    /// Panics unless the job's output has the same bytes however its input is split and however little memory it has. Calls `build` for
     /// each run.
     ///
     /// # Errors
@@ -371,7 +371,7 @@ impl JobDriver {
 
 /// Memory of a driver's sort: tests have few pairs.
 const DRIVER_MEMORY_BYTES: usize = 16 << 20;
-/// Splits of the runs that check what must not depend on them.
+/// Split size of the runs that check that splits do not matter.
 const SMALL_SPLIT_BYTES: u64 = 64;
 
 #[cfg(test)]
@@ -465,7 +465,7 @@ mod tests {
             }
         };
         driver.assert_deterministic(job(true)).unwrap();
-        // A file too many is a difference too: here one that is named after the place of each split but the first.
+        // An additional file is a difference too: here one named after the offset of each split but the first.
         let more = |path: &dyn Fn(&str) -> String| -> Result<Plan> {
             let map = map_fn::<Lines, String, u64, _>(|_, out| {
                 let start = out.context().input().map_or(0, |input| input.start);

@@ -1,12 +1,12 @@
-//! What keys and folds promise, checked on examples.
+//! Checks on examples what keys and folds promise.
 
 use std::fmt::Debug;
 
 use crate::datum::{Datum, Key, Put};
 use crate::reduce::Fold;
 
-/// Panics unless the encodings of `values` order as the values do and read back as what they were written from, alone and as the first
-/// element of a tuple.
+/// Panics unless the encodings of `values` sort as the values do and read back as the original values, alone and as the first element of a
+/// tuple.
 pub fn assert_order_preserving<K: Key + Put<K> + PartialOrd + Debug>(values: &[K]) {
     let encode = |value: &K| {
         let (mut alone, mut part) = (Vec::new(), Vec::new());
@@ -43,8 +43,8 @@ pub fn assert_order_preserving<K: Key + Put<K> + PartialOrd + Debug>(values: &[K
     }
 }
 
-/// Panics unless `fold` keeps its promises on `values`: merging is associative and commutative (in the encodings of accumulators), and
-/// an accumulator reads back as what it was written from.
+/// Panics unless `fold` keeps its promises on `values`: merging is associative and commutative (in the encodings of accumulators), and an
+/// accumulator reads back as the original.
 pub fn assert_fold_laws<V, F>(fold: &F, values: &[V])
 where
     V: Datum + Put<V>,

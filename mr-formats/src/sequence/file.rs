@@ -1,4 +1,5 @@
-//! Hadoop's SequenceFile: binary pairs with sync marks, plain, compressed by record or by block; readable by Hadoop and back.
+//! Hadoop's SequenceFile: binary pairs with sync marks, plain or compressed by record or by block; Hadoop can read our files and we can
+//! read Hadoop's.
 //!
 //! ```text
 //! header   "SEQ" 6, key class, value class (VInt length, UTF-8), compressed? block? (1 byte each), codec class if compressed,
@@ -8,8 +9,8 @@
 //! block    sync, VInt count, then four times VInt stored length and compressed bytes: key lengths, keys, value lengths, values
 //! ```
 //!
-//! Invariants: reading is total and checks lengths before it takes memory; a split owns the records behind the first sync mark at or
-//! after its start, up to the first mark at or after its end, so each record belongs to exactly one split.
+//! Invariants: reading accepts any bytes and checks lengths before it allocates memory; a split owns the records after the first sync mark
+//! at or after its start, up to the first mark at or after its end, so each record belongs to exactly one split.
 
 use std::io::{self, Read, Write};
 
@@ -21,11 +22,11 @@ pub const MAGIC: [u8; 3] = *b"SEQ";
 const VERSION: u8 = 6;
 const SYNC_BYTES: usize = 16;
 const ESCAPE: u32 = u32::MAX;
-/// Bytes between sync marks in a file that is written: Hadoop's.
+/// Bytes between sync marks in a written file: Hadoop's.
 const SYNC_INTERVAL: u64 = 2000;
-/// Raw bytes of a block that is written: Hadoop's `io.seqfile.compress.blocksize`.
+/// Raw bytes of a written block: Hadoop's `io.seqfile.compress.blocksize`.
 const BLOCK_BYTES: usize = 1_000_000;
-/// Longest key, value, block or name that is read (1 GiB).
+/// Longest accepted key, value, block or name (1 GiB).
 const BYTES_MAX: usize = 1 << 30;
 /// Longest name of a class or piece of metadata.
 const NAME_BYTES_MAX: usize = 64 << 10;
@@ -33,7 +34,7 @@ const NAME_BYTES_MAX: usize = 64 << 10;
 /// How records are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// Not.
+    /// Not compressed.
     None,
     /// Each value by itself.
     Record(FileCodec),
@@ -41,7 +42,7 @@ pub enum Compression {
     Block(FileCodec),
 }
 
-/// What the beginning of a file says.
+/// The header of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Java class of keys.
@@ -50,22 +51,22 @@ pub struct Header {
     pub value_class: String,
     /// How records are compressed.
     pub compression: Compression,
-    /// Free pairs.
+    /// Arbitrary pairs.
     pub metadata: Vec<(String, String)>,
     sync: [u8; SYNC_BYTES],
 }
 
-/// Bytes read one after the other, with a position.
+/// Reads bytes in sequence and tracks the position.
 struct Cursor<R> {
     from: R,
-    /// Read and not yet used: `buffer[start..]`.
+    /// Bytes read and not yet used: `buffer[start..]`.
     buffer: Vec<u8>,
     start: usize,
     /// Position of `start` in the file.
     at: u64,
 }
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl<R: Read> Cursor<R> {
@@ -73,7 +74,7 @@ impl<R: Read> Cursor<R> {
         Cursor { from, buffer: Vec::new(), start: 0, at }
     }
 
-    /// Reads until `count` bytes are at hand; false if the file ends before.
+    /// Reads until `count` bytes are available; false if the file ends earlier.
     fn fill(&mut self, count: usize) -> io::Result<bool> {
         if self.buffer.len() - self.start >= count {
             return Ok(true);
@@ -81,7 +82,7 @@ impl<R: Read> Cursor<R> {
         self.buffer.drain(..self.start);
         self.start = 0;
         while self.buffer.len() < count {
-            // Memory grows with what arrives, not with what a length says.
+            // Memory grows with the bytes that arrive, not with the claimed length.
             let wanted = CHUNK_BYTES as u64;
             if self.from.by_ref().take(wanted).read_to_end(&mut self.buffer)? == 0 {
                 return Ok(false);
@@ -197,7 +198,7 @@ pub struct SequenceReader<R> {
     block: Block,
 }
 
-/// A block that was read and how much of it was handed out.
+/// A block and how much of it has been handed out.
 #[derive(Default)]
 struct Block {
     left: usize,
@@ -210,7 +211,7 @@ impl<R: Read> SequenceReader<R> {
     /// Reads all of a file.
     ///
     /// # Errors
-    /// If it is no sequence file.
+    /// If it is not a SequenceFile.
     pub fn new(from: R) -> io::Result<Self> {
         let mut cursor = Cursor::new(from, 0);
         let header = read_header(&mut cursor)?;
@@ -220,7 +221,7 @@ impl<R: Read> SequenceReader<R> {
     /// Reads the records of the split `start..end`. `open` opens the file at an offset.
     ///
     /// # Errors
-    /// If it is no sequence file.
+    /// If it is not a SequenceFile.
     pub fn split(start: u64, end: u64, mut open: impl FnMut(u64) -> R) -> io::Result<Self> {
         let mut cursor = Cursor::new(open(0), 0);
         let header = read_header(&mut cursor)?;
@@ -229,7 +230,7 @@ impl<R: Read> SequenceReader<R> {
             reader.cursor = Cursor::new(open(start), start);
         }
         if start > 0 {
-            // Also where the split begins within the header: what precedes the first mark belongs to the split before.
+            // This also applies if the split begins within the header: records before the first mark belong to the split before.
             reader.finished = !reader.find_sync()?;
         }
         Ok(reader)
@@ -241,7 +242,7 @@ impl<R: Read> SequenceReader<R> {
         SequenceReader { cursor, header, end, finished: false, key, value, stored, block }
     }
 
-    /// What the file says of itself.
+    /// The file's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -332,7 +333,7 @@ impl<R: Read> SequenceReader<R> {
         }
     }
 
-    /// Moves to the first sync mark at or after the present place; false if there is none before the end of the split.
+    /// Moves to the first sync mark at or after the current position; false if there is none before the end of the split.
     fn find_sync(&mut self) -> io::Result<bool> {
         let mark = [&ESCAPE.to_be_bytes()[..], &self.header.sync].concat();
         let finder = memchr::memmem::Finder::new(&mark);
@@ -383,10 +384,10 @@ pub struct SequenceWriter<W> {
 }
 
 impl<W: Write> SequenceWriter<W> {
-    /// Begins a file. `sync` should differ from file to file: a mark must not occur in data by accident.
+    /// Begins a file. `sync` should differ from file to file, because a mark must not occur in data by accident.
     ///
     /// # Errors
-    /// What the target says.
+    /// Errors of the target.
     pub fn new(
         mut to: W,
         key_class: &str,
@@ -430,7 +431,7 @@ impl<W: Write> SequenceWriter<W> {
     /// Adds a pair of serialised Writables.
     ///
     /// # Errors
-    /// What the target says.
+    /// Errors of the target.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         if key.len() + value.len() > BYTES_MAX {
             return Err(damaged("a record is longer than 1 GiB"));
@@ -488,15 +489,15 @@ impl<W: Write> SequenceWriter<W> {
         self.to.write_all(&self.scratch)
     }
 
-    /// What was written so far goes.
+    /// The target of the bytes written so far.
     pub(crate) fn target(&mut self) -> &mut W {
         &mut self.to
     }
 
-    /// Writes what is left and gives the target back.
+    /// Writes the remaining records and returns the target.
     ///
     /// # Errors
-    /// What the target says.
+    /// Errors of the target.
     pub fn end(mut self) -> io::Result<W> {
         self.write_block()?;
         Ok(self.to)
@@ -581,7 +582,7 @@ mod tests {
 
     #[test]
     fn blocks_of_many_small_records_come_back() {
-        // One block with 450,000 lengths of keys and as many of values.
+        // One block with the lengths of 450,000 keys and of as many values.
         let compression = Compression::Block(FileCodec::Snappy);
         let mut writer = SequenceWriter::new(Vec::new(), TEXT, TEXT, compression, SYNC).unwrap();
         for number in 0..450_000u32 {

@@ -10,7 +10,7 @@ use crate::input::{Format, Source, SplitRange};
 use crate::sources::{READ_BYTES, SourceReader};
 use crate::writable::Writable;
 
-/// Hadoop's SequenceFiles: keys and values as serialised Writables; see [`sequence`](crate::sequence) for what they are.
+/// Hadoop's SequenceFiles: keys and values as serialised Writables, whose classes [`sequence`](crate::sequence) describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SequenceFiles;
 
@@ -27,13 +27,13 @@ impl Format for SequenceFiles {
     }
 }
 
-/// Hadoop's SequenceFiles with keys of class `K::CLASS` and values of class `V::CLASS`; files with others are refused.
+/// Hadoop's SequenceFiles with keys of class `K::CLASS` and values of class `V::CLASS`; files with other classes are refused.
 pub struct SequencePairs<K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl<K: Writable, V: Writable> SequencePairs<K, V> {
-    /// The format.
+    /// Makes the format.
     pub fn new() -> Self {
         SequencePairs { types: PhantomData }
     }

@@ -1,7 +1,7 @@
-//! SequenceFiles as output: what a task's pairs become.
+//! SequenceFiles as output of a task's pairs.
 //!
-//! Invariant: the same records of the same task give the same bytes, whichever attempt writes them; also the sync mark, which is made of
-//! the file's name.
+//! Invariant: the same records of the same task give the same bytes, whichever attempt writes them. This includes the sync mark, which is
+//! derived from the file's name.
 
 use protocol::property::{CompressType, keys};
 use sha2::{Digest, Sha256};
@@ -100,7 +100,7 @@ impl SequenceStream {
 }
 
 impl RecordWriter for SequenceStream {
-    /// Adds the text of a key and a value.
+    /// Adds a key and a value as text.
     fn write(&mut self, key: &dyn ToText, value: &dyn ToText) -> Result<bool> {
         self.key.clear();
         self.value.clear();
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(compression(None, false, Some(CompressType::Block)), Compression::None);
     }
 
-    /// The bytes that Hadoop's reader was shown to read.
+    /// Bytes that Hadoop's reader is known to read.
     #[test]
     fn golden_bytes() {
         let classes = Classes { key: String::CLASS, value: i64::CLASS };

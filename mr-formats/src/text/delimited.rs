@@ -1,8 +1,8 @@
-//! Records that end with a delimiter of the job's own.
+//! Records that end with a delimiter set by the job.
 //!
-//! Invariants: a record belongs to the split in which it begins, or at whose end it begins; one that begins within a split is found by looking
-//! from one delimiter's length before the split on, which is right as long as the delimiter cannot overlap itself ([`TextRules::can_cut`]). Of a
-//! record that nobody gets no more is kept than a delimiter may begin in.
+//! Invariants: a record belongs to the split in which it begins, or at whose end it begins. The search for a record that begins within a
+//! split starts one delimiter's length before the split, which is right as long as the delimiter cannot overlap itself
+//! ([`TextRules::can_cut`]). Of a record that no mapper gets, only the bytes are kept in which a delimiter can begin.
 
 use memchr::memmem::Finder;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::input::{Source, SplitRange};
 
-/// Hands the records of `split` to `each`.
+/// Passes the records of `split` to `each`.
 pub(super) fn read(
     rules: &TextRules,
     delimiter: &[u8],
@@ -22,7 +22,7 @@ pub(super) fn read(
 ) -> Result<()> {
     let overlap = delimiter.len() - 1;
     let mut position = split.start.saturating_sub(overlap as u64);
-    // Where the current record begins; what of it lies in slices that are gone: how much that is not kept, and what is.
+    // Start of the current record; of its bytes in earlier slices, the number dropped and the bytes kept.
     let (mut start, mut dropped, mut carry) = (position, 0u64, Vec::new());
     let mut drop = split.start > 0;
     let finder = Finder::new(delimiter);
@@ -47,7 +47,7 @@ pub(super) fn read(
             let Some((record_end, rest_start)) = find(&finder, &carry, rest) else {
                 let length = dropped + (carry.len() + rest.len()) as u64;
                 if drop || rules.bytes_max.is_some_and(|most| length >= most) {
-                    // Nobody gets it: no more of it is kept than a delimiter may begin in.
+                    // No mapper gets it: keep only the bytes in which a delimiter can begin.
                     carry.extend_from_slice(&rest[rest.len().saturating_sub(overlap)..]);
                     carry.drain(..carry.len().saturating_sub(overlap));
                     dropped = length - carry.len() as u64;
@@ -74,7 +74,7 @@ pub(super) fn read(
                 break;
             }
         }
-        // The first record of ours would begin behind the end.
+        // Our first record would begin after the end.
         if drop && position >= split.end {
             break;
         }
@@ -82,7 +82,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Where the record ends, counted from its beginning in `carry`, and where the next begins in `rest`.
+/// End of the record, counted from its beginning in `carry`, and start of the next one in `rest`.
 fn find(finder: &Finder<'_>, carry: &[u8], rest: &[u8]) -> Option<(usize, usize)> {
     let (length, before) = (finder.needle().len(), carry.len());
     let tail = before.saturating_sub(length - 1);
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// [`LONG`] bytes without an end after `before`, then `behind`; in slices of a few.
+    /// [`LONG`] bytes without an end after `before`, then `behind`; in small slices.
     struct Long<'a> {
         before: &'a [u8],
         behind: &'a [u8],

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 
-/// A line without its end, and where it begins in its file. Derefs to its bytes.
+/// A line without its end, and its position in its file. Derefs to its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line<'a> {
     /// Position of the line's first byte in its file.
@@ -13,7 +13,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The words of the line: what stands between spaces, tabs, form feeds and line ends.
+    /// The words of the line: the bytes between spaces, tabs, form feeds and line ends.
     ///
     /// ```
     /// let line = mr_api::Line { offset: 0, bytes: b" to be\tor\xff not " };
@@ -25,7 +25,7 @@ impl<'a> Line<'a> {
         Words::new(self.bytes)
     }
 
-    /// As text; what is not UTF-8 becomes U+FFFD.
+    /// The line as text; invalid UTF-8 becomes U+FFFD.
     pub fn to_str_lossy(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.bytes)
     }
@@ -42,15 +42,15 @@ impl Deref for Line<'_> {
 
 /// Iterates over the words of bytes; see [`Line::words`].
 ///
-/// Works on 64 bytes at a time: a bit per byte that separates, then one step per word instead of one per byte.
+/// Works on 64 bytes at a time: one bit per separator, then one step per word instead of one per byte.
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     bytes: &'a [u8],
     /// Where the current word began.
     start: usize,
-    /// Position of the byte that bit 0 of `separators` stands for.
+    /// Position of the byte for bit 0 of `separators`.
     block: usize,
-    /// A bit for each separator of the block that was not passed yet.
+    /// A bit for each separator of the block that the iterator has not passed yet.
     separators: u64,
 }
 
@@ -107,13 +107,13 @@ fn separators(block: &[u8; BLOCK]) -> u64 {
     let mut candidates = 0;
     for (position, word) in block.chunks_exact(8).enumerate() {
         let word = u64::from_le_bytes(word.try_into().expect("chunks of eight"));
-        // High bit of each byte above 0x20: low seven bits carry into it, or it is set already.
+        // Sets the high bit of each byte above 0x20: the low seven bits overflow into it, or it is set already.
         let above = ((word & LOW_BITS) + 0x5f5f_5f5f_5f5f_5f5f) | word;
         let low = !above & HIGH_BITS;
         // Gathers the eight high bits into one byte.
         candidates |= ((low >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * position);
     }
-    // Rare control characters are below the space but separate nothing.
+    // Rare control characters are below the space but are not separators.
     let mut unsure = candidates;
     while unsure != 0 {
         let position = unsure.trailing_zeros() as usize;

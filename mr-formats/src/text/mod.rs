@@ -1,6 +1,6 @@
 //! Text: lines in ([`Lines`], [`Line`]), `key<TAB>value` lines out ([`TextOutput`], through [`ToText`]).
 //!
-//! Everything is bytes first: a line need not be UTF-8 and arrives byte for byte as it stands in the file.
+//! Everything is bytes first: a line need not be UTF-8 and arrives exactly as it is in the file.
 
 mod delimited;
 mod line;

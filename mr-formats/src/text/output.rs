@@ -1,4 +1,4 @@
-//! Text as output: lines of key, separator and value, or both as they are.
+//! Text as output: lines of key, separator and value, or keys and values unchanged.
 
 use protocol::property::keys;
 
@@ -9,7 +9,7 @@ use crate::output::{NewFile, OutputFormat, RecordWriter};
 /// Lines `key<TAB>value`, with another separator if the job's properties say so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TextOutput {
-    /// Nothing between and behind records.
+    /// Writes nothing between and after records.
     pub raw: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct TextOutput {
 pub struct TextWriter {
     /// Between key and value.
     separator: Vec<u8>,
-    /// Behind a record.
+    /// Written after a record.
     terminator: &'static [u8],
     ready: Vec<u8>,
 }

@@ -1,9 +1,9 @@
-//! Cutting the bytes of a split into lines, by Hadoop's rules.
+//! Cuts the bytes of a split into lines, by Hadoop's rules.
 //!
-//! Invariants: `\n`, `\r\n` and `\r` end a line; a split that does not begin at 0 drops everything through its first line end; it
-//! reads every line that begins at or before its end. So each line of a file belongs to exactly one split, wherever the cuts
-//! are. A byte order mark before the first line is no part of it. A line is borrowed from the slice it lies in; only one that straddles slices is copied. A split that lies within one line is read to its
-//! end and no further, and nothing of that line is kept.
+//! Invariants: `\n`, `\r\n` and `\r` end a line; a split that does not begin at 0 drops everything through its first line end; it reads
+//! every line that begins at or before its end. Each line of a file therefore belongs to exactly one split, wherever the cuts are. A byte
+//! order mark before the first line is not part of it. A line borrows from its slice; only a line that straddles slices is copied. A split
+//! within one line is read to its own end and no further, and nothing of that line is kept.
 
 use memchr::memchr2;
 
@@ -57,13 +57,13 @@ struct LineReader<'a> {
     split: SplitRange,
     /// Where the current line begins.
     start: u64,
-    /// Its beginning, if that lies in slices that are gone.
+    /// Its beginning, if that was in earlier slices.
     carry: Vec<u8>,
-    /// How much of it lies there, if it is not kept.
+    /// How many of its bytes were in earlier slices and dropped.
     dropped: u64,
     /// The last line ended with `\r` at the end of a slice: a `\n` at the front of the next belongs to it.
     after_cr: bool,
-    /// The current line belongs to the split before.
+    /// The current line belongs to the split before and is dropped.
     drop: bool,
     bytes_max: usize,
     rules: &'a TextRules,
@@ -83,7 +83,7 @@ impl LineReader<'_> {
             }
             position += slice.len() as u64;
             self.slice(slice, each)?;
-            // The first line of ours would begin behind the end.
+            // Our first line would begin after the end.
             if self.drop && position >= self.split.end {
                 break;
             }
@@ -115,7 +115,7 @@ impl LineReader<'_> {
             let before = self.carry.len() as u64 + std::mem::take(&mut self.dropped);
             let length = before + (end + end_bytes) as u64;
             if std::mem::take(&mut self.drop) || self.rules.passes_over(self.start, length) {
-                // What was kept of it is of no use.
+                // Its kept bytes are of no use.
                 self.carry.clear();
             } else if self.carry.is_empty() {
                 let bytes = self.rules.unmarked(self.start, &rest[..end]);
@@ -142,7 +142,7 @@ impl LineReader<'_> {
         }
         let length = self.carry.len() as u64 + bytes.len() as u64;
         if self.rules.bytes_max.is_some_and(|most| length >= most) {
-            // It will be passed over.
+            // It will be skipped.
             self.dropped = length;
             self.carry.clear();
             return Ok(());
@@ -200,7 +200,7 @@ mod tests {
         lines
     }
 
-    /// One byte at a time, on the whole file.
+    /// A reference implementation: one byte at a time, on the whole file.
     fn slow(file: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let (mut lines, mut line, mut start, mut at) = (Vec::new(), Vec::new(), 0, 0);
         while at < file.len() {
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Bytes of a file that is one line, but for a short one before and after; without the memory for it.
+    /// Bytes of a file that is one line, except for a short one before and after it; without allocating it.
     struct Giant {
         bytes: u64,
         asked: u64,

@@ -1,27 +1,27 @@
-//! What a job's properties say about the text it reads: what ends a record, how long a line may be, whether a byte order mark counts.
+//! The rules in a job's properties for the text it reads: what ends a record, how long a line may be, whether a byte order mark counts.
 
 use std::fmt;
 use std::sync::Arc;
 
 use protocol::property::{Properties, PropertyError, keys};
 
-/// Longest line that is read (1 GiB): a file without line ends is an error, not all of memory.
+/// Longest accepted line (1 GiB): a file without line ends is an error and does not fill the memory.
 pub const LINE_BYTES_MAX: usize = 1 << 30;
 
-/// How the text of a [`Source`](crate::Source) is cut into records. The default: at line ends, of any length, without the mark.
+/// How to cut the text of a [`Source`](crate::Source) into records. The default: at line ends, of any length, without the mark.
 #[derive(Clone, Debug, Default)]
 pub struct TextRules {
-    /// What ends a record, instead of a line end.
+    /// The delimiter that ends a record, instead of a line end.
     pub delimiter: Option<Arc<[u8]>>,
-    /// Lines that are as long with their end, or longer, are passed over.
+    /// Lines of this length or longer, including their end, are skipped.
     pub bytes_max: Option<u64>,
     /// A byte order mark at the beginning is part of the text.
     pub keeps_mark: bool,
-    /// Hears of lines that are passed over.
+    /// Receives the lines that are skipped.
     pub passed_over: Option<PassedOver>,
 }
 
-/// Hears of each record that is passed over: where it begins, and its bytes.
+/// Receives each skipped record: its position, and its length in bytes.
 #[derive(Clone)]
 pub struct PassedOver(pub Arc<dyn Fn(u64, u64) + Send + Sync>);
 
@@ -31,14 +31,14 @@ impl fmt::Debug for PassedOver {
     }
 }
 
-/// UTF-8's byte order mark, which stands at the beginning of some files.
+/// UTF-8's byte order mark, which begins some files.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl TextRules {
-    /// What the properties of a job say.
+    /// The rules in the properties of a job.
     ///
     /// # Errors
-    /// If one has a value that it does not take.
+    /// If a property has an invalid value.
     pub fn of_job(properties: &Properties) -> Result<Self, PropertyError> {
         let delimiter = keys::RECORD_DELIMITER.get(properties)?.filter(|text| !text.is_empty());
         Ok(TextRules {
@@ -48,18 +48,18 @@ impl TextRules {
         })
     }
 
-    /// Lines as they are: for what is no file.
+    /// Unchanged lines, for sources that are not files.
     pub fn plain() -> Self {
         TextRules { keeps_mark: true, ..TextRules::default() }
     }
 
-    /// Files may be cut anywhere. A delimiter that can overlap itself is found from the beginning of a file alone.
+    /// True if files can be cut anywhere. A delimiter that can overlap itself is found reliably only from the beginning of a file.
     pub(crate) fn can_cut(&self) -> bool {
         let Some(delimiter) = &self.delimiter else { return true };
         (1..delimiter.len()).all(|length| !delimiter.ends_with(&delimiter[..length]))
     }
 
-    /// A record without the mark that may stand before it; it begins at `offset`.
+    /// A record without a mark before it; the record begins at `offset`.
     #[inline]
     pub(crate) fn unmarked<'r>(&self, offset: u64, record: &'r [u8]) -> &'r [u8] {
         if offset > 0 || self.keeps_mark {
@@ -68,7 +68,7 @@ impl TextRules {
         record.strip_prefix(MARK).unwrap_or(record)
     }
 
-    /// True if a record of this length with its end is passed over, which is reported.
+    /// True if a record of this length, including its end, is skipped; reports it.
     #[inline]
     pub(crate) fn passes_over(&self, offset: u64, length: u64) -> bool {
         match self.bytes_max {

@@ -1,4 +1,4 @@
-//! Lines that are cut into key and value, or given to maps in another way.
+//! Lines that are cut into key and value, or distributed to maps in another way.
 
 use super::line::Line;
 use super::reader::Lines;
@@ -6,10 +6,10 @@ use super::rules::TextRules;
 use crate::error::Result;
 use crate::input::{Cut, Format, Source, SplitRange};
 
-/// Lines cut at the first separator into key and value; a line without is all key.
+/// Lines cut at the first separator into key and value; a line without a separator is all key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyValueLines {
-    /// A tab in Hadoop's default.
+    /// A tab is Hadoop's default.
     pub separator: u8,
 }
 
@@ -37,10 +37,10 @@ impl Format for KeyValueLines {
     }
 }
 
-/// Lines of many small files: a map takes files until they are `split_bytes` long together.
+/// Lines of many small files: a map takes files until they have `split_bytes` together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CombinedLines {
-    /// Bytes of a split at least, unless the input ends.
+    /// Least bytes of a split, unless the input ends.
     pub split_bytes: u64,
 }
 
@@ -65,7 +65,7 @@ impl Format for CombinedLines {
     }
 }
 
-/// Lines, a fixed number of them per map: for lists whose every line is much work.
+/// Lines, a fixed number of them per map: for lists with much work per line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NLines {
     /// Lines per map.
@@ -85,7 +85,7 @@ impl Format for NLines {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, Line<'_>) -> Result<()>,
     ) -> Result<()> {
-        // The split is whole lines: its first byte begins one, and its last one ends before the next split.
+        // The split consists of whole lines: its first byte begins one, and its last one ends before the next split.
         let lines = SplitRange { start: 0, end: u64::MAX };
         let mut inner = Window { source, split };
         Lines.read(lines, &mut inner, &mut |at, line| {
@@ -99,7 +99,7 @@ impl Format for NLines {
     }
 }
 
-/// A part of a source as if it were all of it.
+/// A part of a source, presented as a whole source.
 struct Window<'a> {
     source: &'a mut dyn Source,
     split: SplitRange,

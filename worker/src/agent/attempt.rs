@@ -1,4 +1,4 @@
-//! An attempt that runs here, and what its worker finds at its end.
+//! An attempt that runs here, and the checks of its worker when it ends.
 
 use std::io::{self, Read};
 
@@ -13,24 +13,24 @@ use crate::scratch::Place;
 /// See the module.
 pub(super) struct Running {
     pub(super) launch: Box<Launch>,
-    /// Its directory in that of its job.
+    /// Its directory in the job's directory.
     pub(super) place: Place,
     pub(super) runner: Option<u64>,
     pub(super) killing: bool,
     pub(super) reached: Reached,
 }
 
-/// How far an attempt is.
+/// The progress of an attempt.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reached {
     /// 0 to 1.
     pub(super) progress: f32,
-    /// What it does; `None` until its process has told.
+    /// The current phase; `None` until its process reports one.
     pub(super) phase: Option<Phase>,
 }
 
 impl Running {
-    /// What its runner reports, after a look at what it says it made.
+    /// The state that its runner reports, after a check of the output it names.
     pub(super) fn checked(
         &self,
         id: AttemptId,
@@ -51,7 +51,7 @@ impl Running {
         }
     }
 
-    /// The record that a map was in when it failed, as its process has told.
+    /// The record that a map was processing when it failed, as its process reported.
     pub(super) fn record(&self, id: AttemptId, state: &AttemptState) -> Option<RecordAt> {
         let Work::Map { split, .. } = &self.launch.work else { return None };
         if !matches!(state, AttemptState::Failed { .. }) {

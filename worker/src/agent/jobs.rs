@@ -1,7 +1,7 @@
 //! Jobs with files here: a directory that their tasks may change, and one for their map outputs.
 //!
-//! Invariants: both directories are there before the first task, as tasks are let in by the inode; while the files of a job are being deleted, it is
-//! given no new ones; its user is the next job's only after that.
+//! Invariants: both directories exist before the first task, because the sandbox admits tasks by inode; while the files of a job are being
+//! deleted, the job gets no new ones; its user goes to another job only after that.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,26 +17,26 @@ use crate::outputs::Outputs;
 use crate::scratch::Place;
 use crate::walls::{Lease, Leaving, Users};
 
-/// A job of which nothing runs or is held is forgotten after this time, should the JobTracker's word have been lost.
+/// A job without running attempts or held outputs is forgotten after this time, in case the JobTracker's message was lost.
 const IDLE_MAX: Duration = Duration::from_secs(120);
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Jobs {
     known: BTreeMap<JobId, Job>,
-    /// Whose files are deleted once no process of theirs is left.
+    /// Jobs whose files are deleted once no process of theirs is left.
     forgotten: BTreeSet<JobId>,
-    /// Whose files are being deleted.
+    /// Jobs whose files are being deleted.
     deleting: BTreeSet<JobId>,
 }
 
 /// A job with files here.
 pub(super) struct Job {
-    /// Where its tasks may do as they like.
+    /// The directory that its tasks may change freely.
     pub(super) place: Place,
-    /// Whose its processes are, where they are not the worker's.
+    /// The user of its processes, if that is not the worker's.
     lease: Option<Lease>,
-    /// When something last happened to it.
+    /// Time of the last event of this job.
     touched: Instant,
 }
 
@@ -50,7 +50,7 @@ impl Jobs {
         self.deleting.contains(&id)
     }
 
-    /// A new directory for an attempt, in that of its job, which is made if it is the first.
+    /// Creates a directory for an attempt in the job's directory, which the first attempt creates.
     pub(super) fn place(&mut self, id: AttemptId, around: &Surroundings) -> io::Result<Place> {
         self.forgotten.remove(&id.task.job);
         let job = match self.known.entry(id.task.job) {
@@ -61,7 +61,7 @@ impl Jobs {
         job.place.fresh_of(id.to_string(), job.user())
     }
 
-    /// Deletes the files of an attempt that is over. A result has been taken out of them.
+    /// Deletes the files of an attempt that is over. The worker has already taken its result.
     pub(super) fn clear(&mut self, id: AttemptId, around: &Surroundings) {
         if let Some(job) = self.known.get_mut(&id.task.job) {
             job.touched = Instant::now();
@@ -70,18 +70,18 @@ impl Jobs {
         }
     }
 
-    /// Those to which nothing has happened for a while.
+    /// Jobs without an event for a while.
     pub(super) fn idle(&self, now: Instant) -> impl Iterator<Item = JobId> {
         let is_idle = move |job: &Job| now.saturating_duration_since(job.touched) >= IDLE_MAX;
         self.known.iter().filter(move |(_, job)| is_idle(job)).map(|(id, _)| *id)
     }
 
-    /// The files of the job are no longer needed.
+    /// Marks the files of the job as no longer needed.
     pub(super) fn forget(&mut self, id: JobId) {
         self.forgotten.insert(id);
     }
 
-    /// Deletes the files of a job of which no process is left, if it is forgotten. True if it was.
+    /// Deletes the files of a job without processes, if it is forgotten. True if it was.
     pub(super) fn delete_forgotten(&mut self, id: JobId, around: &Surroundings) -> bool {
         let is_forgotten = self.forgotten.remove(&id);
         if is_forgotten && let Some(Job { lease, .. }) = self.known.remove(&id) {
@@ -96,14 +96,14 @@ impl Jobs {
         is_forgotten
     }
 
-    /// The files of the job are gone, or cannot be deleted.
+    /// The files of the job are deleted, or cannot be.
     pub(super) fn deleted(&mut self, id: JobId) {
         self.deleting.remove(&id);
     }
 }
 
 impl Job {
-    /// The directories of a job that begins here.
+    /// Creates the directories of a job that begins here.
     fn open(id: JobId, around: &Surroundings) -> io::Result<Self> {
         let lease = around.sandbox.users().map(Users::lease).transpose()?;
         let place = around.jobs.ensure(id.to_string())?;
@@ -120,7 +120,7 @@ impl Job {
     }
 }
 
-/// Deletes what has a name in a directory, without waiting for it. `leaving` is dropped when it is done.
+/// Deletes an entry of a directory without waiting for the result. `leaving` is dropped when it is done.
 fn delete_later(place: &Place, name: String, leaving: Leaving) {
     let place = place.clone();
     tokio::task::spawn_blocking(move || {
@@ -129,7 +129,7 @@ fn delete_later(place: &Place, name: String, leaving: Leaving) {
     });
 }
 
-/// Ends what is left of a job that is over, and deletes its files. Its user is the next job's only then.
+/// Ends the remaining processes of a job that is over, and deletes its files. Only then can its user go to another job.
 fn delete(job: JobId, lease: Option<Lease>, jobs: &Place, outputs: &Outputs) {
     lease.iter().for_each(Lease::end_all);
     let outputs = outputs.remove_job(job).inspect_err(|error| {

@@ -1,12 +1,13 @@
-//! The worker's loop: the only place where it keeps and changes what it knows of jobs, attempts and runners.
+//! The worker's loop: the only place that keeps and changes the worker's state of jobs, attempts and runners.
 //!
 //! ```text
 //! an attempt here:  waits for its executable -> has a runner -> ended -> reported (kept until the JobTracker has confirmed)
 //! a runner here:    starting or busy with one attempt <-> idle -> gone
 //! ```
 //!
-//! Invariants: the end of an attempt is reported until it is confirmed, across restarts of the JobTracker; files of a job are deleted only when no
-//! process of it is left; what a task may rename is reached from descriptors that were opened before the task began; after the loop every runner's processes are dead.
+//! Invariants: the end of an attempt is reported until it is confirmed, across restarts of the JobTracker; files of a job are deleted only
+//! when no process of it is left; files that a task can rename are reached through descriptors opened before the task began; after the loop
+//! every runner's processes are dead.
 
 mod attempt;
 mod jobs;
@@ -44,13 +45,13 @@ use crate::session::TARGET;
 
 pub(crate) use self::surroundings::{SetupBase, Surroundings};
 
-/// How often progress is reported and idle runners are looked at.
+/// Interval of progress reports and checks for idle runners.
 const TICK: Duration = Duration::from_secs(1);
 /// Time for one report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often old logs are looked for.
+/// Interval of the search for old logs.
 const PRUNE_PERIOD: Duration = Duration::from_secs(600);
-/// How often it is measured what tasks use on disk: it takes a look at every file.
+/// Interval of measuring the tasks' use of the disk, which reads the metadata of every file.
 const DISK_PERIOD: Duration = Duration::from_secs(5);
 /// Time for runners to end when the worker stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -68,7 +69,7 @@ pub(crate) struct Agent {
     pruned: Instant,
     ended: Ended,
     disk_bytes: u64,
-    /// When the last look at it ended; `None` while one is under way.
+    /// When the last measurement ended; `None` while one is under way.
     disk_seen: Option<Instant>,
 }
 
@@ -128,7 +129,7 @@ impl Agent {
             Event::Actions(actions) => actions.into_iter().for_each(|action| self.obey(action)),
             Event::Snapshot(reply) => {
                 self.epoch = None;
-                // The session is gone only when the worker stops.
+                // The session ends only when the worker stops.
                 let _ = reply.send(self.snapshot());
             }
             Event::Registered(epoch) => {
@@ -137,7 +138,7 @@ impl Agent {
             }
             Event::Binary(hash, result) => self.binary(hash, &result),
             Event::Runner(id, news) => self.runner_news(id, news),
-            // Whoever asked and left needs no answer.
+            // If the caller has left, nobody needs the answer.
             Event::Figures(reply) => drop(reply.send(self.figures())),
             Event::Disk(used) => {
                 self.disk_bytes = used.unwrap_or(self.disk_bytes);
@@ -167,7 +168,7 @@ impl Agent {
             }
             Action::Kill(attempt) => self.kill(attempt),
             Action::MapOutputs { job, mut available, obsolete } => {
-                // Nothing is left behind for a job that has gone meanwhile.
+                // Leaves nothing behind for a job that has ended meanwhile.
                 if self.jobs.get(job).is_some() {
                     self.bring_near(&mut available);
                 }
@@ -177,7 +178,7 @@ impl Agent {
         }
     }
 
-    /// Tasks that see only the files of their job are given those of other workers on this machine there.
+    /// Makes the outputs of other workers on this machine reachable for tasks that see only the files of their job.
     fn bring_near(&mut self, outputs: &mut [MapOutput]) {
         let is_going = |output: &MapOutput| self.jobs.is_going(output.attempt.task.job);
         if self.around.sandbox.hides_files() && !outputs.iter().any(is_going) {
@@ -190,7 +191,7 @@ impl Agent {
         if self.attempts.contains_key(&id) {
             return;
         }
-        // It would get directories that are on their way out: it is tried again, here or elsewhere.
+        // It would get directories that are being deleted. It is tried again, here or elsewhere.
         if self.jobs.is_going(id.task.job) {
             return self.end(id, AttemptState::Killed, Counters::default());
         }
@@ -215,7 +216,7 @@ impl Agent {
             let events = self.around.events.clone();
             tokio::task::spawn_blocking(move || {
                 let result = binaries.obtain(hash, source.as_ref()).map_err(|error| chain(&error));
-                // The loop has ended: nobody needs it any more.
+                // If the loop has ended, nobody needs the result.
                 let _ = events.blocking_send(Event::Binary(hash, result));
             });
         }
@@ -255,7 +256,7 @@ impl Agent {
         }
         let setup = self.around.setup(&attempt.launch);
         let timeout = keys::TASK_TIMEOUT.get(&attempt.launch.program.properties);
-        // The JobTracker takes no job whose value cannot be read.
+        // The JobTracker refuses jobs whose value cannot be read.
         let timeout = timeout.ok().flatten().map(|timeout| Duration::from_millis(timeout.0));
         let silence_max = timeout.unwrap_or(self.around.silence_max);
         let options = Options {
@@ -277,7 +278,7 @@ impl Agent {
 
     fn kill(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.get_mut(&id) else {
-            // Its end is on the way to the JobTracker, or it never was here.
+            // Its end is on the way to the JobTracker, or it was never here.
             if !self.outbox.attempts().any(|attempt| attempt == id) {
                 self.end(id, AttemptState::Killed, Counters::default());
             }
@@ -346,7 +347,7 @@ impl Agent {
             News::Ended { attempt, state, counters, progress, phase } => {
                 if let Some(runner) = self.runners.get_mut(id) {
                     runner.free();
-                    // The kernel counts a process's time over all attempts: the next one gets a process of its own.
+                    // The kernel counts a process's time over all attempts, so the next attempt gets its own process.
                     if self.around.watch.confinement().limits.cpu_seconds.is_some() {
                         runner.leave(Order::Exit);
                     }
@@ -368,7 +369,7 @@ impl Agent {
                         AttemptState::Failed { diagnostics }
                     };
                     let record = running.record(attempt, &state);
-                    // A task that fails by itself names the record.
+                    // The process died, so the worker adds the record. A task that reports its own failure names the record itself.
                     if let (Work::Map { split, .. }, Some(record)) = (&running.launch.work, record)
                         && let (Some(place), AttemptState::Failed { diagnostics }) =
                             (record.failure(split), &mut state)
@@ -386,7 +387,7 @@ impl Agent {
         self.end_in(attempt, state, counters, (None, Reached::default()));
     }
 
-    /// An attempt is over: reported at once, its files deleted. A result has been taken out of them.
+    /// An attempt is over: reports it at once and deletes its files. The worker has already taken its result.
     fn end_in(
         &mut self,
         attempt: AttemptId,
@@ -401,7 +402,7 @@ impl Agent {
         self.report(false);
     }
 
-    /// Sends what is new, if the session stands and no report is under way; `all`: also the progress of what runs.
+    /// Sends new updates, if the session is up and no report is under way; `all` adds the progress of running attempts.
     fn report(&mut self, all: bool) {
         let Some(epoch) = self.epoch.filter(|_| !self.outbox.is_under_way()) else { return };
         let running = |(id, running): (&AttemptId, &Running)| AttemptUpdate {
@@ -462,7 +463,7 @@ impl Agent {
             let used = used.inspect_err(|error| {
                 tracing::warn!(%error, "cannot look at what tasks use on disk");
             });
-            // The loop has ended: nobody needs it any more.
+            // If the loop has ended, nobody needs the result.
             let _ = events.blocking_send(Event::Disk(used.ok()));
         });
     }

@@ -1,8 +1,8 @@
-//! Map outputs of other workers on this machine, brought where a task of the job that sees only its own files can open them: as other names of the same files,
-//! beside the outputs that are held here.
+//! Map outputs of other workers on this machine, linked to a place where a task that sees only its own job's files can open them: as other
+//! names of the same files, beside the outputs held here.
 //!
-//! Invariant: an output whose path was changed lies, data and index, under that path; where a link cannot be made (another user's file, another file system) nothing
-//! is changed, and the reduce asks the worker that has it.
+//! Invariant: an output whose path was changed has data and index under that path. If a link cannot be made (another user's file, another
+//! file system), nothing changes, and the reduce asks the worker that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,14 +12,14 @@ use protocol::{AttemptId, JobId};
 
 use crate::outputs::Outputs;
 
-/// What was brought here, of jobs that run here.
+/// The linked outputs of jobs that run here.
 #[derive(Debug, Default)]
 pub(crate) struct Near {
     linked: BTreeMap<JobId, BTreeSet<AttemptId>>,
 }
 
 impl Near {
-    /// Brings outputs of the machine `boot_id` among those that are held here.
+    /// Links the outputs of the machine `boot_id` into the directory of the outputs held here.
     pub(crate) fn bring(&mut self, outputs: &mut [MapOutput], boot_id: &str, held: &Outputs) {
         for output in outputs {
             let data = Path::new(&output.data_path);
@@ -38,7 +38,7 @@ impl Near {
         }
     }
 
-    /// The files of the job are going.
+    /// The files of the job are being deleted.
     pub(crate) fn forget(&mut self, job: JobId) {
         self.linked.remove(&job);
     }
@@ -97,7 +97,7 @@ mod tests {
             }
             let path = Path::new(&outputs[1].data_path);
             assert!(path.starts_with(&own), "{}", path.display());
-            // What its worker does to its files does not matter any more.
+            // It no longer matters what its worker does to the files.
             let _ = fs::remove_dir_all(&other);
             assert_eq!(fs::read_to_string(path).unwrap(), "data");
             assert_eq!(fs::read_to_string(path.with_extension("index")).unwrap(), "index");

@@ -1,13 +1,13 @@
-//! What the JobTracker has yet to hear of: ends of attempts, and map outputs that could not be fetched.
+//! Updates that the JobTracker has not confirmed: ends of attempts, and failed fetches of map outputs.
 //!
 //! ```text
 //! kept -> sent -> confirmed: forgotten
 //!            | -> lost: kept, sent again
-//!            | -> refused: sent again one by one; the one that is refused alone ends as a failure, in few words
+//!            | -> refused: sent again one by one; the one refused alone is replaced by a short failure
 //! ```
 //!
-//! Invariants: the end of an attempt is kept until it is confirmed; the updates of a report are at most [`REPORT_BYTES_MAX`] long
-//! unless a single one is longer; one update that the JobTracker does not take never holds up those of other jobs.
+//! Invariants: the end of an attempt is kept until it is confirmed; the updates of a report are at most [`REPORT_BYTES_MAX`] long unless a
+//! single one is longer; an update that the JobTracker refuses never delays those of other jobs.
 
 use protocol::jobs::Counters;
 use protocol::tracker::{AttemptState, AttemptUpdate, FetchFailure, REPORT_BYTES_MAX, shortened};
@@ -15,29 +15,29 @@ use protocol::{AttemptId, wire};
 
 use crate::event::Outcome;
 
-/// Fetch failures that wait; beyond it they are dropped, since runners repeat them.
+/// Most waiting fetch failures; further ones are dropped, because runners repeat them.
 const FETCH_FAILURES_MAX: usize = 1000;
 
-/// Ends and failures in the order in which they came.
+/// Ends and failures in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     ends: Vec<Unconfirmed>,
     fetch_failures: Vec<FetchFailure>,
     under_way: Option<Parcel>,
-    /// A report of several was refused: until this many are through, each goes alone.
+    /// After a refused report of several updates, this many are sent one by one.
     alone: usize,
 }
 
-/// An end that the JobTracker may not have.
+/// An end that the JobTracker may not have received.
 #[derive(Debug)]
 struct Unconfirmed {
     update: AttemptUpdate,
     bytes: usize,
-    /// It stands for one that was refused.
+    /// It replaces an end that was refused.
     replaced: bool,
 }
 
-/// How much of what is kept was sent.
+/// How many of the kept updates were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Parcel {
     ends: usize,
@@ -65,12 +65,12 @@ impl Outbox {
         self.ends.iter().map(|kept| kept.update.attempt)
     }
 
-    /// True while an answer is awaited.
+    /// True while waiting for an answer.
     pub(crate) fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// What to send next, if there is something beside `running`, which is told but not kept.
+    /// The next updates to send, if there are any, together with the progress in `running`, which is not kept.
     pub(crate) fn next(
         &mut self,
         running: Vec<AttemptUpdate>,
@@ -87,7 +87,7 @@ impl Outbox {
         let ends = self.ends.iter().take_while(fits).count().max(1).min(self.ends.len());
         let mut updates: Vec<AttemptUpdate> =
             self.ends[..ends].iter().map(|kept| kept.update.clone()).collect();
-        // What is under way is reported again; here it takes what room the ends leave.
+        // Progress is reported again later; here it fills the space that the ends leave.
         let mut bytes: usize = self.ends[..ends].iter().map(|kept| kept.bytes).sum();
         updates.extend(running.into_iter().take_while(|update| {
             bytes += wire::encode(update).len();
@@ -101,7 +101,7 @@ impl Outbox {
         Some((updates, fetch_failures))
     }
 
-    /// Takes note of an answer. True if the next report may follow at once.
+    /// Processes an answer. True if the next report may follow at once.
     pub(crate) fn settle(&mut self, outcome: Outcome) -> bool {
         let Some(Parcel { ends, fetch_failures }) = self.under_way.take() else { return false };
         match outcome {
@@ -124,7 +124,7 @@ impl Outbox {
         true
     }
 
-    /// What was refused alone ends as a failure; if that is refused as well, nothing more can be told of it.
+    /// Replaces an end that was refused alone by a failure; if that is refused too, drops it.
     fn replace_first(&mut self, reason: &str) {
         if self.ends[0].replaced {
             self.ends.remove(0);

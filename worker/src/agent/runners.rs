@@ -1,4 +1,4 @@
-//! The runners of this worker, as its loop knows them.
+//! The runners of this worker, as its loop sees them.
 //!
 //! ```text
 //! starting or busy with one attempt <-> idle -> leaving -> gone
@@ -28,7 +28,7 @@ pub(super) struct Runners {
 pub(super) struct Runner {
     pub(super) job: JobId,
     user: String,
-    /// When it got its pass.
+    /// When it received its pass.
     passed: Instant,
     pub(super) current: Option<AttemptId>,
     pub(super) orders: mpsc::UnboundedSender<Order>,
@@ -41,7 +41,7 @@ impl Runners {
         self.known.is_empty()
     }
 
-    /// True if one is the job's.
+    /// True if any of them is the job's.
     pub(super) fn any_of(&self, job: JobId) -> bool {
         self.known.values().any(|runner| runner.job == job)
     }
@@ -50,7 +50,7 @@ impl Runners {
         self.known.get_mut(&id)
     }
 
-    /// Those that can take an attempt of a job.
+    /// The runners that can take an attempt of a job.
     pub(super) fn idle(&mut self, job: JobId) -> impl Iterator<Item = (u64, &mut Runner)> {
         let is_idle =
             move |runner: &Runner| runner.job == job && runner.current.is_none() && !runner.leaving;
@@ -58,7 +58,7 @@ impl Runners {
         all.filter(move |(_, runner)| is_idle(runner))
     }
 
-    /// Starts one more with its first order, to run an attempt; its number.
+    /// Starts a runner with its first order, to run an attempt; returns its number.
     pub(super) fn start(
         &mut self,
         id: AttemptId,
@@ -89,7 +89,7 @@ impl Runners {
         self.known.remove(&id)
     }
 
-    /// Ends those of a job, at once if they are busy.
+    /// Ends the runners of a job, at once if they are busy.
     pub(super) fn end(&mut self, job: JobId) {
         for runner in self.known.values_mut().filter(|runner| runner.job == job) {
             let order = if runner.current.is_some() { Order::Kill } else { Order::Exit };
@@ -98,7 +98,7 @@ impl Runners {
         }
     }
 
-    /// Ends those that have been idle for `idle_max`.
+    /// Ends the runners that have been idle for `idle_max`.
     pub(super) fn end_idle(&mut self, now: Instant, idle_max: Duration) {
         for runner in self.known.values_mut().filter(|runner| runner.current.is_none()) {
             let idle = now.saturating_duration_since(runner.idle_since);
@@ -117,7 +117,7 @@ impl Runners {
         }
     }
 
-    /// Gives those whose pass is getting old another one.
+    /// Renews old passes.
     pub(super) fn renew_passes(&mut self, now: Instant, setup: &SetupBase) {
         let is_due = |runner: &&mut Runner| {
             now.saturating_duration_since(runner.passed) >= PASS_RENEWAL && !runner.leaving
@@ -125,20 +125,20 @@ impl Runners {
         for runner in self.known.values_mut().filter(is_due) {
             runner.passed = now;
             let pass = setup.pass(runner.job, &runner.user);
-            // A runner that has ended needs none.
+            // A runner that has ended needs no pass.
             let _ = runner.orders.send(Order::Pass(pass));
         }
     }
 }
 
 impl Runner {
-    /// Its attempt is over; it may have another.
+    /// Its attempt is over; it can take another.
     pub(super) fn free(&mut self) {
         self.current = None;
         self.idle_since = Instant::now();
     }
 
-    /// Gives the last order. A runner that no longer listens is about to tell that it is gone.
+    /// Sends the last order. A runner that no longer listens is about to report its end.
     pub(super) fn leave(&mut self, order: Order) {
         self.leaving = true;
         let _ = self.orders.send(order);

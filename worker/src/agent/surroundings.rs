@@ -18,13 +18,13 @@ use crate::walls::{Sandbox, Watch};
 
 /// See the module.
 pub(crate) struct Surroundings {
-    /// As it registers; without attempts and outputs.
+    /// The registration, without attempts and outputs.
     pub(crate) register: Register,
-    /// Of the files of all jobs.
+    /// The directory of all jobs' files.
     pub(crate) jobs: Place,
     pub(crate) logs: Place,
     pub(crate) log_retention: Duration,
-    /// Without program.
+    /// Setup data without a program.
     pub(crate) setup: SetupBase,
     pub(crate) start_timeout: Duration,
     pub(crate) silence_max: Duration,
@@ -39,11 +39,11 @@ pub(crate) struct Surroundings {
     pub(crate) events: mpsc::Sender<Event>,
 }
 
-/// What every runner is told besides its program.
+/// The data that every runner gets besides its program.
 #[derive(Clone)]
 pub(crate) struct SetupBase {
     pub(crate) namenode: String,
-    /// Makes the passes of tasks, and stays here.
+    /// Signs the passes of tasks; it never leaves the worker.
     pub(crate) secret: protocol::auth::Key,
     pub(crate) memory_bytes_max: u64,
 }

@@ -1,7 +1,7 @@
-//! Connects to DataNodes on this machine for a task, which may not make Unix sockets itself: there is no wall that would keep it from those of others.
+//! Connects to DataNodes on this machine for a task, which may not create Unix sockets itself: no wall would keep it from other sockets.
 //!
-//! Invariant: it connects to DataNodes and to nothing else, whatever name it is asked for and whoever listens there: who does is the user that the name says, and
-//! one whose sockets are for this worker.
+//! Invariant: it connects to DataNodes and to nothing else, whatever name the task asks for and whoever listens there. The listener must
+//! run as the user in the name, a user whose sockets this worker trusts.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,9 +11,9 @@ use protocol::transfer::local_socket_user;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 
-/// Answers the questions of a task until its end of `socket` is closed, or says something that is no question.
+/// Answers the requests of a task until the task closes its end of `socket`, or sends an invalid request.
 pub(crate) async fn serve(mut socket: UnixStream) {
-    // A task that breaks the rules, or is gone, is answered no more; what it does then with its DataNodes goes over TCP.
+    // A task that violates the protocol, or is gone, gets no more answers; it can reach its DataNodes only over TCP.
     while let Ok(name) = question(&mut socket).await {
         let connected = connect(&name);
         let answered = socket.async_io(Interest::WRITABLE, || {
@@ -31,7 +31,7 @@ async fn question(socket: &mut UnixStream) -> io::Result<Vec<u8>> {
     Ok(name)
 }
 
-/// A connection to a DataNode; `None` if it is none, or does not take one now.
+/// Connects to a DataNode; `None` if the name is not a DataNode's, or if it does not accept now.
 fn connect(name: &[u8]) -> Option<Connected> {
     let name = std::str::from_utf8(name).ok()?;
     let user = local_socket_user(name).filter(|user| sys::socket::is_for_us(*user))?;
@@ -51,7 +51,7 @@ mod tests {
     async fn connects_to_datanodes_and_to_nobody_else() {
         let own = sys::host::user_id();
         let datanode = local_socket_name(own, rand::random());
-        // One that has ended, and in whose place this very user listens, who is not the one it was.
+        // A DataNode that has ended, in whose place this user listens, who is not the user it ran as.
         let gone = local_socket_name(own + 1, rand::random());
         let other = format!("hanno-test-other-{}", std::process::id());
         let listeners = [&datanode, &other, &gone].map(|name| sys::socket::listen(name).unwrap());

@@ -1,9 +1,10 @@
-//! What a task process says, checked before anybody believes it.
+//! Checks every message of a task process before the worker acts on it.
 //!
-//! The process runs a user's code, which may say anything on its socket. It may speak of the attempt that it runs and of map outputs of
-//! its own job; texts come shortened, numbers within their range. Who says something else has broken the rules, and is ended.
+//! The process runs a user's code, which can send anything on its socket. It may report on the attempt that it runs and on map outputs of
+//! its own job; texts are shortened, numbers limited to their range. A process that sends anything else has violated the protocol and is
+//! ended.
 //!
-//! Invariant: no [`FromRunner`] reaches the worker's loop but through [`Speaker::hear`].
+//! Invariant: every [`FromRunner`] reaches the worker's loop through [`Speaker::hear`].
 
 use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened};
@@ -11,7 +12,7 @@ use protocol::{AttemptId, JobId, TaskKind};
 
 use crate::event::News;
 
-/// A task process, by what it may speak of.
+/// A task process and the scope of its messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speaker {
     /// Its job.
@@ -22,23 +23,23 @@ pub(crate) struct Speaker {
     pub(crate) is_greeted: bool,
 }
 
-/// What was said.
+/// A checked message.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// It is there.
+    /// The process is there.
     Hello,
-    /// The job was rebuilt and is the same.
+    /// The process has rebuilt the job, and it is the same.
     Ready,
-    /// Something for the worker's loop.
+    /// A report for the worker's loop.
     News(News),
-    /// Something of an attempt that is over, by a thread that did not know it yet.
+    /// A report on an attempt that is over, from a thread that did not know it yet.
     Late,
-    /// It cannot go on, or broke a rule; why.
+    /// The process cannot continue, or violated the protocol; the reason.
     Over(String),
 }
 
 impl Speaker {
-    /// Takes a message for what it is worth.
+    /// Checks a message.
     pub(crate) fn hear(self, message: FromRunner) -> Heard {
         self.believe(message).unwrap_or_else(Heard::Over)
     }
@@ -89,7 +90,7 @@ impl Speaker {
     }
 }
 
-/// How an attempt ended, as far as its process can know.
+/// The end of an attempt, as far as its process can know it.
 fn end(attempt: AttemptId, state: AttemptState) -> AttemptState {
     let failed = |text: &str| AttemptState::Failed { diagnostics: text.to_owned() };
     match state {
@@ -109,7 +110,7 @@ fn end(attempt: AttemptId, state: AttemptState) -> AttemptState {
         AttemptState::Failed { diagnostics } => {
             AttemptState::Failed { diagnostics: shortened(diagnostics) }
         }
-        // Only the worker stops attempts: one that says so of itself would be tried again without end.
+        // Only the worker stops attempts: one that claims it of itself would be retried endlessly.
         AttemptState::Running | AttemptState::Killed => {
             failed("the task process ended the attempt without a result")
         }
@@ -145,7 +146,7 @@ mod tests {
         FromRunner::Ended { attempt, state, counters, progress: f32::NAN, phase }
     }
 
-    /// The state that is believed.
+    /// The state after the check.
     fn believed(attempt: AttemptId, state: AttemptState) -> AttemptState {
         match hear(Some(attempt), ended(attempt, state)) {
             Heard::News(News::Ended { state, progress, .. }) => {

@@ -17,7 +17,7 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Reads from `half`, taking no message longer than `bytes_max`.
+    /// Reads from `half`, accepting no message longer than `bytes_max`.
     pub(crate) fn new(half: OwnedReadHalf, bytes_max: usize) -> Self {
         FrameReader { half, buffer: BytesMut::new(), bytes_max }
     }

@@ -1,6 +1,7 @@
 //! Starts a task process: its environment, its streams, its limits, its sandbox.
 //!
-//! Invariant: of the worker it has what is listed here and nothing else: standard streams, two sockets, the variables that are set, no terminal.
+//! Invariant: the process gets from the worker only what is listed here: standard streams, two sockets, the variables that are set, no
+//! terminal.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -21,30 +22,30 @@ use tokio::time::Instant;
 use super::orders::Options;
 use crate::logs::StreamKind;
 
-/// Time for which starting a program is tried that is open for writing, and the pause between. A file that was just written is so for a moment
-/// longer where another process was being started meanwhile: it holds the descriptor until it executes its own program.
+/// How long to retry starting a program whose file is open for writing, and the pause between attempts. A new file can stay open a moment
+/// longer if another process was being started meanwhile: that process holds the descriptor until it executes its own program.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// A process that has been started.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    /// Its id, and that of the session and group it leads.
+    /// Its id, which is also the id of its session and group.
     pub(crate) group: u32,
-    /// What it says and is told.
+    /// For messages from and to it.
     pub(crate) socket: UnixStream,
-    /// Where it asks for connections.
+    /// For its connection requests.
     pub(crate) broker: UnixStream,
     /// Standard output and error.
     pub(crate) output: [Output; 2],
-    /// It with all that comes from it.
+    /// Its cgroup, with all its descendants.
     pub(crate) pids: Option<Arc<Group>>,
 }
 
 /// A stream of output.
 pub(crate) struct Output {
     pub(crate) kind: StreamKind,
-    /// `None` at its end.
+    /// `None` once the stream has ended.
     pub(crate) pipe: Option<pipe::Receiver>,
 }
 

@@ -1,12 +1,12 @@
-//! One task process: started, greeted, given one attempt after the other, watched, ended with all its children.
+//! One task process: starts and greets it, gives it one attempt after the other, watches it, and ends it with all its children.
 //!
 //! ```text
 //! spawn -> Hello -> Setup -> Ready -> (Launch -> Progress* -> Ended)* -> Exit
 //!    any step -> exits, is killed, stays silent too long, or breaks the rules -> Gone
 //! ```
 //!
-//! Invariants: the process runs in a session of its own under limits, and it with all that left it is killed when the runner is over; everything the process
-//! wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is told exactly once, last.
+//! Invariants: the process runs in its own session under limits, and is killed with all its descendants when the runner is over; everything
+//! that the process wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is sent exactly once, last.
 
 mod broker;
 pub(crate) mod claims;
@@ -43,16 +43,16 @@ use crate::walls::{Sandbox, Watch, Watched};
 
 pub(crate) use self::orders::{Options, Order, merge_outputs};
 
-/// Time for messages still on their way after a process has exited (a child of its own may hold the socket open).
+/// Time for messages still in transit after a process has exited (a child of its own can hold the socket open).
 const AFTER_EXIT: Duration = Duration::from_millis(200);
-/// Time for a process to exit by itself after it was asked to, or closed its socket.
+/// Time for a process to exit by itself after a request, or after it closed its socket.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// What is read of its socket, for errors.
+/// The name in errors of what is read from its socket.
 const MESSAGE: &str = "message of a task process";
 /// Unit in which output of the process is read.
 const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
 
-/// Starts a process and drives it to its end. `events` gets everything it tells; the last is [`News::Gone`].
+/// Starts a process and drives it to its end. `events` gets all its reports; the last is [`News::Gone`].
 pub(crate) async fn run(
     options: Options,
     mut orders: mpsc::UnboundedReceiver<Order>,
@@ -101,7 +101,7 @@ pub(crate) async fn run(
         }
         Err(error) => format!("cannot start {}: {error}", options.binary.display()),
     };
-    // The worker's loop has ended: nobody listens any more.
+    // If the worker's loop has ended, nobody listens.
     let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
 }
 
@@ -111,7 +111,7 @@ enum End {
     Exited(ExitStatus),
     /// It closed its socket.
     Closed,
-    /// It was to be ended, or broke a rule.
+    /// The worker ended it, or it violated the protocol.
     Because(String),
 }
 
@@ -119,7 +119,7 @@ struct Runner<'a> {
     options: &'a Options,
     id: u64,
     events: &'a mpsc::Sender<Event>,
-    /// Heard, to be told next.
+    /// Reports received and not yet sent to the loop.
     news: Vec<News>,
     writer: Option<mpsc::UnboundedSender<Vec<u8>>>,
     /// It has said hello.
@@ -191,15 +191,15 @@ impl Runner<'_> {
         }
     }
 
-    /// Hands on what was heard. While the worker's loop is busy, this runner waits, and so does its process.
+    /// Sends received reports to the loop. While the worker's loop is busy, this runner waits, and so does its process.
     async fn tell(&mut self) {
         for news in self.news.drain(..) {
-            // The worker's loop has ended: nobody listens any more.
+            // If the worker's loop has ended, nobody listens.
             let _ = self.events.send(Event::Runner(self.id, news)).await;
         }
     }
 
-    /// Kills what is left of the group and says why it is over.
+    /// Kills the rest of the group and returns why it is over.
     async fn finish(
         mut self,
         mut child: Child,
@@ -314,7 +314,7 @@ impl Runner<'_> {
 
     fn send(&self, message: &ToRunner) {
         if let Some(writer) = &self.writer {
-            // A writer that is gone met a closed socket, which the reader notices too.
+            // If the writer has ended, it met a closed socket, which the reader detects too.
             let _ = writer.send(frame::encode(message));
         }
     }
@@ -366,7 +366,7 @@ impl Runner<'_> {
     }
 }
 
-/// The name of the directory for temporary files of a runner, in that of its job.
+/// The name of a runner's directory for temporary files, in the job's directory.
 fn temporary_name(id: u64) -> String {
     format!("tmp-{id}")
 }
@@ -374,11 +374,11 @@ fn temporary_name(id: u64) -> String {
 /// Removes temporary files.
 async fn remove(job: Place, name: String) {
     let removed = tokio::task::spawn_blocking(move || job.remove(&name));
-    // The runtime ends, and the worker with it; the next one begins with an empty directory.
+    // If this fails, the runtime ends, and the worker with it; the next worker begins with an empty directory.
     let _ = removed.await;
 }
 
-/// A task process with everything that came from it, wherever it went.
+/// A task process and all its descendants, wherever they went.
 struct Over {
     id: u64,
     group: u32,
@@ -387,8 +387,8 @@ struct Over {
 }
 
 impl Over {
-    /// Kills all of it. What cannot leave its cgroup has not to be looked for. Else it is told by the session, by
-    /// its parents, by its environment, and if it left all these behind, by being nobody's.
+    /// Kills all of them. If they cannot leave their cgroup, no search is needed. Otherwise the session, the parents and the environment
+    /// identify a descendant; one that left all these behind is recognised as an orphan.
     async fn end(self, watch: &Watch, sandbox: &Sandbox) {
         let Over { id, group, pids, mark } = self;
         let (watch, is_held) = (watch.clone(), sandbox.holds_groups());
@@ -409,7 +409,7 @@ impl Over {
     }
 }
 
-/// What everything carries that comes from a process, unless it puts it off.
+/// The mark in the environment of every descendant of a process, unless one removes it.
 fn mark(cookie: &str) -> String {
     format!("{COOKIE_VARIABLE}={cookie}")
 }
@@ -419,7 +419,7 @@ fn name_of(path: &Path) -> Option<OsString> {
     path.file_name().map(OsString::from)
 }
 
-/// Writes on its own, so that a process that does not read cannot keep its output from being read.
+/// Writes in its own task, so a process that does not read cannot block the reading of its output.
 fn writer(mut write: OwnedWriteHalf) -> mpsc::UnboundedSender<Vec<u8>> {
     let (sender, mut frames) = mpsc::unbounded_channel::<Vec<u8>>();
     tokio::spawn(async move {
@@ -434,7 +434,7 @@ fn writer(mut write: OwnedWriteHalf) -> mpsc::UnboundedSender<Vec<u8>> {
 
 async fn readable(output: &Output) {
     match &output.pipe {
-        // An error shows again, and is handled, when the pipe is read.
+        // An error appears again, and is handled, when the pipe is read.
         Some(pipe) => drop(pipe.readable().await),
         None => std::future::pending().await,
     }

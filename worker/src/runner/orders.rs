@@ -1,4 +1,4 @@
-//! What a runner is given: how it is started and watched, and the orders that it gets.
+//! A runner's input: how it is started and watched, and the orders that it gets.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ pub(crate) struct Options {
     pub(crate) binary: PathBuf,
     /// Its working directory.
     pub(crate) job: Place,
-    /// Whose its processes are; `None`: the worker's.
+    /// The user of its processes; `None`: the worker's.
     pub(crate) user: Option<User>,
-    /// Where it finds the map outputs of its job.
+    /// The path at which it finds the map outputs of its job.
     pub(crate) outputs: PathBuf,
     /// Directory of the logs of all attempts.
     pub(crate) logs: Place,
-    /// What it is told first.
+    /// The first message it gets.
     pub(crate) setup: Setup,
     /// Time to start and rebuild the job.
     pub(crate) start_timeout: Duration,
-    /// Time without a sign of life of an attempt; zero is for ever.
+    /// Time without a sign of life of an attempt; zero means no limit.
     pub(crate) silence_max: Duration,
     /// Limit of each log.
     pub(crate) log_bytes_max: u64,
-    /// Knows what it may use, and looks whether it does.
+    /// Knows the limits of tasks and checks them.
     pub(crate) watch: Watch,
-    /// What it can reach.
+    /// The files and processes it can reach.
     pub(crate) sandbox: Arc<Sandbox>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Order {
     Launch { attempt: AttemptId, work: Work, place: Place },
     /// News for the running reduce.
     MapOutputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
-    /// Another pass in the place of the one it has.
+    /// A new pass that replaces the current one.
     Pass(Pass),
     /// Exit when idle.
     Exit,
@@ -55,7 +55,7 @@ pub(crate) enum Order {
     Kill,
 }
 
-/// Joins news of map outputs into a list of them.
+/// Merges news of map outputs into a list of them.
 pub(crate) fn merge_outputs(
     outputs: &mut Vec<MapOutput>,
     available: Vec<MapOutput>,

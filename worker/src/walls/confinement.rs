@@ -1,7 +1,7 @@
-//! What a task may use, and when it has used more.
+//! The limits of tasks, and when a task exceeds them.
 //!
-//! Limits of the kernel hold for each process; the sums over a task with its children are looked at now and then ([`super::watch`]), and a
-//! task beyond them is ended.
+//! The kernel enforces limits for each process. The worker checks the sums over a task with its children regularly ([`super::watch`]), and
+//! ends a task that exceeds them.
 
 use std::fmt;
 
@@ -18,33 +18,33 @@ pub(crate) struct Confinement {
     pub(crate) processes: Option<u32>,
     /// Of a task, in its directories.
     pub(crate) disk_bytes: Option<u64>,
-    /// Free on the disk, or the task that holds most is ended.
+    /// Free space on the disk below which the task that holds most is ended.
     pub(crate) disk_reserve_bytes: Option<u64>,
     /// Of each process.
     pub(crate) limits: Limits,
 }
 
-/// A sum that a task is ended for.
+/// A limit for which a task is ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Excess {
     /// Processes.
     Processes { count: usize, limit: u32 },
     /// Memory.
     Memory { used: u64, limit: u64 },
-    /// Memory, of which the kernel gave it no more and ended it.
+    /// Memory: the kernel gave the task no more and ended it.
     MemoryBound { limit: u64 },
     /// Files of its own.
     Disk { used: u64, limit: u64 },
     /// Files of its own, on a disk that is almost full.
     DiskFull { used: u64, free: u64, reserve: u64 },
-    /// Processes that cannot be looked at: what they use is not known.
+    /// Processes that cannot be inspected: their use is unknown.
     HiddenProcesses,
-    /// Files that cannot be looked at.
+    /// Files that cannot be inspected.
     HiddenFiles,
 }
 
 impl Confinement {
-    /// As a worker is configured.
+    /// The limits in a worker's configuration.
     pub(crate) fn of(config: &Config) -> Self {
         let some = |value: u64| (value > 0).then_some(value);
         Confinement {
@@ -62,33 +62,33 @@ impl Confinement {
         }
     }
 
-    /// Too many processes, if there are.
+    /// The excess of processes, if any.
     pub(crate) fn processes(&self, count: usize) -> Option<Excess> {
         let limit = self.processes.filter(|limit| count > *limit as usize)?;
         Some(Excess::Processes { count, limit })
     }
 
-    /// Too much memory, if it is.
+    /// The excess of memory, if any.
     pub(crate) fn memory(&self, used: u64) -> Option<Excess> {
         let limit = self.memory_bytes.filter(|limit| used > *limit)?;
         Some(Excess::Memory { used, limit })
     }
 
-    /// Too much on disk, if it is.
+    /// The excess on disk, if any.
     pub(crate) fn disk(&self, used: u64) -> Option<Excess> {
         let limit = self.disk_bytes.filter(|limit| used > *limit)?;
         Some(Excess::Disk { used, limit })
     }
 
-    /// What the task that holds most, `used` bytes, is ended for on a disk with `free` bytes. Not where that would not help: then somebody
-    /// else fills the disk.
+    /// Why to end the task that holds most, `used` bytes, on a disk with `free` bytes. `None` if ending it would not help: then others fill
+    /// the disk.
     pub(crate) fn disk_full(&self, used: u64, free: u64) -> Option<Excess> {
         let reserve =
             self.disk_reserve_bytes.filter(|reserve| free < *reserve && used >= *reserve)?;
         Some(Excess::DiskFull { used, free, reserve })
     }
 
-    /// What holds for tasks here, for people.
+    /// Describes the limits for people.
     pub(crate) fn describe(&self) -> String {
         let mut parts = vec!["own process group, environment and directory".to_owned()];
         let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);

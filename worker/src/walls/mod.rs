@@ -1,5 +1,5 @@
-//! The walls around tasks: what a task can reach (`sandbox`) and as whom (`users`), what it may use (`confinement`), and measurements of what it
-//! does use (`watch`).
+//! The walls around tasks: what a task can reach (`sandbox`) and as which user (`users`), what it may use (`confinement`), and measurements
+//! of what it does use (`watch`).
 
 mod confinement;
 mod sandbox;

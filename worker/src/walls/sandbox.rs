@@ -1,8 +1,8 @@
-//! What a task can reach on this machine: its job's files, its program, what everybody may read of the system. The walls themselves are
-//! [`sys::sandbox`] and [`sys::cgroup`], who stands between them is [`super::users`]'; this says where they stand.
+//! What a task can reach on this machine: its job's files, its program, and the system's files that everybody may read. [`sys::sandbox`]
+//! and [`sys::cgroup`] build the walls, [`super::users`] provides the users behind them; this module decides where the walls are.
 //!
-//! Invariants: of two jobs none can reach the other's files, nor those of the worker, nor end its processes; what the kernel lacks is logged
-//! once and told with everything else that holds ([`Sandbox::describe`]); with `task_sandbox = "required"` a worker without walls does not start.
+//! Invariants: no job can reach another job's files or the worker's, nor end their processes. The worker logs once what the kernel lacks,
+//! and [`Sandbox::describe`] lists it with everything that holds. With `task_sandbox = "required"` a worker without walls does not start.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -16,7 +16,7 @@ use crate::config::{Config, TaskSandbox};
 use crate::directories::Directories;
 use crate::error::Error;
 
-/// Where programs and their libraries lie.
+/// Directories of programs and their libraries.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -32,44 +32,45 @@ const SYSTEM: &[&str] = &[
     "/run/systemd/resolve",
     "/run/resolvconf",
 ];
-/// Where settings lie, of which only what everybody may read is open.
+/// Directory of settings: only files that everybody may read are open.
 const SETTINGS: &str = "/etc";
-/// Devices without a machine behind them.
+/// Devices without hardware behind them.
 const DEVICES: &[&str] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"].as_slice();
-/// What belongs to the programs of a directory of the search path, beside that directory.
+/// Entries beside a directory of the search path that belong to its programs.
 const BESIDE_PROGRAMS: &[&str] = &["lib", "lib64", "libexec", "versions", "pyvenv.cfg"];
-/// Threads that the kernel lets a task have for each process it may have: programs have some, and those that have more have fewer processes.
+/// Threads that the kernel lets a task have for each allowed process. Most programs have a few threads; a program with more starts fewer
+/// processes.
 const THREADS_PER_PROCESS: u64 = 8;
 
-/// What it takes to have groups that bound everything.
+/// The requirement for cgroups that bound everything.
 const GROUPS_REMEDY: &str = "a cgroup of version 2 with the controllers pids and memory, which the worker may share out: a service with Delegate=yes, \
      or `systemd-run --user --scope -p Delegate=yes`";
 
-/// One thing that keeps tasks in, or does not.
+/// One barrier around tasks, which holds or does not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wall {
-    /// What it is about.
+    /// The subject of the wall.
     pub name: &'static str,
-    /// It stands.
+    /// True if it holds.
     pub is_held: bool,
-    /// What holds for tasks.
+    /// What it means for tasks.
     pub text: String,
-    /// What it takes where it does not stand.
+    /// How to get it where it does not hold.
     pub remedy: &'static str,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
-    /// Open to all tasks; `None` if they are not held.
+    /// Open to all tasks; `None` if tasks are not confined.
     places: Option<Vec<Place>>,
     support: Support,
-    /// Of jobs, or why they have none.
+    /// Users of jobs, or why they have none.
     users: Result<Users, String>,
-    /// Of tasks, or why they have none.
+    /// Cgroups of tasks, or why they have none.
     groups: Result<Groups, String>,
-    /// Of a task, all its processes together.
+    /// Bounds of a task, for all its processes together.
     bounds: Bounds,
     /// Why its memory has no bound.
     unbounded_memory: Option<&'static str>,
@@ -78,7 +79,7 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// Finds out what the kernel can do.
+    /// Finds out what the kernel supports.
     pub(crate) fn open(config: &Config, directories: &Directories) -> Result<Self, Error> {
         if let Err(error) = sys::detach::keep_inherited() {
             tracing::warn!(%error, "cannot look for what this worker was started with");
@@ -97,7 +98,7 @@ impl Sandbox {
         let groups = groups(data, users.as_ref().ok());
         let (memory_bytes, unbounded_memory) = match config.task_memory_limit_bytes {
             0 => (None, Some("task_memory_limit_bytes is 0")),
-            // Map outputs would count for as long as they are kept.
+            // Map outputs would count as long as they are kept.
             _ if sys::holding::is_memory(data).unwrap_or(true) => {
                 (None, Some("files in the data directory are memory"))
             }
@@ -122,7 +123,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Whether what is held is enough for the configuration.
+    /// Checks whether the walls are enough for the configuration.
     fn judge(&self, config: &Config) -> Result<(), Error> {
         let mut lacking = Vec::new();
         let Support { files, signals, calls } = self.support;
@@ -130,7 +131,7 @@ impl Sandbox {
             lacking
                 .push("this kernel lacks landlock with signals (Linux 6.12) or seccomp".to_owned());
         }
-        // An ordinary user's worker has none to give.
+        // An ordinary user's worker has no users to give.
         let has_power = sys::host::user_id() == 0 && config.task_user_count > 0;
         if let Err(reason) = &self.users
             && has_power
@@ -153,22 +154,22 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Where tasks look for programs.
+    /// The search path of tasks for programs.
     pub(crate) fn search_path(&self) -> Option<&OsStr> {
         self.search_path.as_deref()
     }
 
-    /// Users for jobs, where this worker has some.
+    /// Users for jobs, if this worker has any.
     pub(crate) fn users(&self) -> Option<&Users> {
         self.users.as_ref().ok()
     }
 
-    /// A group for a process that is to be started, and for all that comes of it.
+    /// Makes a cgroup for a process about to start and all its descendants.
     pub(crate) fn group(&self, name: &str) -> io::Result<Option<Group>> {
         self.groups.as_ref().ok().map(|groups| groups.group(name, &self.bounds)).transpose()
     }
 
-    /// Calls `start`, which starts a process, inside: as the user of a job, with its files, and what it may read besides.
+    /// Calls `start`, which starts a process, inside the walls: as the user of a job, with its files and its readable paths.
     pub(crate) fn start<T: Send>(
         &self,
         (job_directory, user): (&Path, Option<User>),
@@ -182,8 +183,8 @@ impl Sandbox {
         sys::sandbox::inside(&walls, start)
     }
 
-    /// Where no groups bound forks, the bound of threads of a task's user: that of all its tasks together, and where that user is the worker's, of what runs
-    /// now besides. The kernel does not hold root to it.
+    /// The bound of threads of a task's user, if no cgroup bounds forks. It covers all tasks together, and if the user is the worker's,
+    /// also what runs now. The kernel does not apply it to root.
     pub(crate) fn user_threads_max(&self, user: Option<User>) -> io::Result<Option<u64>> {
         let (false, Some(threads)) = (self.bounds_forks(), self.bounds.threads) else {
             return Ok(None);
@@ -195,12 +196,12 @@ impl Sandbox {
         Ok(Some(besides.saturating_add(threads * self.slots)))
     }
 
-    /// True if a task may not open what is another worker's.
+    /// True if a task may not open another worker's files.
     pub(crate) fn hides_files(&self) -> bool {
         self.holds_files() || self.users.is_ok()
     }
 
-    /// True if a task has a group that it cannot leave, as little as it can write to the files of those.
+    /// True if a task has a cgroup that it cannot leave, because it cannot write to the cgroup's files.
     pub(crate) fn holds_groups(&self) -> bool {
         self.groups.is_ok() && self.hides_files()
     }
@@ -214,7 +215,7 @@ impl Sandbox {
         self.places.is_some() && self.support.files
     }
 
-    /// What holds for tasks here.
+    /// The walls around tasks here.
     pub(crate) fn walls(&self) -> Vec<Wall> {
         let wall = |name, is_held, yes: &str, no: &str, remedy| Wall {
             name,
@@ -256,7 +257,7 @@ impl Sandbox {
         walls
     }
 
-    /// What cgroups hold, and what is left to looks.
+    /// What cgroups enforce, and what is left to periodic checks.
     fn group_walls(&self) -> Vec<Wall> {
         let wall = |name, held: Result<String, String>| Wall {
             name,
@@ -300,13 +301,13 @@ impl Sandbox {
         Wall { name: "users", is_held: self.users.is_ok(), text, remedy }
     }
 
-    /// The same, for people.
+    /// Describes the walls for people.
     pub(crate) fn describe(&self) -> String {
         let texts: Vec<String> = self.walls().into_iter().map(|wall| wall.text).collect();
         texts.join(", ")
     }
 
-    /// Nothing runs any more.
+    /// Call it when no process of a task runs any more.
     pub(crate) fn close(&self) {
         self.users.iter().for_each(Users::end_all);
         if let Ok(Err(error)) = self.groups.as_ref().map(Groups::clear) {
@@ -315,7 +316,7 @@ impl Sandbox {
     }
 }
 
-/// Groups for the tasks of the worker whose directory this is; else why there are none.
+/// Cgroups for the tasks of the worker with this directory; otherwise why there are none.
 fn groups(data: &Path, users: Option<&Users>) -> Result<Groups, String> {
     use std::os::unix::fs::MetadataExt;
     let metadata = data.metadata().map_err(|error| error.to_string())?;
@@ -325,7 +326,8 @@ fn groups(data: &Path, users: Option<&Users>) -> Result<Groups, String> {
         .map_err(|error| format!("no cgroups: {error}"))
 }
 
-/// The directories of the worker's that the users of jobs may look into: a search in another would end with "permission denied" where there is no such program at all.
+/// The directories of the worker's search path that the users of jobs may read: a search in another one would end with "permission denied"
+/// even where no such program exists.
 fn search_path(users: Option<&Users>) -> Option<OsString> {
     let path = std::env::var_os("PATH")?;
     let Some(users) = users else { return Some(path) };
@@ -358,8 +360,8 @@ fn system_places() -> Vec<Place> {
     places
 }
 
-/// What programs of a directory of the search path need: themselves and what was installed with them (an interpreter's library), but not
-/// whatever else lies beside, which may be somebody's home.
+/// What the programs of a directory of the search path need: themselves and the files installed with them (an interpreter's library), but
+/// nothing else beside them, which could be somebody's home.
 fn programs(directory: &Path) -> Vec<PathBuf> {
     let mut places = vec![directory.to_owned()];
     if let Some(prefix) = directory.parent() {

@@ -1,8 +1,9 @@
-//! A user of the machine for each job, where this worker is root: tasks of two jobs can then neither touch each other's files nor each other's processes,
-//! whatever other walls there are.
+//! A separate user of the machine for each job, if this worker runs as root: tasks of two jobs can then touch neither each other's files
+//! nor each other's processes, whatever other walls there are.
 //!
-//! Invariants: no two jobs that have files or processes here share a user, also not with another worker of this machine, as each holds a share of the numbers by a lock; a number that
-//! is somebody's is never given; one whose files could not all be removed is not given again; when a job is over, no process of its user is left.
+//! Invariants: no two jobs with files or processes here share a user, not even with another worker of this machine, because each worker
+//! locks its share of the numbers. A number in use is never given. A number whose files could not all be removed is not given again. When a
+//! job is over, no process of its user is left.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,11 +18,11 @@ use sys::sandbox::User;
 use crate::config::Config;
 use crate::scratch::Place;
 
-/// Numbers that a worker takes for itself: as many jobs can have files on it at once, and the default range is enough for 256 workers of a machine.
+/// Numbers that a worker takes: as many jobs can have files on it at once, and the default range is enough for 256 workers of a machine.
 const SHARE: u32 = 4096;
-/// Where shares are locked, for all workers of the machine.
+/// Directory of the locks of shares, for all workers of the machine.
 const LOCKS: &str = "/run/hanno/task-users";
-/// Made and removed at the start, to see whether files can be given away.
+/// Created and removed at the start, to find out whether files can change their owner.
 const PROBE: &str = "probe";
 
 /// The users of this worker's jobs. Cheap to clone; clones share.
@@ -33,7 +34,7 @@ pub(crate) struct Users {
 #[derive(Debug)]
 struct Inner {
     share: RangeInclusive<u32>,
-    /// Somebody else's.
+    /// Numbers in use by others.
     used: Vec<RangeInclusive<u32>>,
     state: Mutex<State>,
     _lock: LockFile,
@@ -41,17 +42,18 @@ struct Inner {
 
 #[derive(Debug)]
 struct State {
-    /// Where the search goes on: a number rests for as long as possible.
+    /// Where the search continues, so that a number rests for as long as possible.
     next: u32,
     given: BTreeSet<u32>,
 }
 
 impl Users {
-    /// Takes a share of the numbers; else says why tasks run as the worker's user. `jobs` is where their files will be, `passed` other directories on their way.
+    /// Takes a share of the numbers; otherwise returns why tasks run as the worker's user. `jobs` is where their files will be, `passed`
+    /// the other directories on their way.
     pub(crate) fn open(config: &Config, jobs: &Place, passed: &[&Place]) -> Result<Users, String> {
         let all = config.task_users().ok_or("task_user_count is 0")?;
         let probe = User::new(*all.start()).ok_or("task_user_first is 0")?;
-        // First what costs nothing and changes nothing.
+        // The free test, which changes nothing, comes first.
         sys::sandbox::try_user(probe, &[]).map_err(|error| error.to_string())?;
         let passed: Vec<&Place> = passed.iter().copied().chain([jobs]).collect();
         for place in &passed {
@@ -94,18 +96,18 @@ impl Users {
         Err(io::Error::other(text))
     }
 
-    /// Those of `directories` that they may pass through: all alike, as nobody knows them.
+    /// The directories that these users may pass through: the same for all of them, because the system knows none of them.
     pub(crate) fn open_to(&self, directories: Vec<PathBuf>) -> io::Result<Vec<PathBuf>> {
         let Some(user) = self.any() else { return Ok(directories) };
         sys::sandbox::open_to(user, directories)
     }
 
-    /// One of them, to see what any of them may do.
+    /// One of them, to test what any of them may do.
     pub(crate) fn any(&self) -> Option<User> {
         User::new(*self.inner.share.start())
     }
 
-    /// What they are, for people.
+    /// Describes them for people.
     pub(crate) fn describe(&self) -> String {
         let share = &self.inner.share;
         format!("a user of its own for each job ({} to {})", share.start(), share.end())
@@ -136,7 +138,7 @@ impl Lease {
         end(self.user);
     }
 
-    /// The number is not given again by this worker: files of it are left.
+    /// The worker does not give this number again, because files of it are left.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
@@ -154,7 +156,7 @@ fn end(user: User) {
     }
 }
 
-/// The first share of `all` that no worker of this machine has.
+/// The first share of `all` that no worker of this machine holds.
 fn take_share(
     all: &RangeInclusive<u32>,
     locks: &Path,
@@ -163,7 +165,7 @@ fn take_share(
         format!("cannot lock a share of the users in {}: {error}", locks.display())
     };
     sys::fs::create_private_dir(locks).map_err(|error| cannot(&error))?;
-    // Shares begin at the same numbers for all workers, however their ranges are set.
+    // Shares begin at the same numbers for all workers, whatever their ranges.
     for share in all.start() / SHARE..=all.end() / SHARE {
         match LockFile::acquire(&locks.join(share.to_string())) {
             Ok(lock) => {
@@ -218,7 +220,7 @@ mod tests {
             [SHARE + 10..=2 * SHARE - 1, 2 * SHARE..=3 * SHARE - 1, 3 * SHARE..=3 * SHARE + 9];
         assert_eq!(shares, expected);
         assert!(take().unwrap_err().contains("other workers"));
-        // Of another range that overlaps.
+        // A share of another range that overlaps.
         let other = take_share(&(0..=2 * SHARE), locks.path()).unwrap();
         assert_eq!(other.0, 0..=SHARE - 1);
         drop(taken);

@@ -1,10 +1,11 @@
-//! Looks at what the tasks here use with their children, all in one pass over the process table, and at what lies in their directories, and
-//! tells the runners of those beyond a limit.
+//! Measures what the tasks here use with their children, in one pass over the process table, and the size of their directories. Notifies
+//! the runners of tasks beyond a limit.
 //!
-//! Invariants: memory is judged by what processes have of their own: the quick sum, which counts what forked processes share several times, only
-//! says when it is worth to ask the kernel. A task is ended for memory only if two successive looks find too much, as a child between fork and exec
-//! shows all the memory of its parent. A task that cannot be looked at may hold anything: at the second such look in a row it is ended. What lies in the directory
-//! of a job and belongs to no attempt there, such as what a task put into its `$HOME`, counts for each of its tasks.
+//! Invariants: memory is judged by the private memory of processes. The quick sum, which counts memory shared by forked processes several
+//! times, only decides when to ask the kernel. A task is ended for memory only if two successive checks find too much, because a child
+//! between fork and exec appears with all the memory of its parent. A task that cannot be inspected may hold anything: the second such
+//! check in a row ends it. Files in the directory of a job that belong to no attempt there, such as files in `$HOME`, count for each of its
+//! tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -24,17 +25,17 @@ use tokio::time::MissedTickBehavior;
 use super::confinement::{Confinement, Excess};
 use crate::scratch;
 
-/// How often tasks are looked at: one that allocates a gigabyte a second is caught a gigabyte late.
+/// Interval of checks: a task that allocates a gigabyte a second is caught within a gigabyte.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// How old the process table of a look may be: looks that begin together share one.
+/// How old the process table of a check may be: checks that begin together share one.
 const TABLE_AGE_MAX: Duration = Duration::from_millis(100);
 
-/// The tasks that are looked at. Cheap to clone; clones share.
+/// The watched tasks. Cheap to clone; clones share.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     confinement: Confinement,
     tasks: Arc<Mutex<BTreeMap<u64, Task>>>,
-    /// Directories of attempts that are being deleted: nobody's any more.
+    /// Directories of attempts that are being deleted: they count for no task.
     leaving: Arc<Mutex<BTreeSet<OsString>>>,
     seen: Arc<Mutex<Seen>>,
     latest: Arc<Mutex<Option<Reading>>>,
@@ -47,10 +48,10 @@ struct Reading {
     table: Arc<Table>,
 }
 
-/// What looks have found.
+/// The results of the checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
-    /// Memory of all tasks at the last look; what forked processes share may count several times where no limit is near.
+    /// Memory of all tasks at the last check; memory that forked processes share can count several times while no limit is near.
     pub(crate) memory_bytes: u64,
     /// Tasks ended for their memory so far.
     pub(crate) too_much_memory: u64,
@@ -58,7 +59,7 @@ pub(crate) struct Seen {
     pub(crate) too_many_processes: u64,
     /// Tasks ended for what they held on disk so far.
     pub(crate) too_much_disk: u64,
-    /// Tasks ended because they could not be looked at so far.
+    /// Tasks ended because they could not be inspected so far.
     pub(crate) hidden: u64,
 }
 
@@ -76,34 +77,34 @@ impl Seen {
 
 #[derive(Debug)]
 struct Task {
-    /// Leader of its group.
+    /// Leader of its process group.
     root: u32,
-    /// Where there are cgroups, its own: those who are in it belong to the task whatever they did to hide it.
+    /// Its cgroup, if there are cgroups: a process in it belongs to the task whatever it did to hide that.
     pids: Option<Arc<Group>>,
-    /// What those carry who came from it.
+    /// The mark in the environment of its descendants.
     mark: String,
-    /// All that it can write to.
+    /// The directory that it can write to.
     job: PathBuf,
-    /// What in there is its own.
+    /// The entries in there that are its own.
     own: BTreeSet<OsString>,
-    /// What the last looks found.
+    /// The findings of the last checks.
     suspicion: Suspicion,
-    /// Taken when it is used.
+    /// Taken when it is sent.
     verdict: Option<oneshot::Sender<Excess>>,
 }
 
-/// What has to be seen twice in a row.
+/// Findings that count only twice in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Suspicion {
     /// Memory beyond the limit.
     memory: bool,
-    /// Processes that could not be looked at.
+    /// Processes that could not be inspected.
     processes: bool,
-    /// Files that could not be looked at.
+    /// Files that could not be inspected.
     files: bool,
 }
 
-/// What is known of a task before a look.
+/// The state of a task before a check.
 struct Known {
     id: u64,
     root: u32,
@@ -128,7 +129,7 @@ impl Known {
 pub(crate) struct Watched {
     watch: Watch,
     id: u64,
-    /// Resolves when the task is to be ended.
+    /// Resolves when the task must end.
     pub(crate) verdict: oneshot::Receiver<Excess>,
 }
 
@@ -152,14 +153,14 @@ impl Drop for Leaving {
 }
 
 impl Watched {
-    /// Who is in this cgroup belongs to the task.
+    /// From now on, every process in this cgroup belongs to the task.
     pub(crate) fn count_in(&self, pids: Arc<Group>) {
         if let Some(task) = self.watch.tasks.lock().get_mut(&self.id) {
             task.pids = Some(pids);
         }
     }
 
-    /// From now on these entries of its job's directory are its own, and no other task's.
+    /// From now on these entries of its job's directory belong to this task alone.
     pub(crate) fn owns(&self, names: impl IntoIterator<Item = OsString>) {
         if let Some(task) = self.watch.tasks.lock().get_mut(&self.id) {
             task.own = names.into_iter().collect();
@@ -168,7 +169,7 @@ impl Watched {
 }
 
 impl Watch {
-    /// A watch over nothing yet.
+    /// A watch without tasks yet.
     pub(crate) fn new(confinement: Confinement) -> Self {
         Watch {
             confinement,
@@ -179,17 +180,17 @@ impl Watch {
         }
     }
 
-    /// What tasks may use.
+    /// The limits of tasks.
     pub(crate) fn confinement(&self) -> &Confinement {
         &self.confinement
     }
 
-    /// What looks have found.
+    /// The results of the checks so far.
     pub(crate) fn seen(&self) -> Seen {
         *self.seen.lock()
     }
 
-    /// Why a task ended that was in this cgroup, if the kernel ended it for its memory.
+    /// Why a task in this cgroup ended, if the kernel ended it for its memory.
     pub(crate) fn ended_for_memory(&self, group: &Group) -> Option<Excess> {
         let limit = self.confinement.memory_bytes?;
         match group.was_ended_for_memory() {
@@ -206,7 +207,8 @@ impl Watch {
         }
     }
 
-    /// Adds the runner `id` of the job in a directory, whose session is led by `root`; what comes from it carries `mark`.
+    /// Adds the runner `id`, whose job has the directory `job` and whose session is led by `root`; its descendants have `mark` in their
+    /// environment.
     pub(crate) fn over(&self, id: u64, root: u32, mark: &str, job: PathBuf) -> Watched {
         let (sender, verdict) = oneshot::channel();
         let task = Task {
@@ -222,13 +224,14 @@ impl Watch {
         Watched { watch: self.clone(), id, verdict }
     }
 
-    /// What has this name in the directory of a job, which no other has, is being deleted, and counts for no task until what this returns is dropped.
+    /// Marks the entry of this name, unique among the directories of jobs, as being deleted. It counts for no task until the returned value
+    /// is dropped.
     pub(crate) fn leaving(&self, name: &str) -> Leaving {
         self.leaving.lock().insert(name.into());
         Leaving { watch: self.clone(), name: name.into() }
     }
 
-    /// Looks again and again, for as long as it is polled. Many files make the look at disks slow, which keeps no other look waiting.
+    /// Repeats the checks for as long as it is polled. Many files make the check of disks slow, which delays no other check.
     pub(crate) async fn run(self) {
         tokio::join!(
             self.repeat(Watch::look, "limits of memory and processes do not hold"),
@@ -240,7 +243,7 @@ impl Watch {
         );
     }
 
-    /// A series of looks that fail is logged once.
+    /// Logs a series of failed checks once.
     async fn repeat(&self, look: fn(&Watch) -> io::Result<()>, consequence: &'static str) {
         let mut ticks = tokio::time::interval(LOOK_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -272,7 +275,7 @@ impl Watch {
         self.tasks.lock().iter().map(known).collect()
     }
 
-    /// The process table as of this look or another one of about the same time.
+    /// The process table of this check or of another one at about the same time.
     fn table(&self) -> io::Result<Arc<Table>> {
         let mut latest = self.latest.lock();
         if let Some(Reading { at, table }) = latest.as_ref()
@@ -317,7 +320,7 @@ impl Watch {
         outcome
     }
 
-    /// Ends what left its task, its session and its environment behind: nobody could tell whose it is. `over`: the task that ends.
+    /// Ends processes that left their task, their session and their environment behind: their owner is unknown. `over`: the task that ends.
     pub(crate) fn end_orphans(&self, over: Option<u64>) -> io::Result<bool> {
         let tasks = self.tasks.lock();
         let others = tasks.iter().filter(|(id, _)| Some(**id) != over);
@@ -335,7 +338,7 @@ impl Watch {
         self.judge_disk(sys::measure::available_bytes)
     }
 
-    /// `free` tells the bytes left on the disk of a directory. A task that cannot be looked at keeps none of the others from being judged.
+    /// `free` returns the bytes left on the disk of a directory. A task that cannot be inspected prevents no check of the others.
     fn judge_disk(&self, free: impl Fn(&Path) -> io::Result<u64>) -> io::Result<()> {
         let known = self.known();
         let table = if known.is_empty() { Arc::default() } else { self.table()? };
@@ -380,7 +383,7 @@ impl Watch {
         outcome
     }
 
-    /// Ends a task for what it holds on disk, if it is too much.
+    /// Ends a task for its use of the disk, if that is too much.
     fn end(&self, id: u64, judge: impl FnOnce(&mut Suspicion) -> Option<Excess>) {
         let mut tasks = self.tasks.lock();
         let told = tasks.get_mut(&id).and_then(|task| {
@@ -400,13 +403,13 @@ fn by_job(known: &[Known]) -> Vec<Vec<&Known>> {
     jobs.into_values().collect()
 }
 
-/// True if what a task did is why it cannot be looked at, and not the state of this machine.
+/// True if the task caused the failure of an inspection, and not the state of this machine.
 fn is_hidden(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData)
 }
 
 impl Suspicion {
-    /// What a task is ended for whose files could not be looked at, now and at the look before.
+    /// Why to end a task whose files could not be inspected, now and at the check before.
     fn of_files(&mut self, is_hidden: bool) -> Option<Excess> {
         let was_hidden = std::mem::replace(&mut self.files, is_hidden);
         (is_hidden && was_hidden).then_some(Excess::HiddenFiles)
@@ -414,7 +417,8 @@ impl Suspicion {
 }
 
 impl Task {
-    /// Why the task is to be ended from now on, if it is: too many processes, too much memory, or some that could not be looked at.
+    /// Why to end the task from now on, if there is a reason: too many processes, too much memory, or processes that could not be
+    /// inspected.
     fn judge(
         &mut self,
         (processes, memory, is_hidden): (Option<Excess>, Option<Excess>, bool),
@@ -425,9 +429,9 @@ impl Task {
         self.tell(processes.or(memory.filter(|_| before.memory)).or(hidden)?)
     }
 
-    /// Tells its runner, once.
+    /// Notifies its runner, once.
     fn tell(&mut self, excess: Excess) -> Option<Excess> {
-        // A runner that does not listen any more is ending its task for another reason.
+        // A runner that no longer listens is already ending its task for another reason.
         self.verdict.take()?.send(excess).ok()?;
         Some(excess)
     }
@@ -452,7 +456,7 @@ mod tests {
         },
     };
 
-    /// The directory of a job, with a file of so many bytes in each of these entries.
+    /// Makes the directory of a job, with a file of this many bytes in each of these entries.
     fn job(directory: &Path, entries: &[(&str, usize)]) -> PathBuf {
         for (name, bytes) in entries {
             std::fs::create_dir(directory.join(name)).unwrap();
@@ -476,7 +480,7 @@ mod tests {
         owns(&other, &["second", "missing"]);
         watch.look_at_disk().unwrap();
         assert!(one.verdict.try_recv().is_err() && other.verdict.try_recv().is_err());
-        // In `$HOME`, as either may have.
+        // In `$HOME`, a file that either task may have written.
         std::fs::write(directory.path().join("stray"), vec![7; 300_000]).unwrap();
         let leaving = watch.leaving("stray");
         watch.look_at_disk().unwrap();

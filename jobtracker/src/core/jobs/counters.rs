@@ -1,40 +1,40 @@
-//! Counters of a job's winners: running sums, and per task just enough to take its share back.
+//! Counters of a job's winners: running sums, and just enough per task to subtract its share again.
 //!
-//! Invariants: the sums are exactly those of the tallies added and not subtracted (modulo 2^64); a [`Tally`] goes back only to the
-//! [`CounterSums`] that made it; what is added is kept whole: what would be too much is refused before ([`CounterSums::admit`]).
+//! Invariants: the sums are exactly those of the tallies added and not subtracted (modulo 2^64); a [`Tally`] is subtracted only from the
+//! [`CounterSums`] that made it; added counters are kept completely, because [`CounterSums::admit`] refuses those beyond the limits before.
 
 use std::collections::BTreeMap;
 
 use protocol::counters::{COUNTERS_MAX, CountersError, ENGINE_COUNTERS_MAX};
 use protocol::jobs::Counters;
 
-/// Values kept of each task for the engine's own counters.
+/// Values kept of each task for the engine's counters.
 const VALUES_PER_TASK: usize = 40;
 /// Values kept of a job beyond those, at 16 bytes each: 64 MB.
 const VALUES_MAX: usize = 4_000_000;
 
-/// Counters that a job may not have.
+/// A limit that a job's counters exceed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Excess {
     /// Their number or names.
     #[error(transparent)]
     Counters(#[from] CountersError),
-    /// Few, but of very many tasks.
+    /// Few counters, but of very many tasks.
     #[error(
         "Too many counters: the tasks of a job keep at most {VALUES_MAX} values of its own counters"
     )]
     Values,
 }
 
-/// Group of the counters that the JobTracker keeps itself.
+/// Group of the JobTracker's own counters.
 pub(crate) const JOB_GROUP: &str = "Job Counters";
 
-/// Names and sums of one job.
+/// Names and sums of one job's counters.
 #[derive(Debug, Default)]
 pub(crate) struct CounterSums {
     ids: BTreeMap<String, BTreeMap<String, u32>>,
     sums: Vec<u64>,
-    /// Of all tallies that were added and not subtracted.
+    /// Values in all tallies that were added and not subtracted.
     value_count: usize,
 }
 
@@ -55,12 +55,12 @@ impl Tally {
 }
 
 impl CounterSums {
-    /// How many different counters there are: their numbers are below.
+    /// How many different counters there are: their numbers are below this.
     pub(crate) fn len(&self) -> usize {
         self.sums.len()
     }
 
-    /// Whether the counters of one more of `task_count` tasks may be added.
+    /// Checks whether the counters of another one of `task_count` tasks can be added.
     pub(crate) fn admit(&self, counters: &Counters, task_count: usize) -> Result<(), Excess> {
         counters.check()?;
         let is_new = |group: &str, name: &str| self.find(group, name).is_none();
@@ -93,7 +93,7 @@ impl CounterSums {
         Tally(values.into())
     }
 
-    /// Takes the counters of a task back.
+    /// Subtracts the counters of a task.
     pub(crate) fn subtract(&mut self, tally: &Tally) {
         self.value_count -= tally.0.len();
         for (id, value) in &tally.0 {

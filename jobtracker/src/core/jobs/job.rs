@@ -1,7 +1,7 @@
-//! One job: what was asked, where it stands, its tasks.
+//! One job: its description, its state, its tasks.
 //!
-//! Invariants: durable facts change only through [`Job::apply`], the same for a live edit and a replayed one; what is not
-//! journalled (running attempts, progress) may be lost in a restart without harm.
+//! Invariants: durable facts change only through [`Job::apply`], the same for a live edit and a replayed one; a restart may lose without
+//! harm whatever is not journalled (running attempts, progress).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use super::task_set::TaskSet;
 use crate::core::edit::{Edit, Made, Ran, Reached, Submitted};
 use crate::core::level::Level;
 
-/// Group of counters that only this engine has.
+/// Group of the counters that only this engine has.
 const ENGINE_GROUP: &str = "Engine";
-/// Hot keys of a job that are kept.
+/// Most hot keys kept of a job.
 const HOT_KEYS_MAX: usize = 20;
 /// Directory below a job's output that holds the directories of its attempts.
 pub(crate) const TEMPORARY: &str = "_temporary";
-/// Splits of a job that are kept after its end: about 2 MB.
+/// Most splits of a job kept after its end: about 2 MB.
 pub(crate) const SPLITS_KEPT_MAX: usize = 10_000;
-/// Attempt numbers of a job grow by this at each start of the JobTracker, so that none is used twice.
+/// Attempt numbers of a job grow by this at each start of the JobTracker, so that no number is used twice.
 const ATTEMPTS_PER_START: u32 = 1000;
 
 /// Life of a job inside the JobTracker.
@@ -40,13 +40,13 @@ const ATTEMPTS_PER_START: u32 = 1000;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// Its output directory is being made; after a restart: made sure of.
+    /// Its output directory is being created; after a restart: verified.
     Preparing,
     /// Tasks run or wait.
     Running,
     /// All tasks are done; the output is being published.
     Committing,
-    /// It has failed or was killed; attempts are being stopped and files removed.
+    /// It has failed or was killed; its attempts are being stopped and its files removed.
     Ending(JobState),
     /// Final.
     Ended(JobState),
@@ -74,11 +74,11 @@ pub(crate) struct Launched {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Patience {
-    /// Was offered nothing but such slots.
+    /// No farther slot was offered yet.
     Fresh,
-    /// Let a farther slot go at this moment for the first time.
+    /// Declined a farther slot at this moment for the first time.
     Since(Duration),
-    /// Takes any slot.
+    /// Accepts any slot.
     Over,
 }
 
@@ -104,20 +104,20 @@ pub(crate) struct Job {
     pub(crate) sums: CounterSums,
     pub(crate) final_counters: Option<Counters>,
     pub(crate) launched: Launched,
-    /// Nothing is started before this moment (after a restart, workers first tell what still runs).
+    /// Nothing starts before this moment (after a restart, workers first report what still runs).
     pub(crate) held_until: Duration,
     /// While ending: when to stop waiting for attempts to stop. `None` once the clean-up is under way.
     pub(crate) stop_deadline: Option<Duration>,
-    /// Who asked for its end while it was being prepared.
+    /// The user who asked for its end while it was being prepared.
     pub(crate) kill_asked: Option<String>,
-    /// Attempts whose end a user asked for, and why.
+    /// Attempts that a user asked to end, and why.
     pub(crate) stop_asked: BTreeMap<AttemptId, StopReason>,
     pub(crate) patience: Patience,
-    /// Keys with most records of all reduces, and their partitions.
+    /// The keys with the most records of all reduces, and their partitions.
     pub(crate) hot_keys: Vec<(u32, HotKey)>,
     /// Failed attempts by worker.
     pub(crate) failures: BTreeMap<WorkerId, u32>,
-    /// Of what it wanted when that was last asked: how often a map and a reduce began to wait, and if it was the turn of reduces.
+    /// Its demand at the last query: how often a map and a reduce had begun to wait, and whether it was the turn of reduces.
     wanted: (u64, u64, bool),
 }
 
@@ -180,7 +180,7 @@ impl Job {
         if self.spec.reduce_count > 0 { self.reduces.is_done() } else { self.maps.is_done() }
     }
 
-    /// True if so many maps are done that reduces may start: all of them, until reduces are chosen.
+    /// True if enough maps are done for reduces to start: all of them, until reduces are chosen.
     pub(crate) fn reduces_may_start(&self) -> bool {
         if self.reduce_plan.is_open() {
             return false;
@@ -189,7 +189,7 @@ impl Job {
         done >= u64::from(self.spec.slow_start_permille) * u64::from(self.maps.len())
     }
 
-    /// True if a task could start now, within the job's own limits. Reduces wait for the last map to start.
+    /// True if a task could start now, within the job's own limits. Reduces wait until the last map has started.
     pub(crate) fn wants_slot(&self) -> bool {
         if self.maps.waiting() > 0 {
             let needed = self.spec.reduce_count == 0 || !self.reduces.is_done();
@@ -200,7 +200,7 @@ impl Job {
             && self.may_run_more(TaskKind::Reduce)
     }
 
-    /// True if it wants slots that it did not want when this was last asked.
+    /// True if it wants slots that it did not want at the last query.
     pub(crate) fn wants_news(&mut self) -> bool {
         let wanted = (self.maps.push_count(), self.reduces.push_count(), self.maps.waiting() == 0);
         std::mem::replace(&mut self.wanted, wanted) != wanted
@@ -211,7 +211,7 @@ impl Job {
         self.tasks(kind).live_attempts() < self.limit(kind)
     }
 
-    /// Slots that it holds or could use, within its own limits, without further tasks being done.
+    /// Slots that it holds or could use now, within its own limits, before further tasks are done.
     ///
     /// REQUIRES: [`Job::wants_slot`].
     pub(crate) fn demand(&self) -> u32 {
@@ -317,13 +317,13 @@ impl Job {
         outputs.collect()
     }
 
-    /// The work of a reduce, with such outputs.
+    /// The work of a reduce, with these outputs.
     pub(crate) fn reduce_work(&self, index: u32, outputs: Vec<MapOutput>) -> ReduceWork {
         let partitions = self.reduce_plan.partitions(index);
         ReduceWork { partitions, reduce_count: self.reduces.len(), outputs }
     }
 
-    /// The reduces for what all maps made, if it is time to choose them.
+    /// The reduces for the maps' output, if it is time to choose them.
     pub(crate) fn reduces_to_choose(&self) -> Option<Vec<u32>> {
         let is_time = self.phase == Phase::Running && self.maps.is_done();
         is_time.then(|| self.reduce_plan.choose(self.spec.reduce_count)).flatten()
@@ -420,7 +420,7 @@ impl Job {
                     self.launched.speculative_won += u64::from(ran.speculative);
                     let winner = Winner { number: attempt.number, output, tally };
                     let tasks = self.tasks_mut(attempt.task.kind);
-                    // First, so that the task does not wait for a slot in between.
+                    // Comes first, so that the task does not wait for a slot in between.
                     tasks.change(attempt.task.index, |task| task.winner = Some(winner));
                     let reached = Reached { phase: None, progress: 1.0 };
                     self.end_attempt(*attempt, ran, AttemptState::Succeeded, ("", reached));
@@ -471,14 +471,14 @@ impl Job {
         }
     }
 
-    /// Takes note of the hot keys of a reduce; those with most records are kept.
+    /// Records the hot keys of a reduce; keeps those with the most records.
     fn note_hot_keys(&mut self, partition: u32, hot_keys: &[HotKey]) {
         self.hot_keys.extend(hot_keys.iter().map(|key| (partition, key.clone())));
         self.hot_keys.sort_by(|(a_at, a), (b_at, b)| (b.records, a_at).cmp(&(a.records, b_at)));
         self.hot_keys.truncate(HOT_KEYS_MAX);
     }
 
-    /// Where splits are stored is of no more use; what they are is for who wants to run an attempt again, unless there are too many.
+    /// The hosts of splits are no longer needed. The splits themselves are kept for running an attempt again, unless there are too many.
     fn forget_places(&mut self) {
         let splits = &mut self.spec.splits;
         if splits.len() > SPLITS_KEPT_MAX {

@@ -1,13 +1,13 @@
-//! Jobs and their tasks, as tables that [`super::Core`] keeps: each job by itself.
+//! Jobs and their tasks, as tables of [`super::Core`]; each job is independent of the others.
 //!
 //! | table | file |
 //! |---|---|
 //! | a job, its maps and reduces, their attempts | [`job`], [`task_set`], [`task`] |
 //! | tasks that wait, by place | [`pending`] |
-//! | what a job asks of the scheduler | [`settings`] |
-//! | what winners counted | [`counters`] |
+//! | what a job's properties set for the scheduler | [`settings`] |
+//! | counters of winners | [`counters`] |
 //! | which partitions are reduced together | [`reduce_plan`] |
-//! | records that maps leave out | [`skipping`] |
+//! | records that maps skip | [`skipping`] |
 
 mod counters;
 mod job;

@@ -1,7 +1,7 @@
-//! Tasks of one job that wait for a slot, found by machine, by rack, or in order, without looking at the others.
+//! Tasks of one job that wait for a slot, found by machine, by rack, or in order, without a search through the others.
 //!
 //! Invariants: every waiting task is in the queue `any` and in one queue per host and rack of its split, or in `retries`; entries of tasks
-//! that no longer wait are dropped when they come to the front. A task that failed on a worker is offered to that worker only at
+//! that no longer wait are dropped when they reach the front. A task that failed on a worker is offered to that worker only at
 //! [`Level::Avoided`].
 
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,7 @@ use protocol::jobs::Split;
 
 use crate::core::level::Level;
 
-/// How many retries are looked at for one that suits a worker; bounds the work per slot.
+/// How many retries are searched for one that suits a worker; bounds the work per slot.
 const RETRIES_SEEN_MAX: usize = 32;
 
 /// Waiting tasks of one kind.
@@ -25,11 +25,11 @@ pub(crate) struct PendingTasks {
     by_rack: Vec<VecDeque<u32>>,
     any: VecDeque<u32>,
     retries: VecDeque<u32>,
-    /// How often a task began to wait.
+    /// How often any task began to wait.
     push_count: u64,
 }
 
-/// Where a task's valid entries are. Entries elsewhere are left from before.
+/// Where a task's valid entries are. Entries elsewhere are outdated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Waiting {
     No,
@@ -44,7 +44,7 @@ struct Locality {
 }
 
 impl PendingTasks {
-    /// No task of these splits waits yet.
+    /// Makes the queues for these splits; no task waits yet.
     pub(crate) fn of_splits(splits: &[Split]) -> Self {
         let mut pending =
             PendingTasks { waiting: vec![Waiting::No; splits.len()], ..PendingTasks::default() };
@@ -64,24 +64,24 @@ impl PendingTasks {
         pending
     }
 
-    /// No task of `count` without a place waits yet.
+    /// Makes the queue for `count` tasks without a place; no task waits yet.
     pub(crate) fn anywhere(count: u32) -> Self {
         let count = count as usize;
         let localities = std::iter::repeat_with(Locality::default).take(count).collect();
         PendingTasks { waiting: vec![Waiting::No; count], localities, ..PendingTasks::default() }
     }
 
-    /// Waiting tasks.
+    /// Number of waiting tasks.
     pub(crate) fn len(&self) -> u32 {
         self.count
     }
 
-    /// How often a task began to wait.
+    /// How often any task began to wait.
     pub(crate) fn push_count(&self) -> u64 {
         self.push_count
     }
 
-    /// Lets a task wait. `retry`: an attempt of it has failed somewhere.
+    /// Adds a waiting task. `retry`: an attempt of it has failed somewhere.
     pub(crate) fn push(&mut self, task: u32, retry: bool) {
         let waiting = &mut self.waiting[task as usize];
         if *waiting != Waiting::No {
@@ -100,15 +100,15 @@ impl PendingTasks {
         self.any.push_back(task);
     }
 
-    /// No longer waits, if it did.
+    /// Removes a waiting task, if it waits.
     pub(crate) fn remove(&mut self, task: u32) {
         if std::mem::replace(&mut self.waiting[task as usize], Waiting::No) != Waiting::No {
             self.count -= 1;
         }
     }
 
-    /// Takes a task for a worker at `host` in `rack`; `avoids` tells whether a task must not go there because it has failed there. The level
-    /// returned is how near the task really is.
+    /// Takes a task for a worker at `host` in `rack`; `avoids` returns whether a task must not go there because it has failed there. The
+    /// returned level is the task's true nearness.
     pub(crate) fn take(
         &mut self,
         level: Level,
@@ -138,7 +138,7 @@ impl PendingTasks {
         Some((task, self.nearness(task, host, rack)))
     }
 
-    /// True if a task waits whose input is on a machine that `is_there`.
+    /// True if a task waits whose input is on a machine for which `is_there` holds.
     pub(crate) fn waits_near(&mut self, is_there: impl Fn(&str) -> bool) -> bool {
         let (by_host, waiting) = (&mut self.by_host, &self.waiting);
         self.hosts
@@ -162,7 +162,7 @@ impl PendingTasks {
         }
     }
 
-    /// True if tasks that failed wait.
+    /// True if failed tasks wait.
     pub(crate) fn has_retries(&self) -> bool {
         !self.retries.is_empty()
     }
@@ -198,7 +198,7 @@ fn number(
     number
 }
 
-/// True if a task of the queue waits; entries before it that no longer do are dropped.
+/// True if a task of the queue waits; drops the entries before it that no longer do.
 fn front(queue: &mut VecDeque<u32>, waiting: &[Waiting]) -> bool {
     while let Some(task) = queue.front() {
         if waiting[*task as usize] == Waiting::ByPlace {

@@ -1,6 +1,6 @@
 //! Which partitions each reduce of a job has.
 //!
-//! Invariants: what was chosen stays, whatever maps run again; sizes are held only until then, those of lost outputs not at all.
+//! Invariants: a choice is final, whatever maps run again; sizes are kept only until the choice, those of lost outputs not at all.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use protocol::sizing::{self, ReduceSizing};
 /// ```
 #[derive(Debug)]
 pub(crate) enum ReducePlan {
-    /// The user said how many.
+    /// The user set the number.
     OneEach,
     /// To be chosen when all maps are done.
     Open {
@@ -24,12 +24,12 @@ pub(crate) enum ReducePlan {
         /// Sizes of the partitions of each map's output, by map.
         bytes: BTreeMap<u32, Box<[u64]>>,
     },
-    /// The partition behind the last of each reduce.
+    /// For each reduce, the partition after its last one.
     Chosen(Vec<u32>),
 }
 
 impl ReducePlan {
-    /// Of a job that begins.
+    /// The plan of a new job.
     pub(crate) fn new(spec: &JobSpec) -> Self {
         match spec.sizing {
             Some(sizing) if spec.reduce_count > 0 => {
@@ -39,12 +39,12 @@ impl ReducePlan {
         }
     }
 
-    /// True while reduces are yet to be chosen.
+    /// True until the reduces are chosen.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, ReducePlan::Open { .. })
     }
 
-    /// A map has made partitions of such sizes.
+    /// A map has made partitions of these sizes.
     pub(crate) fn add(&mut self, map: u32, partition_bytes: &[u64]) {
         if let ReducePlan::Open { bytes, .. } = self {
             bytes.insert(map, partition_bytes.into());
@@ -58,7 +58,7 @@ impl ReducePlan {
         }
     }
 
-    /// The reduces for the sizes known, as the partition behind the last of each; `None` if there is nothing to choose any more.
+    /// The reduces for the known sizes, for each the partition after its last one; `None` if the choice is already made.
     pub(crate) fn choose(&self, partition_count: u32) -> Option<Vec<u32>> {
         let ReducePlan::Open { sizing, bytes } = self else { return None };
         let mut totals = vec![0u64; partition_count as usize];
@@ -70,7 +70,7 @@ impl ReducePlan {
         Some(sizing.choose(&totals))
     }
 
-    /// For people.
+    /// A description for people.
     pub(crate) fn text(&self, partition_count: u32) -> String {
         match self {
             ReducePlan::OneEach => format!("{partition_count}, as given"),

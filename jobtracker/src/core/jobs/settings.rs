@@ -1,6 +1,6 @@
-//! What a job's properties ask of the scheduler, under Hadoop's names.
+//! A job's properties for the scheduler, under Hadoop's names.
 //!
-//! Invariant: a job is taken only if all of them can be read, so a job from the journal always has settings.
+//! Invariant: the JobTracker accepts a job only if all of them can be read, so a job from the journal always has settings.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use protocol::TaskKind;
 use protocol::jobs::Priority;
 use protocol::property::{Properties, PropertyError, keys};
 
-/// Failed tasks of a job on one worker after which the job avoids it, as in Hadoop's later versions: a worker whose disk is full fails every
-/// task that it gets, and one of four attempts should be left for elsewhere.
+/// Failed tasks of a job on one worker after which the job avoids it, as in Hadoop's later versions. A worker whose disk is full fails
+/// every task that it gets, and one of four attempts should be left for another worker.
 const FAILURES_PER_WORKER_DEFAULT: u32 = 3;
 
-/// Failed attempts after which a task leaves records out. Hadoop waits for two, as it has to narrow the place down; here it is known.
+/// Failed attempts after which a task skips records. Hadoop waits for two, because it has to narrow the place down; here it is known.
 const SKIP_START_DEFAULT: u32 = 1;
 
-/// See the module. Limits of 0 are none.
+/// See the module. A limit of 0 is no limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     pub(crate) queue: Option<String>,
@@ -26,17 +26,17 @@ pub(crate) struct Settings {
     pub(crate) reduce_limit: u32,
     pub(crate) map_speculative: bool,
     pub(crate) reduce_speculative: bool,
-    /// Attempts of a map before the job fails; `None` as the job's description has it for all tasks.
+    /// Attempts of a map before the job fails; `None`: as in the job's description for all tasks.
     pub(crate) map_attempts_max: Option<u32>,
     /// The same for reduces.
     pub(crate) reduce_attempts_max: Option<u32>,
     /// Failures on one worker after which the job avoids it.
     pub(crate) failures_per_worker: u32,
-    /// Most records that a map leaves out because attempts ended in them; 0 is none.
+    /// Most records that a map skips because attempts ended in them; 0 is none.
     pub(crate) skip_max: u32,
-    /// Failed attempts of a map before it does so.
+    /// Failed attempts of a map before it skips records.
     pub(crate) skip_start: u32,
-    /// How long a map waits for a slot next to its input; `None` as the JobTracker has it.
+    /// How long a map waits for a slot next to its input; `None`: as configured for the JobTracker.
     pub(crate) locality_wait: Option<Duration>,
 }
 
@@ -60,7 +60,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads them; the error names property and value.
+    /// Reads the properties; the error names property and value.
     pub(crate) fn parse(properties: &Properties) -> Result<Self, PropertyError> {
         let default = Settings::default();
         let queue = keys::QUEUE.get(properties)?.map(|name| name.trim().to_owned());
@@ -82,7 +82,7 @@ impl Settings {
         })
     }
 
-    /// Attempts of a task of this kind before the job fails, if the job says.
+    /// Attempts of a task of this kind before the job fails, if the job sets a number.
     pub(crate) fn attempts_max(&self, kind: TaskKind) -> Option<u32> {
         match kind {
             TaskKind::Map => self.map_attempts_max,

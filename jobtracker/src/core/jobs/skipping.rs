@@ -1,8 +1,8 @@
-//! Records that maps leave out, if their job allows it, because attempts ended in them.
+//! Records that maps skip, if their job allows it, because attempts ended in them.
 //!
-//! Invariants: what is left out follows from the task's failed attempts alone, so each later attempt leaves out the same records and more,
-//! and so does one after a restart; an attempt that found a record to leave out is not counted against the limit of attempts, hence a
-//! task ends after at most that limit and the number of records allowed.
+//! Invariants: the skipped records follow from the task's failed attempts alone, so each later attempt skips the same records and more,
+//! even after a restart. An attempt that found a record to skip does not count against the limit of attempts. A task therefore ends after
+//! at most that limit plus the number of records allowed.
 
 use protocol::{AttemptId, DfsPath, RecordAt, TaskId, TaskKind};
 
@@ -10,7 +10,7 @@ use super::job::{Job, TEMPORARY};
 use super::task::{AttemptState, Task, TaskOutput};
 
 impl Job {
-    /// What attempt `number` of a map leaves out, ascending.
+    /// The records that attempt `number` of a map skips, ascending.
     pub(crate) fn skip_list(&self, task: TaskId, number: u32) -> Vec<RecordAt> {
         let mut records = self.ended_in(task, number);
         let failed = self.failed_before(task, number);
@@ -22,12 +22,13 @@ impl Job {
         records
     }
 
-    /// Records that ended attempts of a task, each once, in that order.
+    /// Records in which attempts of a task ended, each once, in that order.
     pub(crate) fn bad_records(&self, task: TaskId) -> Vec<RecordAt> {
         self.ended_in(task, u32::MAX)
     }
 
-    /// True if a failure in `record` only costs that record: it is a new one, and there may be one more. Asked before the failure is noted.
+    /// True if a failure in `record` only costs that record: it is new, and the limit allows one more. Call it before recording the
+    /// failure.
     pub(crate) fn is_excused(&self, task: TaskId, record: Option<RecordAt>) -> bool {
         let known = self.bad_records(task);
         let is_new = record.is_some_and(|record| !known.contains(&record));
@@ -48,7 +49,7 @@ impl Job {
         self.settings.attempts_max(kind).unwrap_or(self.spec.attempts_max)
     }
 
-    /// Directories of finished maps that wrote what they left out, beside a map output.
+    /// Directories of finished maps that wrote their skipped records, beside a map output.
     pub(crate) fn skip_logs(&self) -> Vec<DfsPath> {
         if self.settings.skip_max == 0 {
             return Vec::new();

@@ -1,7 +1,7 @@
 //! Tasks and their attempts.
 //!
-//! Invariants: a task has at most one winner; attempt numbers only grow; what [`Standing`] counts is derived from the
-//! attempts, never kept beside them.
+//! Invariants: a task has at most one winner; attempt numbers only grow; [`Standing`] is derived from the attempts, never stored beside
+//! them.
 
 use protocol::phase::Phase;
 use protocol::tracker::MapOutput;
@@ -22,7 +22,7 @@ use crate::core::level::Level;
 pub(crate) enum AttemptState {
     /// Its worker has it, or is about to get it.
     Running,
-    /// Its worker was told to stop it; it holds its slot until the worker confirms.
+    /// Its worker has the order to stop it; it holds its slot until the worker confirms.
     Killing,
     /// It is the winner, or was until its output got lost.
     Succeeded,
@@ -33,7 +33,7 @@ pub(crate) enum AttemptState {
 }
 
 impl AttemptState {
-    /// As people see it.
+    /// The name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             AttemptState::Running | AttemptState::Killing => "RUNNING",
@@ -49,7 +49,7 @@ impl AttemptState {
     }
 }
 
-/// Why an attempt was told to stop.
+/// Why an attempt was ordered to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StopReason {
     /// Another attempt of its task won.
@@ -58,16 +58,16 @@ pub(crate) enum StopReason {
     JobOver,
     /// A reduce made room for a map of its job.
     Room,
-    /// Its queue has more than is its own, another much less.
+    /// Its queue has more than its share, another much less.
     Preempted,
-    /// A user wanted it.
+    /// A user asked for it.
     User,
-    /// A user wanted it, as a failure.
+    /// A user asked for it, as a failure.
     UserFails,
 }
 
 impl StopReason {
-    /// For people.
+    /// The reason for people.
     pub(crate) fn text(self) -> &'static str {
         match self {
             StopReason::Rival => "another attempt was faster",
@@ -92,22 +92,22 @@ pub(crate) struct Attempt {
     pub(crate) finished_ms: u64,
     pub(crate) diagnostics: String,
     pub(crate) progress: f32,
-    /// When its progress changed last, milliseconds since the epoch.
+    /// When its progress last changed, milliseconds since the epoch.
     pub(crate) progressed_ms: u64,
     /// Set with [`AttemptState::Killing`].
     pub(crate) stop: Option<StopReason>,
     /// Started beside another that was slow.
     pub(crate) speculative: bool,
-    /// How near its input it was started; `None` for reduces, and where that was before a restart.
+    /// How near it started to its input; `None` for reduces, and for attempts from before a restart.
     pub(crate) nearness: Option<Level>,
-    /// Of a map that failed: the record it was in.
+    /// For a failed map: the record it was in.
     pub(crate) record: Option<RecordAt>,
-    /// What it does, or was at when it ended without a result; `None` if that was not told.
+    /// Its phase, or the last one if it ended without a result; `None` if none was reported.
     pub(crate) phase: Option<Phase>,
 }
 
 impl Attempt {
-    /// Begins on a worker, at its host and address.
+    /// Begins an attempt on a worker, at its host and address.
     pub(crate) fn begin(
         number: u32,
         worker: WorkerId,
@@ -134,7 +134,7 @@ impl Attempt {
     }
 }
 
-/// What the winner of a task made.
+/// The output of a task's winner.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum TaskOutput {
     /// A map output on a worker.
@@ -176,7 +176,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Where it stands.
+    /// Its state.
     pub(crate) fn standing(&self) -> Standing {
         if self.winner.is_some() {
             Standing::Completed

@@ -1,6 +1,6 @@
 //! All maps or all reduces of a job, with running totals.
 //!
-//! Invariant: tasks change only through [`TaskSet::change`], which keeps the totals and the queue of waiting tasks true: a task waits
+//! Invariant: tasks change only through [`TaskSet::change`], which keeps the totals and the queue of waiting tasks correct: a task waits
 //! exactly while it is [`Standing::Pending`] (until the queue is closed at the job's end).
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(crate) struct TaskSet {
     /// Tasks with attempts that hold slots.
     live: BTreeSet<u32>,
     live_attempts: u32,
-    /// Winners and how long they took together, milliseconds.
+    /// Number of winners, and how long they took together, milliseconds.
     timed: u32,
     timed_ms: u64,
 }
@@ -41,7 +41,7 @@ struct Share {
 }
 
 impl TaskSet {
-    /// All wait; `pending` knows their places.
+    /// All tasks wait; `pending` knows their places.
     pub(crate) fn new(count: u32, mut pending: PendingTasks) -> Self {
         (0..count).for_each(|task| pending.push(task, false));
         TaskSet {
@@ -115,7 +115,7 @@ impl TaskSet {
         self.pending.has_retries()
     }
 
-    /// One task; `None` if there is no such number.
+    /// One task; `None` if the number does not exist.
     pub(crate) fn task(&self, index: u32) -> Option<&Task> {
         self.tasks.get(index as usize)
     }
@@ -165,7 +165,7 @@ impl TaskSet {
         result
     }
 
-    /// No task waits from now on, and none will.
+    /// Removes all waiting tasks; none will wait any more.
     pub(crate) fn close(&mut self) {
         self.open = false;
         self.pending = PendingTasks::default();

@@ -1,4 +1,4 @@
-//! A restart at each single step of three jobs: whatever was being done, nothing that was done is done again, and the history is whole.
+//! A restart at each single step of three jobs: no finished work is repeated, and the history is complete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use protocol::{AttemptId, JobId, TaskId, WorkerId};
 
 use super::world::{ROOT, World, spec};
 
-/// Steps that suffice for the jobs to end, several times over.
+/// Steps that suffice several times over for the jobs to end.
 const STEPS_MAX: usize = 2_000;
 
-/// Reduces of the job that chooses them: it has 378 MiB, and two slots would have more than 64 MiB each.
+/// Reduces of the job that chooses them: it has 378 MiB, and each of two slots would have more than 64 MiB.
 const CHOSEN: u64 = 2;
 
 /// Drives the jobs one small step at a time.
@@ -30,7 +30,7 @@ impl Run {
         Run { world, workers, jobs: Vec::new(), submitted: 0 }
     }
 
-    /// Submits, does an effect, ends an attempt or lets a worker talk: one of these.
+    /// Submits, performs an effect, ends an attempt or lets a worker report: one of these.
     fn step(&mut self, number: usize) {
         let world = &mut self.world;
         let ready: Vec<JobId> = world
@@ -71,7 +71,7 @@ impl Run {
         self.jobs.len() == 3 && self.jobs.iter().all(|job| self.world.state(*job).is_some())
     }
 
-    /// Steps until all jobs are over; the JobTracker is started again before step `restart`.
+    /// Steps until all jobs are over; restarts the JobTracker before step `restart`.
     fn go(mut self, restart: Option<usize>) -> (usize, World, Vec<JobId>) {
         for number in 0..STEPS_MAX {
             if restart == Some(number) {

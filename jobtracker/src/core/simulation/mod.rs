@@ -1,8 +1,8 @@
 //! The core joined to simulated workers and a simulated file system, with a hand-driven clock and seeded faults.
 //!
-//! Laws checked on every step: replaying the journal gives the live state; no worker gets more attempts than it has slots, no job or queue
-//! one beyond its limits; what is kept about queues and workers is what a look at all of them gives; a job is published
-//! once, with one winner per task, whose files were complete. At the end: every job is final, and failed only with a reason.
+//! Laws checked at every step: replaying the journal gives the live state; no worker gets more attempts than it has slots, no job or queue
+//! one beyond its limits; the incremental state of queues and workers matches a full recount; a job is published once, with one winner per
+//! task, whose files were complete. At the end: every job is final, and failed only with a reason.
 
 mod boundaries;
 mod pools;

@@ -1,4 +1,4 @@
-//! Who gets slots: queues, priorities, taking back, waiting for near input, backups, bad workers.
+//! Which jobs get slots: queues, priorities, preemption, waiting for near input, backups, bad workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -392,7 +392,7 @@ fn no_backup_where_it_is_not_wanted() {
     assert_eq!(held(&world, &[job]), [1]);
 }
 
-/// For so many seconds the first two maps of a job stand still while all others succeed.
+/// For this many seconds the first two maps of a job make no progress while all others succeed.
 fn stand_still(world: &mut World, workers: &[WorkerId], job: JobId, seconds: u32) {
     for _ in 0..seconds {
         world.advance(SECOND);
@@ -438,7 +438,7 @@ fn a_slot_that_is_let_go_for_the_sake_of_nearness_is_not_for_backups() {
     }
 }
 
-/// Four workers; the third fails whatever it gets.
+/// Four workers; the third fails every task it gets.
 fn run_with_a_bad_worker(world: &mut World, workers: &[WorkerId], number: u64) -> u32 {
     let job = start_as(world, "ann", number, 40, &[]);
     let mut failures = 0;
@@ -597,7 +597,7 @@ fn a_user_kills_or_fails_an_attempt() {
     assert_eq!(told, ["killed by a user", "failed by a user", "failed by a user", ""]);
 }
 
-/// Rules that are read again hold for jobs that run; a queue with jobs stays.
+/// Reloaded rules apply to running jobs; a queue with jobs stays.
 #[test]
 fn rules_of_queues_change_while_jobs_run() {
     let one = QueueRules { slots_max: 1, ..QueueRules::default() };

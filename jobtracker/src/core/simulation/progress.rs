@@ -1,4 +1,4 @@
-//! How far attempts are: what workers tell of it, and what stays of it.
+//! The progress of attempts: what workers report, and what is kept of it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Random histories: jobs of several users in queues with limits, changed priorities, failures, duplicate and late reports, workers that die or
-//! are to be emptied, restarts at any moment.
+//! Random histories: jobs of several users in queues with limits, changed priorities, failures, duplicate and late reports, workers that
+//! die or are drained, restarts at any moment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::core::jobs::StopReason;
 use crate::core::slots::{Policy, QueueRules};
 use crate::core::workers::Worker;
 
-/// A small generator, so that a seed means the same for ever.
+/// A small generator, so that a seed always means the same.
 struct Random(u64);
 
 impl Random {
@@ -37,7 +37,7 @@ impl Random {
 const HOSTS: [&str; 4] = ["a", "bb", "c", "dd"];
 const USERS: [&str; 3] = ["ann", "bob", "cid"];
 
-/// Two queues that between them have every rule.
+/// Two queues that together use every rule.
 fn rules() -> Rules {
     let etl = QueueRules {
         weight: 3,
@@ -61,7 +61,7 @@ fn random_spec(random: &mut Random, number: u64) -> JobSpec {
     let hosts: Vec<&str> = (0..random.below(6)).map(|_| HOSTS[random.below(HOSTS.len())]).collect();
     let reduces = u32::try_from(random.below(4)).unwrap();
     let mut spec = spec(number, &hosts, reduces);
-    // Partitions so large that several reduces come of them, or so small that one does.
+    // Partitions so large that they give several reduces, or so small that they give one.
     if reduces > 0 && random.one_in(2) {
         spec.reduce_count = 1 + u32::try_from(random.below(40)).unwrap();
         spec.sizing = Some(ReduceSizing { slot_count: u32::try_from(random.below(5)).unwrap() });
@@ -136,7 +136,7 @@ impl History {
         self.world.check_replay();
     }
 
-    /// A user or an operator wants something.
+    /// A user or an operator makes a request.
     fn people(&mut self) {
         let (world, random) = (&mut self.world, &mut self.random);
         let jobs: Vec<JobId> = self.submitted.values().copied().collect();
@@ -176,7 +176,7 @@ impl History {
         done.into_iter().for_each(|out| world.take(out));
     }
 
-    /// Without further faults everything comes to its end.
+    /// Without further faults every job ends.
     fn settle(&mut self) {
         let world = &mut self.world;
         world.exclude(&[]);
@@ -217,7 +217,7 @@ fn every_history_ends_right() {
     assert!(preempted > 0, "in some of them slots are taken back");
 }
 
-/// How many attempts gave their slots to other queues.
+/// Runs a history; returns how many attempts gave their slots to other queues.
 fn history(seed: u64) -> usize {
     let mut history = History {
         world: World::with(rules()),

@@ -1,4 +1,4 @@
-//! Who may look at and change which job.
+//! Who may view and change which job.
 
 use protocol::{ErrorKind, JobId};
 

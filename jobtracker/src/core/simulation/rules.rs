@@ -275,7 +275,7 @@ fn whoever_is_heard_first_after_a_standstill_is_not_the_only_one_excused() {
     world.contact(first, true);
     world.advance(Duration::from_secs(29));
     assert!(world.core.workers.worker(second).is_some());
-    // A loop that is too busy to look at the time still hears: who is silent meanwhile is gone when it looks.
+    // A loop too busy to check the time still receives messages: a worker that is silent meanwhile is gone at the next check.
     for _ in 0..31 {
         world.pass(Duration::from_secs(1));
         world.contact(first, true);

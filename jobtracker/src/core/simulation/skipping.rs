@@ -1,4 +1,4 @@
-//! Records that maps leave out, through failures, a restart and a lost output.
+//! Records that maps skip, through failures, a restart and a lost output.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const fn at(offset: u64) -> RecordAt {
     RecordAt { part: 0, offset }
 }
 
-/// A job of one map and one reduce that may leave out two records, and its worker.
+/// A job of one map and one reduce that may skip two records, and its worker.
 fn start(properties: &[(&str, &str)]) -> (World, JobId, WorkerId) {
     let mut world = World::new();
     let worker = world.add_worker("a", 1);
@@ -32,7 +32,7 @@ fn start(properties: &[(&str, &str)]) -> (World, JobId, WorkerId) {
     (world, job, worker)
 }
 
-/// The running attempt fails in a record; what the next one leaves out.
+/// The running attempt fails in a record; returns the records that the next one skips.
 fn fail_in(
     world: &mut World,
     job: JobId,

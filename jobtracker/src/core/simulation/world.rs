@@ -39,10 +39,10 @@ pub(super) const RULES: Rules = Rules {
     administrators: Administrators { cluster: AccessList::NOBODY, queues: BTreeMap::new() },
 };
 
-/// Who may see everything.
+/// A caller who may see everything.
 pub(super) const ROOT: Caller<'_> = Caller { user: "root", groups: &[], is_superuser: true };
 
-/// What a running reduce knows of map outputs.
+/// A running reduce's knowledge of map outputs.
 pub(super) struct Running {
     pub(super) outputs: BTreeMap<u32, MapOutput>,
     pub(super) map_count: u32,
@@ -53,7 +53,7 @@ pub(super) struct SimWorker {
     pub(super) epoch: Option<Epoch>,
     pub(super) received: u64,
     pub(super) running: BTreeMap<AttemptId, Running>,
-    /// What the reduces launched here were to reduce, and of how many they were.
+    /// For each reduce launched here: its partitions, and the number of reduces.
     pub(super) reduced: Vec<(AttemptId, Range<u32>, u32)>,
     pub(super) held: BTreeSet<AttemptId>,
     pub(super) unconfirmed: Vec<AttemptUpdate>,
@@ -69,7 +69,7 @@ pub(super) struct World {
     pub(super) workers: BTreeMap<WorkerId, SimWorker>,
     pub(super) effects: BTreeMap<JobId, VecDeque<EffectOrder>>,
     pub(super) submissions: BTreeMap<JobId, Result<(), RemoteError>>,
-    /// Jobs whose commit was begun: the winners it was begun with.
+    /// Jobs whose commit has begun, with their winners at that time.
     pub(super) published: BTreeMap<JobId, Vec<DfsPath>>,
     /// Directories that attempts reported as complete.
     pub(super) complete: BTreeSet<DfsPath>,
@@ -133,7 +133,7 @@ impl World {
         self.submissions.extend(out.submitted);
     }
 
-    /// No slot that was not looked at would have been taken.
+    /// A slot that the scheduler did not check would not have been taken.
     fn check_look(&mut self) {
         if !self.core.to_offer.is_nowhere() {
             return;
@@ -144,7 +144,7 @@ impl World {
         assert!(out.changed.is_empty(), "a look everywhere leads to {out:?}");
     }
 
-    /// Nothing is published twice differently, and only complete files of one winner per task.
+    /// Nothing is published twice with different content, and only complete files of one winner per task.
     fn check_commit(&mut self, order: &EffectOrder, winners: &[DfsPath]) {
         let job = self.core.job(order.job).unwrap();
         self.check_reduces(job);
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// Every partition is reduced by one task, and each attempt of it had the same.
+    /// One task reduces every partition, and each attempt of it had the same partitions.
     fn check_reduces(&self, job: &crate::core::jobs::Job) {
         assert!(!job.reduce_plan.is_open(), "reduces were chosen");
         let count = job.reduces.len();
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// Time passes, and the loop looks at it as often as it does in life.
+    /// Time passes, and the loop checks it as often as in production.
     pub(super) fn advance(&mut self, time: Duration) {
         let mut left = time;
         while left > DEAF_MAX {
@@ -213,7 +213,7 @@ impl World {
         self.stand_still(left);
     }
 
-    /// Time passes, and the loop does not look at it.
+    /// Time passes, and the loop does not check it.
     pub(super) fn pass(&mut self, time: Duration) {
         self.now.at += time;
         self.now.wall_ms += u64::try_from(time.as_millis()).unwrap();
@@ -255,7 +255,7 @@ impl World {
         worker
     }
 
-    /// What a worker tells at registration.
+    /// A worker's registration.
     pub(super) fn snapshot(&self, id: WorkerId) -> Register {
         let worker = &self.workers[&id];
         let ended = worker.unconfirmed.iter().map(|update| update.attempt);
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// One round of a worker: registers if it must, polls, reports what ended.
+    /// One round of a worker: registers if necessary, polls, reports ended attempts.
     pub(super) fn contact(&mut self, id: WorkerId, confirm: bool) {
         if self.workers[&id].epoch.is_none() {
             let register = self.snapshot(id);
@@ -302,7 +302,7 @@ impl World {
         assert!(worker.running.len() <= slots, "{} of {slots} slots", worker.running.len());
     }
 
-    /// Reports; without `confirm` the answer gets lost and everything is sent again later.
+    /// Sends a report; without `confirm` the answer gets lost and everything is sent again later.
     pub(super) fn report(&mut self, id: WorkerId, confirm: bool) {
         let worker = self.workers.get_mut(&id).unwrap();
         let Some(epoch) = worker.epoch else { return };
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// A running attempt succeeds, as far as it can.
+    /// A running attempt succeeds, as far as possible.
     pub(super) fn succeed(&mut self, id: WorkerId, attempt: AttemptId) {
         let job = self.core.job(attempt.task.job);
         let output = job.map(|job| {
@@ -372,7 +372,7 @@ impl World {
         self.workers.values().any(|worker| worker.held.contains(&attempt))
     }
 
-    /// The oldest effect of a job comes to its end.
+    /// The oldest effect of a job ends.
     pub(super) fn do_effect(&mut self, job: JobId) {
         let Some(order) = self.effects.get_mut(&job).and_then(VecDeque::pop_front) else { return };
         let done = match order.effect {
@@ -417,12 +417,12 @@ impl World {
         }
     }
 
-    /// What a worker runs.
+    /// The attempts that a worker runs.
     pub(super) fn running(&self, worker: WorkerId) -> Vec<AttemptId> {
         self.workers[&worker].running.keys().copied().collect()
     }
 
-    /// Names the machines to be emptied.
+    /// Names the machines to drain.
     pub(super) fn exclude(&mut self, hosts: &[&str]) {
         let names = hosts.iter().map(|host| (*host).to_owned()).collect();
         let out = self.core.set_excluded(names, self.now);
@@ -527,7 +527,7 @@ pub(super) fn spec(number: u64, hosts: &[&str], reduce_count: u32) -> JobSpec {
     }
 }
 
-/// Sizes that a map of a job whose reduces are chosen reports for so many partitions.
+/// Sizes that a map reports for this many partitions, in a job whose reduces are chosen.
 pub(super) fn sizes(map: u32, partition_count: u32) -> Vec<u64> {
     (0..partition_count).map(|partition| u64::from(1 + map + 3 * partition) << 20).collect()
 }

@@ -1,8 +1,8 @@
-//! Who gets slots: queues and what each would have, the next task for a free slot, backups of slow attempts, and what is taken back.
+//! Distribution of slots: queues and their shares, the next task for a free slot, backups of slow attempts, and preemption.
 //!
 //! | decision | file |
 //! |---|---|
-//! | who is next, and who has too much | [`queues`], [`shares`], [`preemption`] |
+//! | which job is next, and which has too much | [`queues`], [`shares`], [`preemption`] |
 //! | which task goes where | [`scheduler`], [`speculation`] |
 
 mod preemption;

@@ -1,8 +1,8 @@
-//! Taking slots back from queues that have more than their share for queues that have had much less for long.
+//! Takes slots back from queues that have more than their share, for queues that have had much less than theirs for long.
 //!
-//! Invariants: a queue gives only what it has beyond its share, its newest attempts first (least work is lost), and only slots that others can
-//! use; nobody is made to give twice for the same need, because a queue's patience begins anew with each taking and what is about to stop is
-//! counted; nor for a need that limits forbid to fill, because what they forbid is not part of a queue's demand.
+//! Invariants: a queue gives only the slots beyond its share, its newest attempts first (which loses the least work), and only slots that
+//! others can use. No queue gives twice for the same need, because a queue's patience begins anew after each preemption and stopping
+//! attempts count as free. No queue gives for a need that limits forbid to fill, because a queue's demand excludes it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,10 +16,10 @@ use crate::core::jobs::{AttemptState, StopReason};
 use crate::core::workers::Worker;
 use crate::core::{Core, Now, Output};
 
-/// How often shares are compared; the timeout counts in such steps.
+/// Interval of comparing shares; the timeout counts in these steps.
 const COMPARE_PERIOD: Duration = Duration::from_millis(500);
 
-/// How a queue stands.
+/// The state of a queue.
 pub(crate) struct Standing {
     name: String,
     slots: u64,
@@ -32,16 +32,16 @@ pub(crate) struct Standing {
 /// What a queue holds.
 #[derive(Default)]
 struct Holding {
-    /// Attempts whose slots others could use: by when they started, newest last.
+    /// Attempts whose slots others could use: by start time, newest last.
     running: Vec<(u64, AttemptId)>,
-    /// Slots of attempts that nobody has told to stop.
+    /// Slots of attempts without an order to stop.
     kept: u64,
-    /// Slots that others can use as soon as attempts that were told to stop have stopped.
+    /// Slots that others can use once the attempts ordered to stop have stopped.
     stopping: u64,
 }
 
 impl Core {
-    /// Compares what queues have with what is theirs, and stops attempts where the difference has been large for long.
+    /// Compares the slots of queues with their shares, and stops attempts where the difference has been large for long.
     pub(crate) fn preempt(&mut self, now: Now, out: &mut Output) {
         let timeout = self.rules.preemption_timeout;
         if timeout.is_zero() || now.at.saturating_sub(self.compared) < COMPARE_PERIOD {
@@ -70,14 +70,14 @@ impl Core {
         }
     }
 
-    /// Stops attempts of queues that have more than their share, of the one with the most beyond it first, until `missing` slots are free or
+    /// Stops attempts of queues that have more than their share, the one with the largest excess first, until `missing` slots are free or
     /// about to be.
     fn take_back(&mut self, missing: u64, standings: &[Standing], out: &mut Output) {
         let mut left = missing;
         let mut over = BinaryHeap::new();
         for (queue, standing) in self.queues.iter().zip(standings) {
             let Holding { running, kept, stopping } = self.holding(queue);
-            // What a hungry queue gives up itself is part of what it lacks.
+            // Slots that a hungry queue gives up itself are part of what it lacks.
             left = left.saturating_sub(if standing.is_hungry() { 0 } else { stopping });
             let excess = kept.saturating_sub(standing.share.div_ceil(PER_SLOT));
             over.push((excess, Reverse(standing.name.as_str()), running));
@@ -113,7 +113,7 @@ impl Core {
         holding
     }
 
-    /// Where all queues stand, by name.
+    /// The states of all queues, by name.
     pub(crate) fn standings(&self) -> Vec<Standing> {
         let slot_total = self.queues.slot_total();
         let demand = |queue| self.queues.demand(queue, |job| self.demand(job));
@@ -142,7 +142,7 @@ impl Core {
 }
 
 impl Standing {
-    /// True if it has less than its minimum, or less than half of its share.
+    /// True if the queue has less than its minimum, or less than half of its share.
     fn is_hungry(&self) -> bool {
         self.slots < self.least
             || self.slots * PER_SLOT * 2 < self.share && self.slots < self.share / PER_SLOT

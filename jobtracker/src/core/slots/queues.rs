@@ -1,12 +1,12 @@
-//! Queues (Hadoop's pools): who is next when a slot is free.
+//! Queues (Hadoop's pools): which job is next when a slot is free.
 //!
-//! A queue that has less than its minimum comes first, then the queue with the fewest slots for its weight; within a fair queue the job
-//! with the fewest slots for its priority, within a FIFO queue the most urgent, oldest job. Of equals, who has waited longest since the last
-//! slot: else one slot for two jobs would always go back to the same.
+//! A queue below its minimum comes first, then the queue with the fewest slots for its weight. Within a fair queue the job with the fewest
+//! slots for its priority comes first, within a FIFO queue the most urgent, oldest job. Among equals, the job that has waited longest since
+//! its last slot comes first: otherwise one slot for two jobs would always go to the same job.
 //!
-//! Invariants: a queue's slots are the sum of its jobs' and of its users'; a queue exists while it is configured or holds a job; the order is
-//! the same whatever came in between, because it is made of numbers, names and ids alone; jobs that a limit keeps from a slot are not among
-//! those to choose from, so a look at a queue that is full costs nothing however many jobs wait in it.
+//! Invariants: a queue's slots are the sum of its jobs' slots, and of its users'; a queue exists while it is configured or holds a job; the
+//! order depends only on numbers, names and ids, not on what happened in between; jobs that a limit keeps from a slot are not among the
+//! candidates, so checking a full queue costs nothing however many jobs wait in it.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ pub(crate) const DEFAULT_QUEUE: &str = "default";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// All at once; a priority doubles or halves a job's part.
+    /// All at once; each step of priority doubles or halves a job's part.
     #[default]
     Fair,
     /// By priority, then by age.
@@ -33,7 +33,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// As in the configuration.
+    /// The name in the configuration.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Policy::Fair => "fair",
@@ -42,7 +42,7 @@ impl Policy {
     }
 }
 
-/// Rules of a queue, as they are configured. Every key has a default; limits of 0 are none.
+/// Rules of a queue, as configured. Every key has a default; a limit of 0 is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueRules {
@@ -50,7 +50,7 @@ pub struct QueueRules {
     pub policy: Policy,
     /// Its part of the cluster relative to other queues, at least 1. Default 1.
     pub weight: u32,
-    /// Slots that it gets first if it has use for them. Default 0.
+    /// Slots that it gets first if it can use them. Default 0.
     pub slots_min: u32,
     /// Most slots of its jobs together. Default 0.
     pub slots_max: u32,
@@ -60,9 +60,9 @@ pub struct QueueRules {
     pub user_slots_max: u32,
     /// The same in per cent of the slots of all workers that may get work. Default 0.
     pub user_percent_max: u32,
-    /// Most jobs of it that run at once. Default 0.
+    /// Most of its jobs that run at once. Default 0.
     pub running_jobs_max: u32,
-    /// True if it takes jobs. Default true.
+    /// True if it accepts jobs. Default true.
     pub running: bool,
 }
 
@@ -83,18 +83,18 @@ impl Default for QueueRules {
 }
 
 impl QueueRules {
-    /// Most slots of the queue on a cluster of so many.
+    /// Most slots of the queue on a cluster with this many.
     pub(crate) fn cap(&self, slot_total: u64) -> u64 {
         limit(self.slots_max, self.percent_max, slot_total)
     }
 
-    /// Most slots of one user in the queue on a cluster of so many.
+    /// Most slots of one user in the queue on a cluster with this many.
     pub(crate) fn user_cap(&self, slot_total: u64) -> u64 {
         limit(self.user_slots_max, self.user_percent_max, slot_total)
     }
 }
 
-/// The smaller of both limits; a percentage never stands for no slot at all.
+/// The smaller of both limits; a percentage never means no slot at all.
 fn limit(count: u32, percent: u32, slot_total: u64) -> u64 {
     let count = if count == 0 { u64::MAX } else { u64::from(count) };
     if percent == 0 {
@@ -107,13 +107,13 @@ fn limit(count: u32, percent: u32, slot_total: u64) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct QueueId(u32);
 
-/// Rank of a job among those of its queue that could use a slot.
+/// Rank of a job among the jobs of its queue that could use a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Rank {
     /// Slots for its priority; 0 in a FIFO queue.
     load: u64,
     priority: Reverse<Priority>,
-    /// When it got its last slot, counted in slots: of equals, who has waited longest. 0 in a FIFO queue.
+    /// When it got its last slot, counted in slots: among equals, the job that has waited longest comes first. 0 in a FIFO queue.
     served: u64,
     /// The job.
     pub(crate) job: JobId,
@@ -130,7 +130,7 @@ pub(crate) struct Queue {
     pub(crate) jobs: BTreeSet<JobId>,
     /// Jobs not over that have started a task.
     pub(crate) started: u32,
-    /// Since when it has had much less than is its own.
+    /// Since when it has had much less than its share.
     pub(crate) hungry_since: Option<Duration>,
     /// When it got its last slot, counted in slots.
     served: u64,
@@ -162,12 +162,12 @@ pub(crate) struct Queues {
     next: u32,
     /// Slots given so far.
     given: u64,
-    /// Slots of the cluster that may be given, of which limits are parts.
+    /// Slots of the cluster that can be given; percentage limits refer to it.
     slot_total: u64,
 }
 
 impl Queues {
-    /// The configured queues. `per_user`: jobs that name no queue go to one of their user, else to [`DEFAULT_QUEUE`].
+    /// The configured queues. `per_user`: jobs that name no queue go to their user's queue, otherwise to [`DEFAULT_QUEUE`].
     pub(crate) fn new(configured: BTreeMap<String, QueueRules>, per_user: bool) -> Self {
         let mut queues = Queues {
             per_user,
@@ -187,7 +187,7 @@ impl Queues {
         queues
     }
 
-    /// Other rules from now on. A queue with jobs cannot be taken away.
+    /// Replaces the rules. A queue with jobs cannot be removed.
     pub(crate) fn configure(&mut self, rules: BTreeMap<String, QueueRules>) -> Result<(), String> {
         let is_lost = |queue: &&Queue| {
             let known = |all: &BTreeMap<String, QueueRules>| all.contains_key(&queue.name);
@@ -216,7 +216,7 @@ impl Queues {
         Ok(())
     }
 
-    /// The queue for a job of `user` that asks for `wanted`.
+    /// The queue for a job of `user` that requests `wanted`.
     pub(crate) fn admit(&self, wanted: Option<&str>, user: &str) -> Result<String, RemoteError> {
         let own = if self.per_user { user } else { DEFAULT_QUEUE };
         let name = wanted.unwrap_or(own);
@@ -231,7 +231,7 @@ impl Queues {
         }
     }
 
-    /// A job is taken into a queue.
+    /// A job is added to a queue.
     pub(crate) fn enter(&mut self, job: JobId, queue: &str, user: &str, priority: Priority) {
         let id = self.open(queue);
         if let Some(queue) = self.all.get_mut(&id) {
@@ -273,7 +273,7 @@ impl Queues {
         self.change(job, |_, member| member.priority = priority);
     }
 
-    /// A job could, or could not, use a slot.
+    /// A job can use a slot now, or cannot.
     pub(crate) fn set_ready(&mut self, job: JobId, ready: bool) {
         self.change(job, |_, member| member.ready = ready);
     }
@@ -298,7 +298,7 @@ impl Queues {
         });
     }
 
-    /// A job gives a slot back. True if that may let jobs go on that a limit of the queue held up.
+    /// A job gives a slot back. True if jobs may continue that a limit of the queue held up.
     pub(crate) fn release(&mut self, job: JobId) -> bool {
         let queue = self.members.get(&job).and_then(|member| self.all.get(&member.queue));
         let was_full = queue.is_some_and(|queue| queue.is_full(self.slot_total));
@@ -315,7 +315,7 @@ impl Queues {
         was_full || is_limit_left
     }
 
-    /// The cluster has so many slots to give now.
+    /// The cluster has this many slots to give now.
     pub(crate) fn resize(&mut self, slot_total: u64) {
         if std::mem::replace(&mut self.slot_total, slot_total) == slot_total {
             return;
@@ -365,7 +365,7 @@ impl Queues {
         })
     }
 
-    /// Slots that the jobs of a queue hold or may have. `wanted`: those that a job holds or could use.
+    /// Slots that the jobs of a queue hold or may get. `wanted`: the slots that a job holds or could use.
     pub(crate) fn demand(&self, queue: &Queue, wanted: impl Fn(JobId) -> u32) -> u64 {
         let user_cap = queue.rules.user_cap(self.slot_total);
         let mut by_user = BTreeMap::<&str, u64>::new();
@@ -389,7 +389,7 @@ impl Queues {
         by_user.values().map(|used| (*used).min(user_cap)).sum()
     }
 
-    /// All, by name.
+    /// All queues, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Queue> {
         self.ids.values().filter_map(|id| self.all.get(id))
     }
@@ -404,7 +404,7 @@ impl Queues {
         self.members.iter().filter(|(_, member)| member.slots > 0).map(|(job, _)| *job)
     }
 
-    /// Nobody waits for what others have.
+    /// Clears the patience of all queues: none of them is hungry.
     pub(crate) fn sate(&mut self) {
         self.all.values_mut().for_each(|queue| queue.hungry_since = None);
     }
@@ -438,7 +438,7 @@ impl Queues {
         id
     }
 
-    /// Changes a job and its queue. True if a limit is reached or left by that, which may concern all jobs of the queue.
+    /// Changes a job and its queue. True if the change reaches or leaves a limit, which can concern all jobs of the queue.
     fn change(&mut self, job: JobId, change: impl FnOnce(&mut Queue, &mut Member)) -> bool {
         let Some(member) = self.members.get_mut(&job) else { return false };
         let id = member.queue;
@@ -456,7 +456,7 @@ impl Queues {
         false
     }
 
-    /// Finds anew which jobs of a queue are to choose from.
+    /// Lists again the candidates of a queue.
     fn list(&mut self, id: QueueId) {
         let Some(ready) = self.all.get(&id).map(|queue| self.listing(queue)) else { return };
         if let Some(queue) = self.all.get_mut(&id) {
@@ -475,7 +475,7 @@ impl Queues {
 }
 
 impl Queue {
-    /// What it can claim when its jobs may have `demand` slots in all.
+    /// Its claim when its jobs can have `demand` slots in all.
     pub(crate) fn claim(&self, demand: u64, slot_total: u64) -> Claim {
         let demand = demand.min(self.rules.cap(slot_total));
         Claim {
@@ -493,7 +493,7 @@ impl Queue {
         u64::from(self.slots) >= self.rules.cap(slot_total)
     }
 
-    /// If one more job may start, and if a user may have one more slot.
+    /// Whether one more job may start, and whether a user may have one more slot.
     fn limits(&self, user: &str, slot_total: u64) -> (bool, bool) {
         let jobs_max = self.rules.running_jobs_max;
         let used = self.users.get(user).copied().unwrap_or(0);
@@ -529,7 +529,7 @@ fn divisor(priority: Priority) -> u64 {
     }
 }
 
-/// The needier queue first: below its minimum, then by slots for what is its own.
+/// The needier queue first: below its minimum, then by slots relative to its minimum or its weight.
 fn need(left: &Queue, right: &Queue) -> Ordering {
     let is_needy = |queue: &Queue| queue.slots < queue.rules.slots_min;
     // Smaller fraction first: a/b < c/d as a·d < c·b.
@@ -549,7 +549,7 @@ mod tests {
     use super::*;
 
     impl Queues {
-        /// What is kept from change to change is what a look at all jobs gives.
+        /// The incremental state must match a full recount of all jobs.
         pub(crate) fn check(&self) {
             for queue in self.all.values() {
                 let members = || queue.jobs.iter().map(|job| &self.members[job]);
@@ -576,7 +576,7 @@ mod tests {
         Queues::new(rules.collect(), true)
     }
 
-    /// Hands out `count` slots of `total`, all jobs wanting any number; the slots of each job.
+    /// Gives out `count` slots of `total` to jobs with unlimited demand; returns the slots of each job.
     fn hand_out(queues: &mut Queues, count: u32, total: u64, jobs: &[JobId]) -> Vec<u32> {
         queues.resize(total);
         for _ in 0..count {
@@ -714,7 +714,7 @@ mod tests {
         let jobs_max = QueueRules { running_jobs_max: 1, ..QueueRules::default() };
         let user_max = QueueRules { user_slots_max: 2, ..QueueRules::default() };
         let percent = QueueRules { user_percent_max: 10, ..QueueRules::default() };
-        // Slots that ann's first job has got, and then the demand of the queue, with 5 that each job wants in all, and who is next.
+        // The slots that ann's first job has got, then the demand of the queue when each job wants 5 in all, and the next job.
         let cases: [(&str, QueueRules, u32, u64, Option<u32>); 7] = [
             ("none", QueueRules::default(), 1, 20, Some(2)),
             ("one job, not started", jobs_max, 0, 5, Some(1)),

@@ -1,12 +1,13 @@
 //! Which waiting task goes to which free slot.
 //!
-//! Queues and jobs in the order that [`super::queues`] gives; per job maps before reduces; nearest input first over all free workers, then
-//! rack, then anywhere; all free slots at once. A job without input near a free slot lets the slot go for a while (delay scheduling), so
-//! that the next job may have it. News that can change nothing (progress) lead to no look at all. Work per slot does not grow with the number of jobs or workers that have nothing to do with it.
+//! Queues and jobs come in the order of [`super::queues`]; in each job, maps before reduces. The nearest input over all free workers comes
+//! first, then rack, then anywhere; all free slots are handled at once. A job without input near a free slot declines the slot for a while
+//! (delay scheduling), so that the next job can have it. News that can change nothing (progress) causes no scheduling. Work per slot does
+//! not grow with the number of unrelated jobs or workers.
 //!
-//! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running; if a map must
-//! run again while reduces that wait for it hold all slots, or all that they may, one of them gives way; a job that has
-//! waited for a near slot long enough is not passed over for the sake of nearness again.
+//! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running. If a map must run again while
+//! reduces that wait for it hold all slots, or all that they may, one of them gives way. A job that has waited long enough for a near slot
+//! is not skipped again for nearness.
 
 use protocol::tracker::{Action, Launch, Work};
 use protocol::{AttemptId, JobId, TaskKind, WorkerId};
@@ -17,14 +18,14 @@ use crate::core::level::Level;
 use crate::core::workers::FreeSlots;
 use crate::core::{Core, Now, Output};
 
-/// What came of offering a slot to a job.
+/// The result of offering a slot to a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Offer {
-    /// A task of it starts there.
+    /// One of its tasks starts there.
     Taken,
     /// It has no use for it.
     Declined,
-    /// It will have it when farther slots are given too; nobody behind it may have it before.
+    /// The job takes the slot once farther slots are offered too; no later job may have it first.
     Reserved,
 }
 
@@ -49,7 +50,7 @@ impl Core {
         if self.runnable.is_empty() {
             return;
         }
-        // What is handed out can make a job want what it did not want before: the last map that starts makes room for its reduces.
+        // Giving out slots can create new demand: the last map that starts makes room for its reduces.
         while !free.is_nowhere() {
             self.fill_all(&free, now, out);
             free = self.to_offer.take();
@@ -57,19 +58,19 @@ impl Core {
         self.make_room(now, out);
     }
 
-    /// Offers these slots, the nearest first.
+    /// Offers these slots, the nearest level first.
     fn fill_all(&mut self, free: &FreeSlots, now: Now, out: &mut Output) {
         for far in [Level::Node, Level::Rack, Level::Any, Level::Avoided] {
             self.fill(far, free, now, out);
         }
     }
 
-    /// Hands tasks out, one per worker and round, so that they spread, until no slot is free or no job may have one.
+    /// Gives out tasks, one per worker and round, so that they spread, until no slot is free or no job may have one.
     fn fill(&mut self, far: Level, free: &FreeSlots, now: Now, out: &mut Output) {
         let mut progress = true;
         while progress && self.queues.has_next() {
             progress = false;
-            // Only a slot that is taken changes who is next.
+            // Only a taken slot changes which job is next.
             let mut order = self.queues.order();
             for worker in self.workers.free(free) {
                 if self.give(worker, &order, far, now, out) {
@@ -148,7 +149,7 @@ impl Core {
         self.lose_patience(id, now);
         let farthest = self.patience_level(id, now);
         for level in [Level::Rack, Level::Any, Level::Avoided] {
-            // A task that has failed elsewhere has lost its place and waits for none.
+            // A failed task has lost its place and waits for no near slot.
             let may = level <= farthest || self.jobs[&id].maps.has_retries();
             if level <= far && may && self.assign_one(id, TaskKind::Map, level, worker, now, out) {
                 return Offer::Taken;
@@ -157,7 +158,7 @@ impl Core {
         if far < Level::Any && farthest >= Level::Any { Offer::Reserved } else { Offer::Declined }
     }
 
-    /// How far from its input a job lets a map start now.
+    /// How far from its input a job accepts a slot for a map now.
     fn patience_level(&self, id: JobId, now: Now) -> Level {
         let job = &self.jobs[&id];
         let wait = job.settings.locality_wait.unwrap_or(self.rules.locality_wait);
@@ -173,7 +174,7 @@ impl Core {
         }
     }
 
-    /// True if a job lets free slots go for a while because they are not near its input.
+    /// True if a job declines free slots for a while because they are not near its input.
     pub(crate) fn waits_near(&self, now: Now) -> bool {
         self.queues.next_jobs().any(|id| {
             matches!(self.jobs[&id].patience, Patience::Since(_))
@@ -182,7 +183,7 @@ impl Core {
         })
     }
 
-    /// A job was offered a slot that is not on a machine of its input.
+    /// A job was offered a slot that is not on a machine with its input.
     fn lose_patience(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.patience == Patience::Fresh) else {
             return;
@@ -195,7 +196,7 @@ impl Core {
         }
     }
 
-    /// Workers that a job may use.
+    /// Workers available to a job.
     fn usable_for(&self, id: JobId) -> Vec<WorkerId> {
         let usable = self.workers.iter().filter(|worker| worker.is_usable());
         usable.map(|worker| worker.id).filter(|worker| !self.avoids(id, *worker)).collect()
@@ -214,7 +215,7 @@ impl Core {
         if last_resort && !self.jobs.get(&id).is_some_and(|job| job.tasks(kind).has_retries()) {
             return false;
         }
-        // A task goes back to where it failed only if it has failed everywhere: a worker that fails fast is free again first.
+        // A task returns to a worker where it failed only if it has failed on all: a worker that fails fast is the first to be free again.
         let others = if last_resort { self.usable_for(id) } else { Vec::new() };
         let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
             return false;
@@ -233,7 +234,7 @@ impl Core {
             if pending.waits_at(&place.host) || pending.waits_near(is_near) {
                 job.patience = Patience::Fresh;
             } else {
-                // Slots that it let go for nearer ones are worth another look: none can come.
+                // The slots that it declined for nearer ones are worth offering again: no nearer one can come.
                 job.patience = Patience::Over;
                 self.to_offer.everywhere();
             }
@@ -269,7 +270,7 @@ impl Core {
                 split: job.spec.splits[index as usize].clone(),
                 skip: job.skip_list(task, number),
             },
-            // Filled in when the order leaves: the lists of all reduces that start at once would be most of the memory.
+            // Filled in when the order leaves: the lists of all reduces starting at once would need most of the memory.
             TaskKind::Reduce => Work::Reduce(job.reduce_work(index, Vec::new())),
         };
         let attempt = AttemptId { task, number };
@@ -279,7 +280,7 @@ impl Core {
         out.changed.insert(id);
     }
 
-    /// Of each job whose waiting maps are kept out by its own reduces, the youngest reduce gives way.
+    /// In each job whose own reduces keep its waiting maps out, the youngest reduce gives way.
     fn make_room(&mut self, now: Now, out: &mut Output) {
         let blocked: Vec<JobId> = self
             .runnable

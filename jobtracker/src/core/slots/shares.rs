@@ -1,28 +1,28 @@
-//! What each queue would have if all had what is theirs: weighted max-min fairness with a least and a most.
+//! The fair share of each queue: weighted max-min fairness with a minimum and a maximum.
 //!
-//! Invariants: nobody gets more than it can use; the sum is the number of slots, or everything that can be used if that is less; only where the
-//! least parts together exceed the slots does anybody get less than its least.
+//! Invariants: no queue gets more than it can use; the sum is the number of slots, or all usable slots if they are fewer; a queue gets less
+//! than its minimum only if the minimums together exceed the slots.
 
 /// What a queue may claim, in slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
-    /// Its part relative to others; at least 1.
+    /// Its weight relative to others; at least 1.
     pub(crate) weight: u32,
-    /// Gets that before others get more than theirs; at most `most`.
+    /// The minimum, which it gets before others get more than theirs; at most `most`.
     pub(crate) least: u64,
-    /// Can use no more.
+    /// The maximum that it can use.
     pub(crate) most: u64,
 }
 
 /// Thousandths of a slot in a slot.
 pub(crate) const PER_SLOT: u64 = 1000;
 
-/// Steps of a level in a thousandth of a slot, so many that the largest weight times one step is less than a thousandth.
+/// Steps of a level in a thousandth of a slot: so many that the largest weight times one step is less than a thousandth.
 const STEPS: u128 = 1 << u32::BITS;
 
 /// The share of each claim in thousandths of a slot, in the order of the claims.
 ///
-/// All grow at a rate given by their weights, from nothing (or their least) up to their most, until the slots are used up.
+/// All shares grow at rates given by their weights, from zero (or the minimum) up to the maximum, until the slots are used up.
 pub(crate) fn shares(claims: &[Claim], slot_total: u64) -> Vec<u64> {
     let total = slot_total.saturating_mul(PER_SLOT);
     let at = |level: u128| -> Vec<u64> {
@@ -47,7 +47,7 @@ pub(crate) fn shares(claims: &[Claim], slot_total: u64) -> Vec<u64> {
     at(low)
 }
 
-/// Parts that are too much together, reduced in proportion.
+/// Reduces parts that are too much together, in proportion.
 fn scaled(parts: &[u64], total: u64) -> Vec<u64> {
     let sum: u128 = parts.iter().map(|part| u128::from(*part)).sum();
     let scale = |part: &u64| {
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Slot by slot in tiny steps to whoever has least for its weight: slow and obviously right.
+    /// Gives slot by slot in tiny steps to the claim with the least for its weight: slow and obviously right.
     fn slowly(claims: &[Claim], total: u64) -> Vec<u64> {
         let mut shares: Vec<u64> =
             claims.iter().map(|claim| claim.least.min(claim.most) * PER_SLOT).collect();
@@ -135,7 +135,7 @@ mod tests {
             prop_assume!(least <= total);
             let (fast, slow) = (shares(&claims, total), slowly(&claims, total));
             for ((fast, slow), claim) in fast.iter().zip(&slow).zip(&claims) {
-                // The fast way gives no thousandth to some of those who would get it at the same level, the slow one to the first of them.
+                // The fast way may leave out the last thousandth of claims at the same level, the slow one gives it to the first of them.
                 prop_assert!(fast.abs_diff(*slow) <= 6, "{claim:?}: {fast} and {slow}");
                 prop_assert!(*fast <= claim.most * PER_SLOT && *fast >= claim.least * PER_SLOT);
             }

@@ -1,11 +1,11 @@
 //! Backup attempts for tasks that are much slower than their peers.
 //!
-//! The time that an attempt still needs is estimated from its rate so far; one that stands still is taken to need at least as long as it
-//! has stood. It gets a backup if it has run for a while, is slow by a margin, and a fresh attempt would be done sooner; those
+//! The remaining time of an attempt is estimated from its rate so far; a stalled attempt is assumed to need at least as long as it has
+//! stalled. An attempt gets a backup if it has run for a while, is slow by a margin, and a fresh attempt would be done sooner. Attempts
 //! that need longest come first.
 //!
-//! Invariants: a backup takes only a slot that no waiting task can use or hopes to, within all limits, never on the worker of the slow
-//! attempt nor on one that is slow itself; a task has at most one backup at a time; the share of backups is capped.
+//! Invariants: a backup takes only a slot that no waiting task can use or is waiting for, within all limits, never on the worker of the
+//! slow attempt nor on one that is slow itself; a task has at most one backup at a time; the share of backups is capped.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,17 +18,18 @@ use crate::core::level::Level;
 use crate::core::workers::FreeSlots;
 use crate::core::{Core, Now, Output};
 
-/// How often jobs are looked at: as often as workers report.
+/// Interval of checks: as often as workers report.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
-/// An attempt is slow if it will take this share of the usual time, in per cent. Less would back up what is only unlucky.
+/// An attempt is slow if it will take more than this share of the usual time, in per cent. A lower limit would back up attempts that are
+/// merely unlucky.
 const SLOW_PERCENT: f64 = 150.0;
 /// Backups of a job at once, if a tenth of its attempts is less, as in Hadoop.
 const BACKUPS_MIN: u32 = 10;
-/// Of the attempts of a job one in so many may be a backup.
+/// Of this many attempts of a job, one may be a backup.
 const BACKUP_SHARE: u32 = 10;
-/// Attempts whose estimates stand for the usual time while no task is done.
+/// Least number of estimates that can stand for the usual time while no task is done.
 const PEERS_MIN: usize = 3;
-/// Progress below this says nothing about a rate.
+/// Progress below this gives no rate.
 const PROGRESS_MIN: f64 = 0.01;
 
 /// A running attempt that has no backup.
@@ -38,20 +39,20 @@ pub(crate) struct Sole {
     pub(crate) index: u32,
     pub(crate) worker: WorkerId,
     pub(crate) elapsed_ms: u64,
-    /// Since its progress changed last.
+    /// Time since its progress last changed.
     pub(crate) stalled_ms: u64,
     /// 0 to 1.
     pub(crate) progress: f32,
 }
 
 impl Sole {
-    /// Time from start to end if it goes on as so far; `None` if that cannot be told.
+    /// Time from start to end if it continues at its rate so far; `None` if there is no rate.
     fn total_ms(&self) -> Option<f64> {
         let progress = f64::from(self.progress);
         (progress >= PROGRESS_MIN).then(|| self.elapsed_ms as f64 / progress)
     }
 
-    /// Time that it still needs.
+    /// Its estimated remaining time.
     fn remaining_ms(&self) -> f64 {
         let elapsed = self.elapsed_ms as f64;
         let by_rate = self.total_ms().map_or(elapsed / PROGRESS_MIN, |total| total - elapsed);
@@ -59,7 +60,7 @@ impl Sole {
     }
 }
 
-/// Which of `running` deserve a backup, those that need longest first. `usual_ms`: mean time of the tasks done.
+/// Which of `running` deserve a backup, those that need longest first. `usual_ms`: mean time of the finished tasks.
 pub(crate) fn slow(running: &[Sole], usual_ms: Option<u64>, after: Duration) -> Vec<Sole> {
     let Some(usual) = usual_ms.map(|usual| usual as f64).or_else(|| usual_of(running)) else {
         return Vec::new();
@@ -79,7 +80,7 @@ pub(crate) fn slow(running: &[Sole], usual_ms: Option<u64>, after: Duration) -> 
     slow
 }
 
-/// The median of what running attempts will take, if enough can tell.
+/// The median of the estimated times of running attempts, if enough have one.
 fn usual_of(running: &[Sole]) -> Option<f64> {
     let mut totals: Vec<f64> = running.iter().filter_map(Sole::total_ms).collect();
     if totals.len() < PEERS_MIN {
@@ -92,7 +93,7 @@ fn usual_of(running: &[Sole]) -> Option<f64> {
 impl Core {
     /// Starts backups on slots that nobody else can use.
     pub(crate) fn speculate(&mut self, now: Now, out: &mut Output) {
-        // What attempts did while they could not be heard is known with their next reports.
+        // After a time without reports, the next reports first have to update the progress of attempts.
         let last = self.speculated.max(self.workers.deaf_until());
         if !self.workers.has_free() || now.at.saturating_sub(last) < LOOK_PERIOD {
             return;
@@ -163,7 +164,7 @@ impl Core {
             let place = self.workers.worker(worker)?;
             Some((job.tasks(kind).nearness(index, &place.host, &place.rack), worker))
         });
-        // Of equally near ones the first, which has most free slots.
+        // Of equally near ones the first, which has the most free slots.
         near.reduce(|best, next| if next.0 < best.0 { next } else { best })
             .map(|(level, worker)| (worker, level))
     }
@@ -203,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Attempts, mean time of the tasks done, and which get a backup.
+    /// A name, attempts, mean time of the finished tasks, and the attempts that get a backup.
     type Case<'a> = (&'a str, Vec<Sole>, Option<u64>, &'a [u32]);
 
     #[test]

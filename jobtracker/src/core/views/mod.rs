@@ -1,4 +1,4 @@
-//! What people and clients see: reports ([`report`]), and pictures of jobs and workers for pages ([`picture`], [`worker_picture`]).
+//! The state for people and clients: reports ([`report`]), and pictures of jobs and workers for pages ([`picture`], [`worker_picture`]).
 
 mod picture;
 mod report;

@@ -1,7 +1,7 @@
-//! One job as its pages show it, in a form that is quick to make: the host makes it, a handler draws it.
+//! The data of one job's pages, in a form that is quick to make: the host makes it, a handler draws it.
 //!
-//! Invariant: a row of an attempt holds no text of its own, so that a job of a hundred thousand tasks is pictured in milliseconds; the
-//! texts (machines, diagnostics) are beside the rows.
+//! Invariant: a row of an attempt holds no text of its own, so the picture of a job of a hundred thousand tasks takes milliseconds; the
+//! texts (machines, diagnostics) are stored beside the rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ use crate::core::jobs::{Attempt, AttemptState, Job, Launched, Standing, Task};
 /// Group of the engine's own counters.
 pub(crate) const TASK_GROUP: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 
-/// Counters of tasks whose spread over the tasks is shown: kind, name, label, unit.
+/// Counters of tasks whose distribution over the tasks is displayed: kind, name, label, unit.
 const METRICS: [(TaskKind, &str, &str, Unit); 7] = [
     (TaskKind::Map, "MAP_INPUT_RECORDS", "Input records", Unit::Count),
     (TaskKind::Map, "MAP_OUTPUT_BYTES", "Output bytes", Unit::Bytes),
@@ -39,27 +39,27 @@ pub(crate) struct Picture {
     pub(crate) binary: String,
     pub(crate) args: Vec<String>,
     pub(crate) stage: u32,
-    /// Of maps and reduces.
+    /// For maps and for reduces.
     pub(crate) attempts_max: [u32; 2],
-    /// What the maps read, where the job still has its splits.
+    /// The maps' input, if the job still has its splits.
     pub(crate) input: Option<InputSize>,
     pub(crate) slow_start_permille: u16,
-    /// How the number of reduces comes about.
+    /// How the number of reduces is chosen.
     pub(crate) reduce_plan: String,
     pub(crate) properties: BTreeMap<String, String>,
     pub(crate) launched: Launched,
-    /// Workers that attempts name: machine and address.
+    /// Workers that attempts refer to: machine and address.
     pub(crate) workers: Vec<WorkerName>,
     /// Maps first, in task order, attempts oldest first.
     pub(crate) attempts: Vec<AttemptRow>,
-    /// Why attempts failed or were killed, by place in `attempts`.
+    /// Why attempts failed or were killed, by index in `attempts`.
     pub(crate) diagnostics: BTreeMap<usize, String>,
     pub(crate) metrics: Vec<Metric>,
-    /// Keys with most records of all reduces, and their partitions.
+    /// The keys with the most records of all reduces, and their partitions.
     pub(crate) hot_keys: Vec<(u32, HotKey)>,
 }
 
-/// How large the input is.
+/// The size of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InputSize {
     pub(crate) file_count: u64,
@@ -79,7 +79,7 @@ fn input_size(splits: &[Split]) -> Option<InputSize> {
     (!files.is_empty()).then_some(InputSize { file_count: files.len() as u64, bytes })
 }
 
-/// Where attempts ran.
+/// A worker on which attempts ran.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct WorkerName {
     pub(crate) host: String,
@@ -93,19 +93,19 @@ pub(crate) struct AttemptRow {
     pub(crate) index: u32,
     pub(crate) number: u32,
     pub(crate) state: AttemptState,
-    /// Place in [`Picture::workers`].
+    /// Index in [`Picture::workers`].
     pub(crate) worker: u32,
     pub(crate) started_ms: u64,
     /// 0 while it runs.
     pub(crate) finished_ms: u64,
     pub(crate) progress: f32,
-    /// What it does, or was at when it ended without a result.
+    /// Its phase, or the last one if it ended without a result.
     pub(crate) phase: Option<Phase>,
-    /// Of a reduce whose output counts: how long it took to get its input, and to merge it through the disk.
+    /// For a reduce whose output counts: how long it took to fetch its input, and to merge it through the disk.
     pub(crate) gathered: Option<Gathered>,
 }
 
-/// The phases of a reduce before its own.
+/// The phases of a reduce before its reduce function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Gathered {
     pub(crate) shuffle_ms: u32,
@@ -113,10 +113,10 @@ pub(crate) struct Gathered {
 }
 
 impl AttemptRow {
-    /// When it had got its input, and when that was merged.
+    /// When it had fetched its input, and when that was merged.
     pub(crate) fn gathered_at(&self) -> Option<(u64, u64)> {
         let Gathered { shuffle_ms, merge_ms } = self.gathered?;
-        // Rounding must not carry a phase beyond the end.
+        // Rounding must not move a phase beyond the end.
         let shuffled = (self.started_ms + u64::from(shuffle_ms)).min(self.finished_ms);
         Some((shuffled, (shuffled + u64::from(merge_ms)).min(self.finished_ms)))
     }
@@ -128,7 +128,7 @@ impl AttemptRow {
     }
 }
 
-/// A number of each finished task.
+/// A metric of each finished task.
 #[derive(Debug)]
 pub(crate) struct Metric {
     pub(crate) kind: TaskKind,
@@ -145,11 +145,11 @@ pub(crate) struct AttemptPicture {
     pub(crate) row: AttemptRow,
     pub(crate) worker: WorkerName,
     pub(crate) diagnostics: String,
-    /// What it was given: the split, or nothing for a reduce (and for a job that is over).
+    /// Its input: the split, or nothing for a reduce (and for a job that is over).
     pub(crate) input: Option<String>,
     pub(crate) is_winner: bool,
     pub(crate) is_pending: bool,
-    /// What it counted, if its output counts; of others nothing is kept.
+    /// Its counters, if its output counts; those of other attempts are not kept.
     pub(crate) counters: Counters,
 }
 
@@ -188,12 +188,12 @@ impl Core {
         Ok(picture)
     }
 
-    /// True if a job is over: its picture will never be another.
+    /// True if a job is over: its picture will not change any more.
     pub(crate) fn is_over(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|job| job.final_state().is_some())
     }
 
-    /// What the winners of a job's maps counted, and those of its reduces.
+    /// The counters of the winners of a job's maps, and of its reduces.
     pub(crate) fn counters_by_kind(&self, id: JobId) -> Result<[Counters; 2], RemoteError> {
         let job = self.known(id)?;
         Ok([TaskKind::Map, TaskKind::Reduce].map(|kind| {
@@ -202,7 +202,7 @@ impl Core {
         }))
     }
 
-    /// What the winner of a task counted; nothing before there is one.
+    /// The counters of a task's winner; empty before there is one.
     pub(crate) fn task_counters(&self, id: TaskId) -> Result<Counters, RemoteError> {
         let job = self.known(id.job)?;
         let winner = job.task(id).and_then(|task| task.winner.as_ref());
@@ -287,7 +287,7 @@ impl Picture {
     }
 }
 
-/// Where workers stand in [`Picture::workers`]. Most attempts are found by a number, not by a text.
+/// The indexes of workers in [`Picture::workers`]. Most attempts are found by a number, not by a text.
 #[derive(Default)]
 struct Places<'a> {
     by_id: HashMap<WorkerId, u32, FixedState>,
@@ -312,7 +312,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// An attempt without what its task tells of it.
+/// The row of an attempt, without the figures of its task.
 pub(crate) fn row(kind: TaskKind, index: u32, attempt: &Attempt, worker: u32) -> AttemptRow {
     AttemptRow {
         kind,
@@ -328,7 +328,7 @@ pub(crate) fn row(kind: TaskKind, index: u32, attempt: &Attempt, worker: u32) ->
     }
 }
 
-/// All in one pass over the tasks.
+/// Collects all metrics in one pass over the tasks.
 fn metrics(job: &Job) -> Vec<Metric> {
     let phases = Phase::ALL.map(|phase| {
         (phase::GROUP, (phase.kind(), phase.counter(), phase.label(), Unit::Microseconds))

@@ -1,4 +1,4 @@
-//! The state as people and clients see it.
+//! The state as reported to people and clients.
 
 use daemon::page::live;
 use protocol::jobs::{
@@ -15,7 +15,7 @@ use crate::core::workers::{Liveness, Worker};
 use crate::core::{Core, Now};
 
 impl Core {
-    /// All jobs, newest first; of those that `caller` may not look at, the outline.
+    /// All jobs, newest first; of jobs that `caller` may not view, only the outline.
     pub(crate) fn job_reports(&self, caller: &Caller<'_>) -> Vec<JobReport> {
         let report = |job: &Job| match self.may(caller, Operation::View, job) {
             true => job_report(job),
@@ -29,7 +29,7 @@ impl Core {
         self.known(id).map(job_report)
     }
 
-    /// Other jobs of the same name that `caller` may look at, newest first, at most so many.
+    /// Other jobs of the same name that `caller` may view, newest first, at most this many.
     pub(crate) fn other_runs(
         &self,
         caller: &Caller<'_>,
@@ -55,7 +55,7 @@ impl Core {
         Ok(reports)
     }
 
-    /// What is needed to run an attempt again.
+    /// The data needed to run an attempt again.
     pub(crate) fn replay(&self, id: AttemptId) -> Result<Replay, RemoteError> {
         let job = self.known(id.task.job)?;
         let attempt = job.attempt(id).ok_or_else(|| {
@@ -77,7 +77,7 @@ impl Core {
             }
             _ => {
                 let over = job.final_state().is_some();
-                // They go with the job.
+                // Map outputs are deleted with the job.
                 let outputs = if over { Vec::new() } else { job.map_outputs() };
                 (Work::Reduce(job.reduce_work(id.task.index, outputs)), splits.clone())
             }
@@ -86,7 +86,7 @@ impl Core {
         Ok(Replay { launch, splits, diagnostics: attempt.diagnostics.clone() })
     }
 
-    /// A number that differs when the overview would look different; times that only pass do not count. Copies nothing.
+    /// A number that changes when the overview would look different; the mere passage of time does not count. Copies nothing.
     pub(crate) fn fingerprint(&self) -> u64 {
         let jobs = self.jobs.values().map(|job| {
             let shares = [&job.maps, &job.reduces].map(|tasks| (tasks.progress() * 100.0) as u8);
@@ -116,7 +116,7 @@ impl Core {
         }
     }
 
-    /// All jobs, newest first, each with who may look at it.
+    /// All jobs, newest first, each with the users who may view it.
     pub(crate) fn jobs_with_viewers(&self) -> (Administrators, Vec<(JobReport, Whose)>) {
         let listed = |job: &Job| (job_report(job), Whose::of(job, Operation::View));
         let jobs = self.jobs.values().rev().map(listed).collect();
@@ -156,7 +156,7 @@ impl Core {
         }
     }
 
-    /// True if nothing runs on a worker that is to be emptied, nor is needed from there.
+    /// True if nothing runs on a worker that is being drained, and nothing is needed from it.
     fn is_drained(&self, worker: &Worker) -> bool {
         let is_idle = worker.excluded && worker.running.is_empty();
         is_idle && self.map_outputs.held_by(worker.id).is_empty()
@@ -188,7 +188,7 @@ impl Core {
     }
 }
 
-/// A job as people see it.
+/// A job for people.
 pub(crate) fn job_report(job: &Job) -> JobReport {
     let state = match job.phase {
         Phase::Preparing | Phase::Running | Phase::Ending(_) => JobState::Running,

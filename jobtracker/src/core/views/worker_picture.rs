@@ -1,4 +1,4 @@
-//! One worker as its page shows it.
+//! The data of one worker's page.
 
 use protocol::jobs::WorkerReport;
 use protocol::{AttemptId, WorkerId};
@@ -8,13 +8,13 @@ use crate::core::rights::{Caller, Operation};
 use crate::core::workers::Liveness;
 use crate::core::{Core, Now};
 
-/// A worker and what it does.
+/// A worker and its attempts.
 #[derive(Debug)]
 pub(crate) struct WorkerPicture {
     pub(crate) report: WorkerReport,
     /// Map outputs that jobs still need from it.
     pub(crate) held_count: usize,
-    /// What holds its slots, oldest first, of jobs that who asks may look at.
+    /// Attempts that hold its slots, oldest first, of jobs that the viewer may see.
     pub(crate) running: Vec<RunningAttempt>,
     /// Attempts of other jobs there.
     pub(crate) hidden_count: usize,
@@ -30,7 +30,7 @@ pub(crate) struct RunningAttempt {
 }
 
 impl Core {
-    /// The worker that is reached at an address.
+    /// The worker at an address.
     pub(crate) fn worker_picture(
         &self,
         caller: &Caller<'_>,

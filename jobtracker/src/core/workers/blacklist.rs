@@ -1,8 +1,8 @@
-//! Workers that a job avoids, that all jobs avoid for a while, and that are to be emptied.
+//! Workers that a job avoids, that all jobs avoid for a while, and that are drained.
 //!
-//! Invariants: a job avoids at most a quarter of the workers that may get work (but one of two), so it never runs out of them; at most half of
-//! the workers that are not to be emptied are on the list for all; what counts there is failures of jobs that succeeded elsewhere, so a bad
-//! job harms nobody else; a worker's faults are forgiven one by one, and all when its process starts anew.
+//! Invariants: a job avoids at most a quarter of the workers that may get work (but one of two), so it never runs out of them. At most half
+//! of the workers that are not drained are on the list for all jobs. That list counts only failures of jobs that succeeded elsewhere, so a
+//! bad job harms nobody else. A worker's faults are forgiven one by one, and all when its process starts anew.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use protocol::{JobId, WorkerId};
 use super::table::Worker;
 use crate::core::{Core, Now, Output};
 
-/// Of the workers that may get work, one in so many may be avoided by one job.
+/// Of this many workers that may get work, a job may avoid one.
 const AVOIDED_SHARE: usize = 4;
 
 impl Core {
@@ -25,7 +25,7 @@ impl Core {
         let usable_count = self.workers.usable_count();
         let mut bad = self.bad_for(id);
         bad.retain(|bad| self.workers.worker(*bad).is_some_and(Worker::is_usable));
-        // The worst come first; the rest must do.
+        // The worst are avoided; the rest must do.
         bad.truncate((usable_count / AVOIDED_SHARE).max(1));
         usable_count > bad.len() && bad.contains(&worker)
     }
@@ -42,7 +42,7 @@ impl Core {
         bad.into_iter().map(|(_, worker)| worker).collect()
     }
 
-    /// A job is over: what was bad for it alone counts against the worker.
+    /// A job is over: if it succeeded, the workers that were bad for it get a fault.
     pub(crate) fn note_faults(&mut self, id: JobId, state: JobState, now: Now) {
         if state == JobState::Succeeded {
             for worker in self.bad_for(id) {
@@ -51,7 +51,7 @@ impl Core {
         }
     }
 
-    /// Names the workers to be emptied: machines, or `host:port` of single workers.
+    /// Names the workers to drain: machines, or `host:port` of single workers.
     pub(crate) fn set_excluded(&mut self, names: BTreeSet<String>, now: Now) -> Output {
         let mut out = Output::default();
         self.workers.set_excluded(names);

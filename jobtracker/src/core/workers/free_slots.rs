@@ -1,9 +1,9 @@
 //! Which free slots are worth offering to jobs again.
 //!
-//! A slot that every job has declined stays declined until something that concerns the answer happens. So after news of one worker its
-//! slots alone are offered, and work per task does not grow with the number of workers that have slots nobody wants.
+//! A slot that every job has declined stays declined until a relevant event happens. After news of one worker, only its slots are offered,
+//! so work per task does not grow with the number of workers whose slots nobody wants.
 //!
-//! Invariant: a slot outside the offer would be declined by all jobs, as long as no time passes; a tick offers all.
+//! Invariant: all jobs would decline a slot outside the offer, as long as no time passes; a tick offers all slots.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use protocol::WorkerId;
 /// See the module.
 #[derive(Debug)]
 pub(crate) enum FreeSlots {
-    /// The slots of these workers; of none if nothing has happened.
+    /// The slots of these workers; of none if no event has happened.
     At(BTreeSet<WorkerId>),
-    /// All: a job wants what it did not want before, or there may be more workers.
+    /// All slots: a job has new demand, or there may be more workers.
     Everywhere,
 }
 
@@ -24,7 +24,7 @@ impl FreeSlots {
         FreeSlots::At(BTreeSet::new())
     }
 
-    /// True if nothing has happened.
+    /// True if no event has happened.
     pub(crate) fn is_nowhere(&self) -> bool {
         matches!(self, FreeSlots::At(workers) if workers.is_empty())
     }
@@ -36,12 +36,12 @@ impl FreeSlots {
         }
     }
 
-    /// Any slot may be wanted now.
+    /// From now on, a job may want any slot.
     pub(crate) fn everywhere(&mut self) {
         *self = FreeSlots::Everywhere;
     }
 
-    /// What to offer, which is about to be done.
+    /// Returns the offer and clears it; the caller makes the offer now.
     pub(crate) fn take(&mut self) -> FreeSlots {
         std::mem::replace(self, FreeSlots::nowhere())
     }

@@ -1,6 +1,6 @@
 //! Which worker holds which map outputs, and which of them reduces could not fetch.
 //!
-//! Invariant: holds only outputs of jobs that still need them; forgotten with the output or the job.
+//! Invariant: holds only outputs of jobs that still need them; an entry is dropped with the output or the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use protocol::{AttemptId, JobId, WorkerId};
 /// Reports by this many different reduce attempts (or repeats by the only one that runs) give an output up.
 const REPORTS_MAX: usize = 3;
 
-/// Where finished map attempts' outputs are, and how fetching them goes.
+/// The workers with finished map outputs, and the failed fetches of these.
 #[derive(Debug, Default)]
 pub(crate) struct MapOutputs {
     by_worker: BTreeMap<WorkerId, BTreeSet<AttemptId>>,
@@ -52,8 +52,8 @@ impl MapOutputs {
         self.by_worker.keys().copied()
     }
 
-    /// `reduce` could not fetch the output of `map`. True if the output is to be given up: three different attempts say so, or at
-    /// least half of the `running` reduces, or the only one for the third time.
+    /// `reduce` could not fetch the output of `map`. True if the output must be given up: three different attempts report it, or at least
+    /// half of the `running` reduces, or the only one for the third time.
     pub(crate) fn report_failure(
         &mut self,
         map: AttemptId,

@@ -1,5 +1,5 @@
-//! Workers: their slots and the orders on their way ([`table`]), the slots to be offered ([`free_slots`]), what they say ([`tracker`]), which map outputs they hold
-//! ([`map_outputs`]), and which are avoided ([`blacklist`]).
+//! Workers: their slots and pending orders ([`table`]), the slots to offer ([`free_slots`]), their reports ([`tracker`]), the map outputs
+//! they hold ([`map_outputs`]), and the ones to avoid ([`blacklist`]).
 
 mod blacklist;
 mod free_slots;

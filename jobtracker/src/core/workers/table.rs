@@ -1,6 +1,6 @@
 //! Workers: slots, liveness, and the orders that wait for them.
 //!
-//! Invariants: a worker never runs more attempts than it has slots (but for those it brings along at registration); orders are delivered in
+//! Invariants: a worker never runs more attempts than it has slots (except those it already has at registration); orders are delivered in
 //! order and exactly once, by numbering answers and sending the last one again until it is acknowledged.
 
 use std::cmp::Reverse;
@@ -12,7 +12,8 @@ use protocol::{AttemptId, JobId, WorkerId};
 
 use super::free_slots::FreeSlots;
 
-/// Nothing heard and no look at the time for so long, four times the usual, tells that this process stood still, and not the workers.
+/// If this process received nothing and did not check the time for this long, four times the usual, then it stood still itself, and not the
+/// workers.
 pub(crate) const DEAF_MAX: Duration = Duration::from_secs(1);
 
 /// Liveness of a worker.
@@ -26,7 +27,7 @@ pub(crate) const DEAF_MAX: Duration = Duration::from_secs(1);
 pub(crate) enum Liveness {
     /// Known from before a restart as holder of map outputs; has not registered yet.
     Expected,
-    /// Heard of lately.
+    /// Sent a sign of life recently.
     Live,
     /// Late: gets no new work.
     Suspect,
@@ -36,7 +37,7 @@ pub(crate) enum Liveness {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct WorkerTally {
     pub(crate) launched: u64,
-    /// They were the winners of their tasks.
+    /// Attempts that won their tasks.
     pub(crate) succeeded: u64,
     pub(crate) failed: u64,
 }
@@ -59,9 +60,9 @@ pub(crate) struct Worker {
     forgiven: Duration,
     /// Too many faults: gets no new work.
     pub(crate) blacklisted: bool,
-    /// To be emptied: gets no new work.
+    /// Being drained: gets no new work.
     pub(crate) excluded: bool,
-    /// What it was given so far.
+    /// The attempts it was given so far.
     pub(crate) tally: WorkerTally,
     queue: Vec<Action>,
     in_flight: Option<(u64, Vec<Action>)>,
@@ -69,7 +70,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// True if it is there and may get work once it has a free slot.
+    /// True if it is live and may get work once it has a free slot.
     pub(crate) fn is_usable(&self) -> bool {
         self.liveness == Liveness::Live && !self.blacklisted && !self.excluded
     }
@@ -119,33 +120,33 @@ pub(crate) struct Workers {
     usable: Usable,
     /// Registered workers by machine.
     by_host: BTreeMap<String, u32>,
-    /// Names of workers to be emptied.
+    /// Names of workers to drain.
     excluded: BTreeSet<String>,
     slot_count: u64,
     busy_count: u64,
-    /// When this process listened last: a worker was heard, or time was looked at.
+    /// When this process last listened: it received a worker's message, or checked the time.
     listened: Duration,
     deaf_until: Duration,
 }
 
 impl Workers {
-    /// A worker that is known.
+    /// The worker with this id, if known.
     pub(crate) fn worker(&self, id: WorkerId) -> Option<&Worker> {
         self.all.get(&id)
     }
 
-    /// All, by id.
+    /// All workers, by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Worker> {
         self.all.values()
     }
 
-    /// Workers that registered, their slots, and how many of those are in use.
+    /// Registered workers, their slots, and how many of those are in use.
     pub(crate) fn totals(&self) -> (u32, u64, u64) {
         let live = self.all.values().filter(|worker| worker.liveness != Liveness::Expected).count();
         (u32::try_from(live).unwrap_or(u32::MAX), self.slot_count, self.busy_count)
     }
 
-    /// A worker that should come back after a restart.
+    /// A worker that should return after a restart.
     pub(crate) fn expect(&mut self, id: WorkerId, now: Duration) {
         let worker = Worker {
             id,
@@ -170,12 +171,12 @@ impl Workers {
         self.all.entry(id).or_insert(worker);
     }
 
-    /// The other worker that was reached at `address`, which a new process now uses.
+    /// The other worker that used `address`, which a new process now uses.
     pub(crate) fn predecessor(&self, address: &str, id: WorkerId) -> Option<WorkerId> {
         self.by_address.get(address).copied().filter(|other| *other != id)
     }
 
-    /// Registers; orders not yet acknowledged are dropped. The attempts it was believed to run stay listed.
+    /// Registers a worker; drops orders not yet acknowledged. The attempts that it was believed to run stay listed.
     pub(crate) fn register(&mut self, register: &Register, now: Duration) {
         let old = self.remove(register.worker);
         let (faults, blacklisted, forgiven) = match &old {
@@ -230,7 +231,7 @@ impl Workers {
         Some(worker)
     }
 
-    /// Heard of. True if it was suspect.
+    /// A sign of life. True if the worker was suspect.
     pub(crate) fn seen(&mut self, id: WorkerId, now: Duration) -> bool {
         self.listen(now);
         let was = self.all.get(&id).map(|worker| worker.liveness);
@@ -243,7 +244,8 @@ impl Workers {
         was == Some(Liveness::Suspect)
     }
 
-    /// Notes that this process listens. If it has not for long, nobody could be heard, and every worker gets a new term.
+    /// Records that this process listens. After a long time without listening, no worker could have been received, so every worker gets a
+    /// new term.
     pub(crate) fn listen(&mut self, now: Duration) {
         if now.saturating_sub(self.listened) > DEAF_MAX {
             self.all.values_mut().for_each(|worker| worker.last_seen = now);
@@ -252,7 +254,7 @@ impl Workers {
         self.listened = now;
     }
 
-    /// When nobody could be heard for the last time.
+    /// When the last such time without listening ended.
     pub(crate) fn deaf_until(&self) -> Duration {
         self.deaf_until
     }
@@ -276,7 +278,7 @@ impl Workers {
         gone
     }
 
-    /// An attempt takes a slot. False if it had it.
+    /// An attempt takes a slot. False if it had one.
     pub(crate) fn occupy(&mut self, id: WorkerId, attempt: AttemptId) -> bool {
         let mut added = false;
         self.change(id, |worker| {
@@ -295,7 +297,7 @@ impl Workers {
         removed
     }
 
-    /// An attempt was its task's winner, or failed.
+    /// An attempt won its task, or failed.
     pub(crate) fn count_end(&mut self, id: WorkerId, is_success: bool) {
         let Some(worker) = self.all.get_mut(&id) else { return };
         match is_success {
@@ -304,7 +306,7 @@ impl Workers {
         }
     }
 
-    /// Names the workers to be emptied.
+    /// Names the workers to drain.
     pub(crate) fn set_excluded(&mut self, names: BTreeSet<String>) {
         self.excluded = names;
         let ids: Vec<WorkerId> = self.all.keys().copied().collect();
@@ -315,8 +317,8 @@ impl Workers {
         }
     }
 
-    /// A job had to go around a worker. With `limit` faults, and half as many again as the mean, no job uses it, unless half of those that are
-    /// not to be emptied anyhow are out.
+    /// A job had to avoid a worker. A worker with `limit` faults is excluded for all jobs if, among three or more workers, it also has more
+    /// than one and a half times the mean. It is not excluded if that would leave out more than half of the workers that are not drained.
     pub(crate) fn add_fault(&mut self, id: WorkerId, now: Duration, limit: u32) {
         let others = |worker: &&Worker| {
             worker.liveness != Liveness::Expected && (!worker.excluded || worker.id == id)
@@ -339,7 +341,7 @@ impl Workers {
         });
     }
 
-    /// Forgives faults of long ago.
+    /// Forgives old faults.
     pub(crate) fn forgive(&mut self, now: Duration, period: Duration, limit: u32) {
         let is_due =
             |worker: &&Worker| worker.faults > 0 && now.saturating_sub(worker.forgiven) >= period;
@@ -358,7 +360,7 @@ impl Workers {
         self.usable.worker_count
     }
 
-    /// Slots of workers that may get work: what there is to share.
+    /// Slots of workers that may get work: the slots to share.
     pub(crate) fn usable_slots(&self) -> u64 {
         self.usable.slot_count
     }
@@ -373,7 +375,7 @@ impl Workers {
         !self.usable.by_free.is_empty()
     }
 
-    /// Workers with free slots, of those to be offered, most free first.
+    /// Workers with free slots, of those to offer, most free first.
     pub(crate) fn free(&self, wanted: &FreeSlots) -> Vec<WorkerId> {
         let FreeSlots::At(ids) = wanted else {
             return self.usable.by_free.iter().map(|(_, id)| *id).collect();
@@ -395,7 +397,7 @@ impl Workers {
         true
     }
 
-    /// Queues news of map outputs, joined with earlier news that have not left yet.
+    /// Queues news of map outputs, merged with earlier news that have not left yet.
     pub(crate) fn push_outputs(
         &mut self,
         id: WorkerId,
@@ -418,7 +420,7 @@ impl Workers {
         worker.queue.push(Action::MapOutputs { job, available, obsolete });
     }
 
-    /// What a poll that acknowledges `received` gets: the unacknowledged orders again, or the waiting ones; `None` if there are none.
+    /// The orders for a poll that acknowledges `received`: the unacknowledged orders again, or the waiting ones; `None` if there are none.
     pub(crate) fn take_actions(
         &mut self,
         id: WorkerId,
@@ -449,7 +451,7 @@ fn is_named(names: &BTreeSet<String>, host: &str, http_address: &str) -> bool {
 
 #[cfg(test)]
 impl Workers {
-    /// What is kept from change to change is what a look at all workers gives.
+    /// The incremental state must match a full recount of all workers.
     pub(crate) fn check(&self) {
         let mut usable = Usable::default();
         self.all.values().for_each(|worker| usable.add(worker));

@@ -1,4 +1,4 @@
-//! What workers say: registration, news of attempts, failed fetches; and losing a worker.
+//! Workers' reports: registration, news of attempts, failed fetches; and the loss of a worker.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::core::edit::{Edit, Made, Ran};
 use crate::core::jobs::{Attempt, AttemptState, Excess, Job, StopReason, TEMPORARY, Task};
 use crate::core::{Core, Effect, Now, Output, order};
 
-/// Slots a worker may have; bounds what a wrong configuration can do.
+/// Most slots of a worker; bounds the damage of a wrong configuration.
 const SLOTS_MAX: u32 = 4096;
 
 impl Core {
@@ -128,7 +128,7 @@ impl Core {
         Some((number, actions))
     }
 
-    /// Reduces of a job that start at once share one list of map outputs: for each its own would cost maps times reduces.
+    /// Reduces of a job that start at once share one list of map outputs: separate lists would cost maps times reduces.
     fn add_reduce(&self, launch: Launch, actions: &mut Vec<Action>) {
         let job = launch.attempt.task.job;
         for action in actions.iter_mut() {
@@ -142,7 +142,7 @@ impl Core {
         actions.push(Action::LaunchReduces { launches: vec![launch], outputs });
     }
 
-    /// A worker is gone: its attempts are killed, its map outputs that are still needed are made again.
+    /// A worker is gone: its attempts are killed, and its map outputs that are still needed are made again.
     pub(crate) fn lose_worker(&mut self, id: WorkerId, now: Now, out: &mut Output) {
         let Some(worker) = self.workers.worker(id) else { return };
         for attempt in worker.running.clone() {
@@ -154,7 +154,7 @@ impl Core {
         }
     }
 
-    /// Takes up an attempt that a worker says it runs. True if it goes on.
+    /// Adopts an attempt that a worker reports as running. True if it continues.
     fn attach(
         &mut self,
         worker: WorkerId,
@@ -269,11 +269,11 @@ impl Core {
         }
     }
 
-    /// Takes note of how far a live attempt is.
+    /// Records the progress of a live attempt.
     fn note_progress(&mut self, id: AttemptId, (progress, phase): (f32, Option<Phase>), now: Now) {
         let Some(job) = self.jobs.get_mut(&id.task.job) else { return };
         let phase = phase.filter(|phase| phase.kind() == id.task.kind);
-        // What a task says of itself is between nothing and all.
+        // A task's own report is limited to the range from 0 to 1.
         let progress = if progress.is_nan() { 0.0 } else { progress.clamp(0.0, 1.0) };
         job.change_attempt(id, |attempt| {
             attempt.phase = phase.or(attempt.phase);
@@ -284,7 +284,7 @@ impl Core {
         });
     }
 
-    /// What a finished map made, or why it cannot be right.
+    /// The output of a finished map, or why its report is wrong.
     fn map_output(
         &self,
         worker: WorkerId,
@@ -331,7 +331,7 @@ impl Core {
         if !is_attempt_directory(&job.spec.output, id, &directory) {
             return Err(format!("reported {directory}, which is not its directory"));
         }
-        // What a task tells of its keys is a user's text: it is taken only as short as the engine makes it.
+        // A task's report of its keys is a user's text: it is limited to the size that the engine produces.
         hot_keys.truncate(HotKey::COUNT_MAX);
         hot_keys.retain(|key| key.text.chars().count() <= HotKey::CHARS_MAX);
         Ok(Made::Files { directory, hot_keys })
@@ -387,7 +387,7 @@ impl Core {
         self.refresh(id.task.job, now);
     }
 
-    /// More attempts would count as much: the job fails at once, as Hadoop's do.
+    /// Further attempts would count as much: the job fails at once, as in Hadoop.
     fn counts_too_much(
         &mut self,
         worker: WorkerId,
@@ -514,7 +514,7 @@ impl Core {
         self.refresh(id, now);
     }
 
-    /// Tells the workers that run reduces of a job about its map outputs.
+    /// Sends news of a job's map outputs to the workers that run its reduces.
     fn announce(
         &mut self,
         id: JobId,

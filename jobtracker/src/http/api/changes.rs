@@ -1,4 +1,4 @@
-//! What people do to jobs from pages: kill, priority, the end of attempts. In the name of who is signed in ([`daemon::session`]).
+//! Changes that people make from pages: kill, priority, the end of attempts. They act as the signed-in user ([`daemon::session`]).
 
 use axum::Json;
 use axum::body::Bytes;
@@ -27,14 +27,14 @@ pub(super) fn routes(access: &Access) -> Routes<Shared> {
         .route("/api/v1/jobs/{id}/attempts/{attempt}/state", changers, put(stop_attempt))
 }
 
-/// What may be changed of a job.
+/// The requested change of a job.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Change {
     priority: String,
 }
 
-/// How an attempt is to end.
+/// How to end an attempt.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -42,7 +42,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// True if it is to count as a failure.
+    /// True if it must count as a failure.
     fn fail(&self) -> Result<bool, Refusal> {
         match self.state.as_str() {
             "KILLED" => Ok(false),
@@ -85,14 +85,15 @@ fn body<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refusal> {
     serde_json::from_slice(bytes).map_err(|error| bad(&error.to_string()))
 }
 
-/// Makes a change in the name of who is signed in.
+/// Makes a change as the signed-in user.
 pub(super) async fn act(acting: &Acting, body: Call) -> Result<Response, Refusal> {
     tracing::info!(user = acting.0.viewer().user(), ?body, "asked for at a page");
     acting.0.call(body).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({}))).into_response())
 }
 
-/// The desk of who may change something. A handler takes it first: to anybody else nothing that the request names is looked at.
+/// The desk of a user who may make changes. Handlers extract it first, so a request from anybody else is rejected before its content is
+/// read.
 pub(super) struct Acting(pub(super) Desk);
 
 impl FromRequestParts<Shared> for Acting {
@@ -131,7 +132,7 @@ async fn stop_attempt(
     act(&acting, Call::StopAttempt { attempt, fail }).await
 }
 
-/// Ends the attempts of a task that run.
+/// Ends the running attempts of a task.
 async fn stop_task(
     acting: Acting,
     Path((job, task)): Path<(String, String)>,

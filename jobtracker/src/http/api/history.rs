@@ -1,4 +1,4 @@
-//! Hadoop's history API, read side: `/ws/v1/history/…`, with its names and shapes, so that tools made for it find their jobs here.
+//! Hadoop's history API, read side: `/ws/v1/history/…`, with its names and shapes, so that existing tools find their jobs here.
 //!
 //! Times are milliseconds since the epoch, progress is in per cent. Errors have the shape of a `RemoteException`.
 
@@ -22,7 +22,7 @@ use crate::http::desk::Desk;
 use crate::http::shared::{Refused, Shared};
 use crate::server::query::JobQuery;
 
-/// Version of the API that these shapes are taken from; tools look at the first number.
+/// Version of the API from which these shapes are taken; tools read the first number.
 const HADOOP_VERSION: &str = "3.4.0";
 
 /// All routes.
@@ -36,7 +36,7 @@ pub(super) fn routes(access: &Access) -> Routes<Shared> {
         .merge(parts(access, jobs))
 }
 
-/// Routes of what jobs consist of, below the address of all jobs: the same for jobs that run and for those that are over.
+/// Routes of the parts of jobs, below the address of all jobs: the same for running and for finished jobs.
 pub(super) fn parts(access: &Access, jobs: &str) -> Routes<Shared> {
     let (of, users) = (|rest: &str| format!("{jobs}/{{job}}{rest}"), Audience::Users);
     Routes::new(access)
@@ -51,7 +51,7 @@ pub(super) fn parts(access: &Access, jobs: &str) -> Routes<Shared> {
         .route(&of("/tasks/{task}/attempts/{attempt}/counters"), users, get(attempt_counters))
 }
 
-/// A job that an address names; what else the address names is not looked at.
+/// The job in an address; the rest of the address is ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct OfJob {
     pub(super) job: String,
@@ -101,9 +101,9 @@ impl Wanted {
 
 /// Why there is no answer.
 pub(super) enum Failure {
-    /// What is asked for is not there; in Hadoop's words.
+    /// The requested item does not exist; in Hadoop's words.
     Missing(String),
-    /// It cannot be done, or not by who asks.
+    /// The request is impossible, or not allowed for this user.
     Not(StatusCode, String),
     Refused(Refused),
 }
@@ -251,7 +251,7 @@ fn mean_ms(picture: &Picture, kind: TaskKind) -> u64 {
     total.checked_div(successes(picture, kind) as u64).unwrap_or(0)
 }
 
-/// Mean times that reduces took to get their input, and to merge it.
+/// Mean times that reduces took to fetch their input, and to merge it.
 fn gathering_ms(picture: &Picture) -> [u64; 2] {
     let (mut sums, mut count) = ([0, 0], 0);
     for gathered in succeeded(picture, TaskKind::Reduce).filter_map(|row| row.gathered) {
@@ -293,7 +293,7 @@ fn own_groups(counters: &Counters) -> Vec<Value> {
     counter_groups(counters, value)
 }
 
-/// The master of a job is this JobTracker, for all attempts of it that Hadoop might have had.
+/// The JobTracker is the master of a job, and counts as its only master attempt.
 async fn job_attempts(
     desk: Desk,
     Path(OfJob { job: id }): Path<OfJob>,
@@ -357,7 +357,7 @@ fn total(picture: &Picture, kind: TaskKind) -> u32 {
     }
 }
 
-/// The attempts of one task: rows are in task order, so they lie together.
+/// The attempts of one task: rows are in task order, so these are adjacent.
 fn of_task(picture: &Picture, kind: TaskKind, index: u32) -> &[AttemptRow] {
     let key = |attempt: &AttemptRow| (attempt.kind == TaskKind::Reduce, attempt.index);
     let wanted = (kind == TaskKind::Reduce, index);
@@ -422,7 +422,7 @@ async fn task_counters(
     Ok(Json(json!({ "jobTaskCounters": object })).into_response())
 }
 
-/// The attempt that a path names.
+/// The attempt in a path.
 pub(super) fn parse_attempt(picture: &Picture, task: &str, text: &str) -> Option<AttemptId> {
     let task = parse_task(picture, task)?;
     let id: AttemptId = text.parse().ok()?;

@@ -1,8 +1,8 @@
-//! Hadoop's API of a job's application master: `/ws/v1/mapreduce/…`, with its names and shapes, for tools that follow jobs while they run.
+//! Hadoop's API of a job's application master: `/ws/v1/mapreduce/…`, with its names and shapes, for tools that follow running jobs.
 //!
-//! Here one JobTracker is the master of all jobs. So the list has all jobs that run, and below `/proxy/{application}`, where YARN has it, the
-//! one job of that application, whose number is the job's. What a job consists of is told as in the history ([`super::history`]); a job
-//! that is over still answers, so that who follows it sees its end.
+//! Here one JobTracker is the master of all jobs, so the list has all running jobs. Below `/proxy/{application}`, where YARN has it, is the
+//! one job of that application, with the same number. The parts of a job are the same as in the history ([`super::history`]). A finished
+//! job still answers, so its followers see its end.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -28,9 +28,9 @@ use crate::http::desk::Desk;
 use crate::http::shared::Shared;
 use crate::server::query::JobQuery;
 
-/// Begin of the ids of applications; the rest is a job's.
+/// Prefix of the ids of applications; the rest is a job's.
 const APPLICATION: &str = "application_";
-/// Begin of the ids of jobs.
+/// Prefix of the ids of jobs.
 const JOB: &str = "job_";
 
 /// The state of an attempt, below the jobs.
@@ -111,7 +111,7 @@ async fn list_of_one(desk: Desk, Path(application): Path<String>) -> Result<Resp
     Ok(Json(json!({ "jobs": { "job": [summary(&report)] } })).into_response())
 }
 
-/// What is known of a job without a look at its attempts.
+/// The properties of a job that need no scan of its attempts.
 fn summary(job: &JobReport) -> Value {
     json!({
         "id": job.id,
@@ -142,7 +142,7 @@ async fn job(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Respons
     let (maps, reduces) = (&picture.report.maps, &picture.report.reduces);
     let mut object = summary(&picture.report);
     let more = json!({
-        // An attempt is made when it gets its slot, so none is ever new.
+        // An attempt is created when it gets its slot, so none is ever new.
         "newMapAttempts": 0,
         "runningMapAttempts": live(&picture, TaskKind::Map),
         "failedMapAttempts": maps.failed_attempts,
@@ -163,7 +163,7 @@ fn live(picture: &Picture, kind: TaskKind) -> usize {
     picture.attempts.iter().filter(|row| row.kind == kind && row.state.is_live()).count()
 }
 
-/// The attempt that an address names, and where it stands.
+/// The attempt in an address, and its state.
 async fn named(desk: &Desk, of: &OfAttempt) -> Result<(AttemptId, AttemptState), Failure> {
     let OfAttempt { job, task, attempt } = of;
     let picture = picture(desk, job).await?;
@@ -178,13 +178,13 @@ async fn state(desk: Desk, Path(of): Path<OfAttempt>) -> Result<Response, Failur
     Ok(Json(json!({ "state": state.name() })).into_response())
 }
 
-/// What an attempt is to become.
+/// The requested state of an attempt.
 #[derive(Debug, Deserialize)]
 struct Wanted {
     state: String,
 }
 
-/// Kills an attempt: accepted while it runs, done once it is killed.
+/// Kills an attempt: the answer is "accepted" while it runs, "done" once it is killed.
 async fn set_state(
     acting: Acting,
     Path(of): Path<OfAttempt>,

@@ -1,5 +1,5 @@
-//! `/metrics` in the OpenMetrics text format, made from one look at the state. Labels are states and kinds only, never names of users or
-//! jobs: their number stays small.
+//! `/metrics` in the OpenMetrics text format, from one snapshot of the state. Labels are only states and kinds, never names of users or
+//! jobs, so their number stays small.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;

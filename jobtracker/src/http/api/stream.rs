@@ -1,6 +1,6 @@
-//! Answers that are written while they are sent, so that their size needs no memory.
+//! Answers that are written while they are sent, so their size needs no memory.
 //!
-//! Invariant: an answer that could not be written to its end breaks off, so that nobody takes it for whole.
+//! Invariant: an answer that could not be written completely is aborted, so that nobody takes it for complete.
 
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 const PIECE_BYTES: usize = 64 << 10;
 /// Pieces written ahead of the network.
 const PIECES_AHEAD: usize = 4;
-/// A reader that takes nothing for so long is given up: it holds a thread.
+/// A reader that takes nothing for this long is given up, because it holds a thread.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// A body that `write` writes on a blocking thread.
+/// A body that `write` produces on a blocking thread.
 pub(super) fn body(write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static) -> Body {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
     let runtime = Handle::current();
@@ -26,7 +26,7 @@ pub(super) fn body(write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send +
         let done =
             write(&mut out).and_then(|()| out.flush()).and_then(|()| out.get_mut().send(None));
         if let Err(error) = done {
-            // What the buffer holds is not written in its drop.
+            // Discards the buffer, which its drop would otherwise write.
             drop(out.into_parts());
             tracing::debug!(%error, "an answer was not written to its end");
         }
@@ -41,7 +41,7 @@ pub(super) fn body(write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send +
     }))
 }
 
-/// Sends what is written as pieces; `None` is the end.
+/// Sends the written bytes as pieces; `None` is the end.
 struct Pieces {
     sender: mpsc::Sender<Option<Bytes>>,
     runtime: Handle,
@@ -49,7 +49,7 @@ struct Pieces {
 
 impl Pieces {
     fn send(&self, piece: Option<Bytes>) -> io::Result<()> {
-        // The timer is made within the runtime.
+        // The timer must be created within the runtime.
         let sent = async { self.sender.send_timeout(piece, STALL_MAX).await };
         self.runtime.block_on(sent).map_err(|error| match error {
             mpsc::error::SendTimeoutError::Timeout(_) => io::ErrorKind::TimedOut.into(),

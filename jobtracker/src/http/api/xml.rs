@@ -1,11 +1,11 @@
-//! Hadoop's APIs in XML, for who asks for it by `Accept: application/xml`: what a route answers in JSON, under Hadoop's names of elements.
+//! Hadoop's APIs in XML, for requests with `Accept: application/xml`: converts a route's JSON, with Hadoop's names of elements.
 //!
 //! ```text
 //! {"tasks": {"task": [{"id": "a"}, {"id": "b"}]}}
 //! <tasks><task><id>a</id></task><task><id>b</id></task></tasks>
 //! ```
 //!
-//! Invariant: JSON is what a route answers; nothing is told in one form and not in the other.
+//! Invariant: routes answer in JSON; both forms have the same content.
 
 use axum::body::{self, Body};
 use axum::extract::Request;
@@ -15,13 +15,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Largest answer that is turned: the tasks of a job of a million.
+/// Largest answer to convert: the tasks of a job of a million.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
 const JSON: &str = "application/json";
 const XML: &str = "application/xml";
-/// What XML files of Hadoop begin with.
+/// The beginning of Hadoop's XML files.
 const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8" standalone="yes"?>"#;
-/// Elements of this name tell by an attribute of which kind they are.
+/// Elements of this name have their kind in an attribute.
 const ATTEMPT: &str = "taskAttempt";
 const SCHEMA_INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 /// The element around a lone state, which JSON has no name for.
@@ -29,7 +29,7 @@ const STATE_ROOT: &str = "jobTaskAttemptState";
 /// XML has no way to write most control characters.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Has the routes answer in the form that is asked for.
+/// Has the routes answer in the requested form.
 pub(super) async fn negotiate(request: Request, next: Next) -> Response {
     let [json, xml] = [JSON, XML].map(|form| quality(request.headers(), form));
     if json <= 0.0 && xml <= 0.0 {
@@ -59,7 +59,7 @@ async fn turned(answer: Response) -> Option<Response> {
     Some(Response::from_parts(head, Body::from(xml)))
 }
 
-/// How welcome a form is, 0 to 1: by the range of the `Accept` header that names it most closely.
+/// The quality of a form, 0 to 1: from the range of the `Accept` header that matches it most closely.
 pub(crate) fn quality(headers: &HeaderMap, form: &str) -> f32 {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut ranges = accepted.flat_map(|value| value.split(',')).peekable();
@@ -95,7 +95,7 @@ pub(crate) fn document(answer: Value) -> Option<String> {
     Some(format!("{DECLARATION}{document}"))
 }
 
-/// Makes a value one that can be written as an element of this name.
+/// Converts a value to one that can be written as an element of this name.
 fn prepare(name: &str, value: &mut Value) {
     match value {
         Value::Object(entries) => {
@@ -117,12 +117,12 @@ fn prepare(name: &str, value: &mut Value) {
     }
 }
 
-/// True for what XML 1.0 calls a character.
+/// True for the characters of XML 1.0.
 fn is_writable(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// A state that somebody wants, in the form that its header names.
+/// A requested state, in the form that the header names.
 pub(crate) fn wanted<T: for<'a> Deserialize<'a>>(
     headers: &HeaderMap,
     body: &[u8],

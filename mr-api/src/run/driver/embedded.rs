@@ -1,4 +1,4 @@
-//! A cluster of this program's own, for when none is configured: started, and removed when the job is over.
+//! This program's own cluster, for when none is configured: started for the job and removed when the job is over.
 //!
 //! Invariant: the cluster's processes and its directory are gone when [`EmbeddedCluster`] is dropped or Ctrl-C ends the driver.
 
@@ -17,9 +17,9 @@ use crate::scratch::Scratch;
 
 /// Time for the cluster to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often it is looked whether it has.
+/// How often the driver checks whether it has ended.
 const STOP_PAUSE: Duration = Duration::from_millis(20);
-/// How much of the cluster's last words is shown when it does not start.
+/// How many of the cluster's last lines the driver prints when the cluster does not start.
 const LAST_WORDS_LINES: usize = 5;
 
 /// The running cluster of this process, for Ctrl-C: process and directory.
@@ -73,7 +73,7 @@ impl EmbeddedCluster {
 impl Drop for EmbeddedCluster {
     fn drop(&mut self) {
         end(self.child.id(), || matches!(self.child.try_wait(), Ok(None)));
-        // Reaps it if it had to be killed.
+        // Reaps the process if it had to be killed.
         let _ = self.child.wait();
         *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -116,7 +116,7 @@ fn end(pid: u32, mut runs: impl FnMut() -> bool) {
     }
 }
 
-/// Addresses from the line `ready namenode=… jobtracker=…`; none if the cluster ended before.
+/// Reads the addresses from the line `ready namenode=… jobtracker=…`; none if the cluster ended first.
 fn wait_until_ready(stdout: impl Read) -> Option<(String, String)> {
     for line in BufReader::new(stdout).lines() {
         if let Some(addresses) = parse_ready(&line.ok()?) {

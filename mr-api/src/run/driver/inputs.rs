@@ -58,7 +58,7 @@ pub(super) fn expand(
     files.into_iter().map(|file| Ok((DfsPath::parse(&file.path)?, file))).collect()
 }
 
-/// How the files of a job are cut.
+/// How the files of a job are split.
 pub(super) struct Cutting {
     pub(super) limits: SplitLimits,
     pub(super) rules: TextRules,

@@ -1,7 +1,8 @@
-//! The driver's role on a cluster: submits each job of a plan when those it needs have succeeded, and watches them.
+//! The driver's role on a cluster: submits each job of a plan once the jobs it needs have succeeded, and watches them.
 //!
-//! Invariants: paths of this machine are staged by the driver ([`staging`]); nothing is submitted if an output exists or an input does not; intermediate outputs go when the plan is over; a driver
-//! that is stopped leaves its jobs running and says how to end them; a plan that fails leaves none.
+//! Invariants: the driver stages paths of this machine ([`staging`]); it submits nothing if an output exists or an input does not;
+//! intermediate outputs are deleted when the plan is over; a driver that is stopped leaves its jobs running and prints how to end them; a
+//! plan that fails leaves none.
 
 mod embedded;
 mod inputs;
@@ -64,7 +65,7 @@ pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()>
     }
 }
 
-/// Runs a plan on a cluster that is there; paths of this machine go in and come out.
+/// Runs a plan on an existing cluster; copies inputs from this machine in and outputs out.
 fn run_on_cluster(
     plan: Plan,
     options: &Options,
@@ -92,7 +93,7 @@ fn run_on_cluster(
     ended
 }
 
-/// Starts a cluster for this plan alone; inputs go in, the last output comes out.
+/// Starts a cluster only for this plan; copies the inputs in and the last output out.
 fn run_embedded(
     plan: Plan,
     options: &Options,
@@ -113,7 +114,7 @@ fn run_embedded(
     ended
 }
 
-/// Runs a plan with paths of this machine, staged in a directory with so many replicas.
+/// Runs a plan with paths of this machine, staged in a directory with this many replicas.
 fn run_staged(
     plan: Plan,
     driver: &Driver<'_>,
@@ -134,10 +135,10 @@ fn run_staged(
     }
 }
 
-/// What the driver of a program says that was built with debug assertions.
+/// The driver's message if the program was built with debug assertions.
 const DEBUG_BUILD: &str =
     "This program is a debug build and runs many times slower than one of `cargo build --release`";
-/// One copy of data that is only here for one job.
+/// One copy of data that exists for one job only.
 const EMBEDDED_REPLICATION: u16 = 1;
 
 struct Driver<'a> {
@@ -154,14 +155,14 @@ impl<'a> Driver<'a> {
         Ok(Driver { dfs, jobs, options, words, running: Running::default() })
     }
 
-    /// Runs all jobs; their counters together.
+    /// Runs all jobs; returns the sums of their counters.
     fn run(&self, plan: Plan, names: &Names) -> Result<Counters> {
         let Plan { graph: plan, after } = plan;
         let outputs = self.outputs(&plan, names)?;
         let result = self.run_stages(&plan, names, &outputs);
         for (stage, output) in plan.stages.iter().zip(&outputs) {
             if stage.settings().output == OutputPath::Intermediate {
-                // What comes first is how the jobs ended.
+                // The outcome of the jobs matters more than this error.
                 if let Err(error) = self.dfs.delete(output, true) {
                     say(format_args!("cannot delete {output}: {}\n", chain(&error)));
                 }
@@ -185,7 +186,7 @@ impl<'a> Driver<'a> {
         names: &Names,
         outputs: &[DfsPath],
     ) -> Result<Vec<JobReport>> {
-        // What can be known to be missing is missed before anything is submitted.
+        // Jobs that wait for no other are split first, so a missing input is found before anything is submitted.
         let mut first = Vec::new();
         for (index, needs) in plan.needs.iter().enumerate() {
             let splits = needs.is_empty().then(|| self.splits(plan, index, names, outputs));
@@ -206,7 +207,7 @@ impl<'a> Driver<'a> {
 
     /// Ends a job because another of the plan failed.
     fn kill(&self, id: JobId) {
-        // It may be over, and the failure that is reported is the other job's.
+        // It may be over; the reported failure is the other job's.
         let _ = self.jobs.kill(id);
     }
 
@@ -342,7 +343,7 @@ impl<'a> Driver<'a> {
         sampling.boundaries(&|part| open_part(&self.dfs, part)).map(Some)
     }
 
-    /// Partitions of which the JobTracker makes reduces; of a small job a single one, with nothing to choose.
+    /// Number of partitions from which the JobTracker makes reduces; a small job has one, which leaves nothing to choose.
     fn partitions(&self, splits: &[Split]) -> Result<(u32, Option<ReduceSizing>)> {
         let bytes: u64 = splits.iter().map(split_bytes).sum();
         if bytes <= PARTITION_INPUT_BYTES_MIN {
@@ -380,7 +381,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Ctrl-C ends the driver alone.
+    /// Ctrl-C ends only the driver.
     fn say_how_to_kill(&self, id: JobId) -> tokio::task::JoinHandle<()> {
         client::rpc::runtime().spawn(async move {
             if tokio::signal::ctrl_c().await.is_ok() {
@@ -411,5 +412,5 @@ fn split_bytes(split: &Split) -> u64 {
     split.length + split.more.iter().map(|part| part.length).sum::<u64>()
 }
 
-/// Exit code after Ctrl-C, as shells have it.
+/// Exit code after Ctrl-C, as in shells.
 const INTERRUPTED: i32 = 130;

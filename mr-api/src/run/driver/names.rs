@@ -15,7 +15,7 @@ pub(super) struct Names {
     pub(super) user: String,
     /// Inputs of this machine, and where they are staged.
     pub(super) inputs: BTreeMap<String, DfsPath>,
-    /// The same of outputs.
+    /// The same for outputs.
     pub(super) outputs: BTreeMap<String, DfsPath>,
 }
 

@@ -1,6 +1,7 @@
-//! The jobs of a plan that run on the cluster.
+//! The jobs of a plan that are running on the cluster.
 //!
-//! Invariant: once one of the plan failed none is submitted, and each that was is ended, also one that was just being submitted.
+//! Invariant: once one job of the plan has failed, no other is submitted, and each submitted job is ended, even one whose submission was in
+//! progress.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +23,7 @@ struct State {
 }
 
 impl Running {
-    /// Submits a job, unless another failed; the job is ended by `kill` if one did meanwhile.
+    /// Submits a job, unless another one failed; ends it with `kill` if one fails meanwhile.
     pub(super) fn submit(
         &self,
         submit: impl FnOnce() -> Result<JobId>,
@@ -45,7 +46,7 @@ impl Running {
         self.state().ids.remove(&id);
     }
 
-    /// A job of the plan failed: those that run are ended.
+    /// A job of the plan failed: ends those that run.
     pub(super) fn fail(&self, kill: impl FnMut(JobId)) {
         let mut state = self.state();
         state.failed = true;
@@ -72,7 +73,7 @@ mod tests {
             running.submit(|| Ok(id(number)), kill).unwrap();
         }
         running.remove(id(1));
-        // Job 3 is on its way when another fails.
+        // Another job fails while the submission of job 3 is in progress.
         let late = || {
             running.fail(kill);
             Ok(id(3))

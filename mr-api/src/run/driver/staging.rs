@@ -1,7 +1,7 @@
-//! Files of this machine in a job that runs on a cluster: inputs are copied in before it, outputs are copied out behind it. The driver does
-//! both, so it does not matter on which machines the tasks run, nor what they may see there.
+//! Files of this machine in a job that runs on a cluster: the driver copies inputs in before the job and outputs out after it. It does not
+//! matter on which machines the tasks run, nor which files they can see there.
 //!
-//! Invariants: nothing is copied if an input is missing or an output exists; a local output appears by rename, complete; what is staged is
+//! Invariants: nothing is copied if an input is missing or an output exists; a local output appears by rename, complete; staged files are
 //! deleted when the plan is over, however it ended.
 
 use std::collections::BTreeMap;
@@ -22,23 +22,23 @@ use crate::job::Plan;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
 
-/// Where a user's staged files lie, below the home directory; hidden from jobs that read all of that.
+/// Where a user's staged files are, below the home directory; hidden from jobs that read the whole home directory.
 const DIRECTORY: &str = ".staging";
-/// Whose they are is their only reader.
+/// Only their owner can read them.
 const MODE: u16 = 0o700;
 
-/// The paths of a plan that are of this machine, as they were typed.
+/// The paths of a plan that are on this machine, as typed.
 pub(super) struct LocalPaths {
     inputs: BTreeMap<String, PathBuf>,
     outputs: BTreeMap<String, PathBuf>,
-    /// The last job's output, if it is one of them.
+    /// The last job's output, if it is on this machine.
     last: Option<PathBuf>,
-    /// What becomes of directories in input directories.
+    /// How to treat directories in input directories.
     inner: Subdirectories,
 }
 
 impl LocalPaths {
-    /// Finds them with `of_machine`, which knows which paths are this machine's, and looks whether all inputs exist and no output does.
+    /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist and no output does.
     pub(super) fn find(
         plan: &Plan,
         inner: Subdirectories,
@@ -68,7 +68,7 @@ impl LocalPaths {
         Ok(LocalPaths { inputs, outputs, last, inner })
     }
 
-    /// Where they are staged in a cluster that others use, too; nowhere if there are none.
+    /// Where they are staged in a cluster shared with others; nowhere if there are none.
     pub(super) fn directory(&self, dfs: &DfsClient) -> Result<Option<DfsPath>> {
         if self.inputs.is_empty() && self.outputs.is_empty() {
             return Ok(None);
@@ -77,7 +77,7 @@ impl LocalPaths {
         Ok(Some(DfsPath::parse(&format!("{home}/{DIRECTORY}/{}", dfs.id()))?))
     }
 
-    /// Copies the inputs to below `directory`, with so many replicas.
+    /// Copies the inputs to a place below `directory`, with this many replicas.
     pub(super) fn put(
         &self,
         dfs: &DfsClient,
@@ -130,7 +130,7 @@ impl LocalPaths {
     }
 }
 
-/// A name that keeps order and extension.
+/// A name that keeps the order and the extension.
 fn staged_name(number: usize, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let fits = |c: char| !c.is_control() && c != ':' && c != char::REPLACEMENT_CHARACTER;
@@ -155,7 +155,7 @@ fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a directory of this machine; says so if it cannot.
+/// Removes a directory of this machine; logs a failure.
 pub(super) fn remove(directory: &Path) {
     if let Err(error) = fs::remove_dir_all(directory)
         && error.kind() != std::io::ErrorKind::NotFound

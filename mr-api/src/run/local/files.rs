@@ -62,7 +62,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The files that `paths` stand for, in order: a directory stands for the files in it, a glob for what fits it.
+/// The files that `paths` stand for, in order: a directory stands for the files in it, a glob for its matches.
 pub(crate) fn expand(paths: &[PathBuf], inner: Subdirectories) -> Result<Vec<LocalFile>> {
     let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     let files = inputs::expand(&Machine, &paths, inner)?;
@@ -104,7 +104,7 @@ pub(super) fn splits(
     Ok(planned.into_iter().map(split).collect())
 }
 
-/// What is in a directory, sorted by name.
+/// The entries of a directory, sorted by name.
 pub(super) fn read_dir(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(path).map_err(Error::file("list", path))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| Ok(entry?.path())).collect();

@@ -1,7 +1,7 @@
 //! Runs a plan in this process, with the same engine as the cluster: for `--local` and for tests.
 //!
-//! Invariants: the output directory appears only if nothing was there; it is removed again if the plan fails; it has
-//! `_SUCCESS` exactly if it is complete. Task order never reaches the output.
+//! Invariants: the output directory appears only if nothing was there, and is removed again if the plan fails; it has `_SUCCESS` exactly if
+//! it is complete. Task order never affects the output.
 
 pub(crate) mod files;
 mod tasks;
@@ -34,9 +34,9 @@ use tasks::{JobRun, LocalSplit};
 
 /// Memory of the sort buffer or combiner table of one map: a million distinct words fit.
 const MEMORY_BYTES_DEFAULT: usize = 256 << 20;
-/// Local files have no blocks. A split is at most this long, so that a failed thread of work is bounded and progress is seen.
+/// Local files have no blocks. A split is at most this long, which bounds the work that a failure loses and keeps progress visible.
 const SPLIT_BYTES_MAX: u64 = 512 << 20;
-/// And at least this long, unless `split.maxsize` says so: less is not worth a sort of its own.
+/// And at least this long, unless `split.maxsize` says otherwise: less is not worth a sort of its own.
 const SPLIT_BYTES_MIN: u64 = 16 << 20;
 
 /// Runs plans in this process.
@@ -118,7 +118,7 @@ impl LocalRunner {
         self
     }
 
-    /// Number of reduce tasks of every job, whatever the job says; with 0 what the maps emit is the output.
+    /// Sets the number of reduce tasks of every job, overriding the job; with 0 the maps' pairs are the output.
     pub fn reducers(mut self, count: u32) -> Self {
         self.options.reducers = Some(count);
         self
@@ -139,10 +139,10 @@ impl LocalRunner {
         Ok(self)
     }
 
-    /// Runs all jobs of the plan; the counters of each.
+    /// Runs all jobs of the plan; returns the counters of each.
     ///
     /// # Errors
-    /// The first failure; the output directories of the plan are removed then.
+    /// The first failure; the plan's output directories are then removed.
     pub fn run(&self, plan: impl Into<Plan>) -> Result<Vec<Counters>> {
         let Plan { graph: plan, after } = plan.into();
         let outputs = self.outputs(&plan)?;
@@ -164,7 +164,7 @@ impl LocalRunner {
             |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         for index in made.into_iter().filter(|index| run.is_err() || intermediate(index)) {
-            // What comes first is how the jobs ended.
+            // The outcome of the jobs matters more than this error.
             if let Err(error) = remove_dir(&outputs[index]) {
                 say(format_args!("{}\n", chain(&error)));
             }
@@ -298,7 +298,7 @@ impl LocalRunner {
 }
 
 const TEMPORARY: &str = "_temporary";
-/// Spills, map outputs, links to side files; gone before the commit.
+/// Spills, map outputs, links to side files; removed before the commit.
 const SCRATCH: &str = "_scratch";
 
 /// Moves the files of all attempts up, removes `_temporary` and marks success.

@@ -25,7 +25,7 @@ use crate::run::{address, options};
 use crate::scratch::Scratch;
 use crate::task::{Context, LocalFiles, OpenFile, Output, RecordCursor, TASK_COUNTERS, TaskCounts};
 
-/// How often progress is looked at.
+/// Interval between progress checks.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Input of one map.
@@ -96,7 +96,7 @@ pub(super) struct JobRun<'a> {
 }
 
 impl JobRun<'_> {
-    /// Runs maps, then reduces; their counters.
+    /// Runs maps, then reduces; returns their counters.
     pub(super) fn run(&self, thread_count: usize, progress: &mut Progress) -> Result<Counters> {
         for directory in [&self.temporary, &self.scratch] {
             fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
@@ -207,8 +207,8 @@ impl JobRun<'_> {
     }
 }
 
-/// Runs one task per context on `thread_count` threads; the results in order, or the first failure. No task begins once `ended` is set.
-/// `watch` hears the mean progress.
+/// Runs one task per context on `thread_count` threads; returns the results in order, or the first failure. No task begins once `ended` is
+/// set. `watch` receives the mean progress.
 fn run_all<T: Send>(
     thread_count: usize,
     ended: &AtomicBool,
@@ -258,7 +258,7 @@ fn run_all<T: Send>(
         return Err(error);
     }
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Without a failure of this job a task has no result only if it was not begun.
+    // Unless this job failed, only a task that did not begin lacks a result.
     results.into_iter().collect::<Option<_>>().ok_or_else(|| Error::PlanFailed.into())
 }
 

@@ -33,7 +33,7 @@ use crate::task::{
     cursor, phases,
 };
 
-/// How often a reduce starts over because a map output turned out to be damaged, before the attempt fails.
+/// How often a reduce restarts because of a damaged map output before the attempt fails.
 const DAMAGED_INPUTS_MAX: u32 = 10;
 
 /// What all attempts of this process share.
@@ -48,7 +48,7 @@ pub(crate) struct Host {
     merge_factor: usize,
 }
 
-/// What an attempt is given besides its work.
+/// What an attempt receives besides its work.
 pub(crate) struct Launched {
     pub(crate) context: Context,
     pub(crate) directory: PathBuf,
@@ -57,7 +57,7 @@ pub(crate) struct Launched {
     pub(crate) channel: Channel,
 }
 
-/// What a task process has before it knows its job: its side files lie there, for the job's function may read them.
+/// What a task process has before it knows its job: its side files are there already, because the job's function may read them.
 pub(crate) struct Ground {
     pub(crate) setup: Setup,
     pass: PassHolder,
@@ -168,7 +168,8 @@ impl Host {
         })
     }
 
-    /// Writes what a map left out where it is found when the job is done: `_logs/skip/<task>` below the job's output.
+    /// Writes the records that a map skipped to the place where they are found when the job is done: `_logs/skip/<task>` below the job's
+    /// output.
     fn write_skipped(
         &self,
         skipped: &[Skipped],
@@ -193,7 +194,7 @@ impl Host {
         let Launched { context, directory, news, self_news, channel } = launched;
         let attempt = context.attempt();
         let output_directory = self.output_directory(attempt)?;
-        // As many maps at once as with a single partition.
+        // Merges as many maps at once as with a single partition.
         let merge_factor = self.merge_factor.saturating_mul(work.partitions.len());
         let fetcher = Fetcher::new(
             (&self.setup, &self.pass),
@@ -264,7 +265,7 @@ impl Host {
     }
 }
 
-/// Reduces of the job, as far as they are chosen: for a map of a job whose reduces are not, its partitions.
+/// Number of the job's reduces, if chosen; for a map of a job whose reduces are not chosen yet, its partitions.
 fn work_reduces(work: &Work, program: &Program) -> u32 {
     match work {
         Work::Map { .. } => program.partition_count,

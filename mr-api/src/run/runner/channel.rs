@@ -1,4 +1,4 @@
-//! What the threads of a task process say to its worker.
+//! Messages from the threads of a task process to its worker.
 
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use protocol::tracker::FetchFailure;
 
 use crate::console::say;
 
-/// The way to the worker, shared by threads.
+/// The connection to the worker, shared by threads.
 #[derive(Clone)]
 pub(crate) struct Channel {
     stream: Arc<Mutex<UnixStream>>,
@@ -25,7 +25,7 @@ impl Channel {
         frame::write(&mut *stream, message)
     }
 
-    /// Without the worker there is nothing left to do.
+    /// Sends `message`; without the worker there is nothing left to do, so a failure ends the process.
     pub(super) fn send_or_exit(&self, message: &FromRunner) {
         if let Err(error) = self.send(message) {
             say(format_args!("lost the worker: {error}\n"));

@@ -1,8 +1,8 @@
-//! Getting map outputs to a reduce: opened directly on the same machine, over HTTP from another.
+//! Gets map outputs for a reduce: opens them directly on the same machine, fetches them over HTTP from another.
 //!
-//! Invariants: at most [`PARALLEL_FETCHES_MAX`] requests run at once, one per worker; segments kept in memory stay within their
-//! share of the task's memory, others go to a file of the attempt; at most [`OPEN_FILES_MAX`] files are open; what came into memory is
-//! verified before it counts, what came into a file while it is merged; every failure is reported and tried again after a pause.
+//! Invariants: at most [`PARALLEL_FETCHES_MAX`] requests run at once, one per worker; segments kept in memory stay within their share of
+//! the task's memory, others go to a file of the attempt; at most [`OPEN_FILES_MAX`] files are open; segments in memory are verified on
+//! arrival, segments in a file during the merge; every failure is reported and retried after a pause.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -32,16 +32,16 @@ use crate::task::phases::REDUCE_START_PROGRESS;
 
 /// Requests at once per reduce, as in Hadoop.
 const PARALLEL_FETCHES_MAX: usize = 5;
-/// Time without a byte after which a worker counts as away.
+/// Time without a byte after which a worker counts as unreachable.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// Share of the task's memory for fetched segments, per cent, as in Hadoop; the rest is for merging.
 const MEMORY_PERCENT: usize = 70;
-/// A segment larger than this share of that goes to disk at once, per cent, as in Hadoop.
+/// A segment larger than this share of that memory goes directly to disk, per cent, as in Hadoop.
 const SEGMENT_PERCENT_MAX: usize = 25;
-/// Files of segments that are kept open: an open one is there to the end, even if its worker dies. Those of more maps are opened when they are merged, as
-/// a process may have only so many.
+/// Segment files that stay open: an open file remains readable to the end, even if its worker dies. Files of further maps are opened for
+/// the merge, because a process may hold only so many.
 const OPEN_FILES_MAX: usize = 2048;
-/// While nothing happens, how often a waiting reduce shows that it lives.
+/// How often a waiting reduce reports that it is alive while nothing happens.
 const WAIT_PAUSE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Fetcher {
@@ -60,7 +60,7 @@ struct Shared {
     memory_bytes: AtomicUsize,
     open_files: AtomicUsize,
     file_count: AtomicU64,
-    /// Why this machine cannot keep what it fetches.
+    /// Why this machine cannot store the fetched data.
     local_failure: Mutex<Option<String>>,
 }
 
@@ -88,7 +88,7 @@ impl Fetcher {
         Fetcher { shared: Arc::new(shared), boot_id: setup.boot_id.clone(), news }
     }
 
-    /// Waits until every map's output is there; all of them in map order.
+    /// Waits until every map's output is there; returns all of them in map order.
     pub(crate) fn gather(
         &self,
         gather: &mut Gather,
@@ -114,7 +114,7 @@ impl Fetcher {
                     gather.announce(available);
                 }
                 Ok(News::Fetched { host, outcomes }) => {
-                    // A full disk here is no fault of the maps: this attempt fails, they stay.
+                    // A full disk here is not the maps' fault: this attempt fails, their outputs stay.
                     let failure = &self.shared.local_failure;
                     let failure = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
                     if let Some(diagnostics) = failure {
@@ -131,7 +131,7 @@ impl Fetcher {
         }
     }
 
-    /// Starts what can be started.
+    /// Starts every fetch that can start now.
     fn begin(
         &self,
         gather: &mut Gather,
@@ -208,7 +208,7 @@ impl Fetcher {
         })
     }
 
-    /// Asks a worker for outputs; what comes of it arrives as [`News::Fetched`].
+    /// Requests outputs from a worker; the results arrive as [`News::Fetched`].
     fn fetch(&self, batch: Vec<MapOutput>, busy: &mut Vec<String>) {
         let Some(first) = batch.first() else { return };
         let host = first.http_address.clone();
@@ -221,14 +221,14 @@ impl Fetcher {
                 let answered = outcomes.len();
                 outcomes.extend(maps[answered..].iter().map(|map| (*map, Err(error.clone()))));
             }
-            // The reduce may be over: then nobody wants them.
+            // If the reduce is over, nobody wants them.
             let _ = news.send(News::Fetched { host, outcomes });
         });
     }
 }
 
 impl Shared {
-    /// One request; the outcomes in the order asked for, as far as the answer goes.
+    /// Sends one request; returns the outcomes in the requested order, as far as the answer goes.
     async fn request(
         &self,
         host: &str,
@@ -253,7 +253,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads the segments of one map. The outer error means that the connection is of no more use.
+    /// Reads the segments of one map. The outer error means that the connection is unusable.
     async fn receive_all(
         &self,
         body: &mut Body,
@@ -271,7 +271,7 @@ impl Shared {
                     } else {
                         match self.receive(body, &header).await? {
                             Ok(source) => input.sources.push(source),
-                            // The other segments come all the same.
+                            // The other segments still follow.
                             Err(reason) => damaged = Some(reason),
                         }
                     }
@@ -283,7 +283,7 @@ impl Shared {
         Ok(damaged.map_or(Ok(input), Err))
     }
 
-    /// Reads a segment into memory or a file. The outer error means that the connection is of no more use.
+    /// Reads a segment into memory or a file. The outer error means that the connection is unusable.
     async fn receive(
         &self,
         body: &mut Body,
@@ -320,13 +320,13 @@ impl Shared {
         })
     }
 
-    /// Notes that the trouble is on this machine; returns why.
+    /// Records that the fault is on this machine; returns the reason.
     fn give_up(&self, diagnostics: String) -> String {
         let mut failure = self.local_failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.get_or_insert(diagnostics).clone()
     }
 
-    /// The length of a segment for which there is memory.
+    /// The length of a segment if there is memory for it.
     fn reserve(&self, stored: u64) -> Option<usize> {
         let len = usize::try_from(stored).ok().filter(|_| stored <= self.segment_bytes_max)?;
         let before = self.memory_bytes.fetch_add(len, Ordering::Relaxed);
@@ -337,7 +337,7 @@ impl Shared {
         None
     }
 
-    /// A new file of the attempt; its directory goes when it is over.
+    /// Creates a file of the attempt; its directory is removed when the attempt is over.
     fn file(&self) -> std::io::Result<(File, PathBuf)> {
         let number = self.file_count.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.join(format!("fetched-{number}"));
@@ -345,7 +345,7 @@ impl Shared {
         Ok((file, path))
     }
 
-    /// A file with segments; it stays open if there is room.
+    /// Wraps a file with segments; it stays open if the limit allows.
     fn lend(&self, file: File, path: &Path) -> SegmentFile {
         let is_room = self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX;
         SegmentFile { open: is_room.then(|| Arc::new(file)), path: path.into() }
@@ -408,7 +408,7 @@ impl Body {
         frame::decode_body(&body, crc, "header of a segment").map_err(|error| chain(&error))
     }
 
-    /// Hands exactly `count` bytes to `each`.
+    /// Passes exactly `count` bytes to `each`.
     async fn copy(
         &mut self,
         mut count: u64,

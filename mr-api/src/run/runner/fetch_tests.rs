@@ -1,4 +1,4 @@
-//! A reduce against a worker that is not always well.
+//! A reduce that fetches from an unreliable worker.
 
 use std::collections::HashSet;
 use std::fs;
@@ -53,12 +53,12 @@ fn setup(boot_id: &str) -> Setup {
     }
 }
 
-/// A map output with one record; the path of its data.
+/// Writes a map output with one record; returns the path of its data.
 fn write_output(directory: &Path, name: &str, key: &str) -> PathBuf {
     write_partitions(directory, name, &[&[key]])
 }
 
-/// A map output with such keys in its partitions; the path of its data.
+/// Writes a map output with these keys in its partitions; returns the path of its data.
 fn write_partitions(directory: &Path, name: &str, partitions: &[&[&str]]) -> PathBuf {
     let options = MapOutputOptions {
         partitions: partitions.len() as u32,

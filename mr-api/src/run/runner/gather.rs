@@ -8,8 +8,8 @@
 //!                         +-----failed---------+   (not before its pause is over)
 //! ```
 //!
-//! Invariant: an output that is there is never fetched again unless it turned out to be damaged; of a map that ran several times,
-//! the latest announced attempt counts.
+//! Invariant: an output that has arrived is never fetched again unless it turns out to be damaged; of a map that ran several times, the
+//! latest announced attempt counts.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use protocol::shuffle::MAPS_PER_REQUEST_MAX;
 use protocol::tracker::MapOutput;
 use shuffle::SegmentSource;
 
-/// First pause after a failed fetch; times 1.3 for each further one, as in Hadoop (which begins at 10 s).
+/// First pause after a failed fetch; each further one is 1.3 times as long, as in Hadoop (which begins at 10 s).
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 pub(crate) enum News {
     /// From the worker.
     Outputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
-    /// From a fetch: what became of each attempt asked for.
+    /// From a fetch: the outcome for each requested attempt.
     Fetched { host: String, outcomes: Vec<(AttemptId, Result<Input, String>)> },
 }
 
@@ -54,7 +54,7 @@ enum Slot {
         output: MapOutput,
         input: Box<Input>,
     },
-    /// Given to the reduce.
+    /// Handed to the reduce.
     Used {
         output: MapOutput,
     },
@@ -75,7 +75,7 @@ impl Gather {
         gather
     }
 
-    /// Takes new outputs in.
+    /// Records new outputs.
     pub(crate) fn announce(&mut self, outputs: Vec<MapOutput>) {
         for output in outputs {
             let index = output.attempt.task.index as usize;
@@ -91,7 +91,7 @@ impl Gather {
                     };
                     *slot = Slot::Known { output, not_before };
                 }
-                // What is being fetched or is there is as good; a failure of the fetch takes the next announcement.
+                // An output that is being fetched or has arrived is as good; a failed fetch falls back to the next announcement.
                 Some(slot @ Slot::Fetching { .. }) => {
                     if let Slot::Fetching { output: fetching } = slot
                         && fetching.attempt != output.attempt
@@ -104,7 +104,7 @@ impl Gather {
         }
     }
 
-    /// Forgets outputs that are no longer served; what was fetched of them stays good.
+    /// Forgets outputs that are no longer served; fetched copies stay valid.
     pub(crate) fn obsolete(&mut self, attempts: &[AttemptId]) {
         for attempt in attempts {
             if let Some(slot) = self.slots.get_mut(attempt.task.index as usize) {
@@ -120,7 +120,7 @@ impl Gather {
         }
     }
 
-    /// Outputs to fetch now, from one worker, at most as many as a request may name; they count as being fetched.
+    /// Outputs to fetch now, from one worker, at most as many as a request may name; they change to being fetched.
     pub(crate) fn begin(&mut self, now: Instant, busy: &[String]) -> Vec<MapOutput> {
         let mut batch: Vec<MapOutput> = Vec::new();
         for slot in &mut self.slots {
@@ -148,7 +148,7 @@ impl Gather {
         }
     }
 
-    /// A fetch failed: not again before a pause.
+    /// A fetch failed: the next one waits for a pause.
     pub(crate) fn failed(&mut self, map: AttemptId, now: Instant) {
         let failures = self.failures.entry(map.task.index).or_default();
         *failures += 1;
@@ -176,8 +176,8 @@ impl Gather {
         self.slots.iter_mut().filter_map(take).collect()
     }
 
-    /// The output of `damaged` cannot be used, and everything is needed anew. That one is not tried again before a pause; by then
-    /// another attempt may have been announced.
+    /// The output of `damaged` cannot be used, and the reduce needs all inputs again. The damaged one is not tried before a pause;
+    /// meanwhile another attempt may be announced.
     pub(crate) fn restart(&mut self, damaged: AttemptId, now: Instant) {
         for slot in &mut self.slots {
             if let Slot::Used { output } | Slot::Got { output, .. } = slot {
@@ -197,7 +197,7 @@ impl Gather {
         self.got == self.slots.len()
     }
 
-    /// Share of the inputs that is there.
+    /// Share of the inputs that have arrived.
     pub(crate) fn share(&self) -> f64 {
         self.got as f64 / self.slots.len().max(1) as f64
     }

@@ -1,13 +1,13 @@
-//! The task role: this process was started by a worker and runs attempts of one job, one at a time.
+//! The task role: a worker started this process, which runs attempts of one job, one at a time.
 //!
 //! ```text
-//! main thread      reads orders ─► hands map outputs on, starts attempts
+//! main thread      reads orders ─► passes map outputs on, starts attempts
 //! attempt thread   runs user code
 //! reporter thread  sends life signs while it runs, then its end
 //! ```
 //!
-//! Invariants: an attempt that was launched is always reported as ended, whatever its code does short of killing the process; when the
-//! worker's connection ends, so does this process.
+//! Invariants: a launched attempt is always reported as ended, whatever its code does short of killing the process; when the worker's
+//! connection ends, so does this process.
 
 mod attempt;
 mod channel;
@@ -70,7 +70,7 @@ impl Worker {
     }
 }
 
-/// True if a worker, or whoever replays an attempt, started this process.
+/// True if a worker, or a replay of an attempt, started this process.
 pub(crate) fn is_task() -> bool {
     [DESCRIPTORS_VARIABLE, SOCKET_VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
 }
@@ -97,7 +97,7 @@ pub(crate) fn run(worker: Worker, build: impl FnOnce() -> Result<Plan>) -> Resul
     serve(&mut stream, &channel, &host)
 }
 
-/// Rebuilds the job and checks that it is the one that was submitted.
+/// Rebuilds the job and checks that it matches the submitted one.
 fn prepare(
     setup: Setup,
     broker: Option<Arc<Broker>>,
@@ -142,7 +142,7 @@ fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result
             Some(ToRunner::Pass(pass)) => host.pass.renew(pass),
             Some(ToRunner::MapOutputs { available, obsolete }) => {
                 if let Some(news) = &news {
-                    // The attempt may have ended meanwhile: then nobody needs the news.
+                    // If the attempt has ended meanwhile, nobody needs the news.
                     let _ = news.send(News::Outputs { available, obsolete });
                 }
             }
@@ -150,7 +150,7 @@ fn serve(stream: &mut UnixStream, channel: &Channel, host: &Arc<Host>) -> Result
     }
 }
 
-/// Runs one attempt and reports it until it has ended.
+/// Runs one attempt and reports on it until it has ended.
 fn supervise(
     attempt: AttemptId,
     work: protocol::tracker::Work,
@@ -167,10 +167,10 @@ fn supervise(
         let state = guard(|| running.run(work, launched))
             .unwrap_or_else(|diagnostics| AttemptState::Failed { diagnostics });
         count_work(&working, before, own_work().ok());
-        // Nobody waits for what was given up.
+        // If the attempt was given up, nobody waits for its state.
         let _ = done.send(state);
     });
-    // The first is told in any case: the phase is known from then on.
+    // The first report is always sent, so that the worker knows the phase.
     let mut last = None;
     let state = loop {
         match ended.recv_timeout(REPORT_PAUSE) {
@@ -180,7 +180,7 @@ fn supervise(
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(error) = context.check_counters() {
-                    // Its code still runs, and no other attempt shall run beside it.
+                    // Its code still runs, and no other attempt may run beside it.
                     channel.send_or_exit(&FromRunner::Refused { diagnostics: error.to_string() });
                     std::process::exit(1);
                 }
@@ -195,7 +195,7 @@ fn supervise(
             }
         }
     };
-    // Its own output belongs into its log before the end is known.
+    // Its own output must be in its log before the worker learns of the end.
     let _ = stdout().flush();
     let (progress, phase, counters) = (context.progress(), context.phase(), context.counters());
     let state = match state {
@@ -207,9 +207,9 @@ fn supervise(
     channel.send_or_exit(&FromRunner::Ended { attempt, state, counters, progress, phase });
 }
 
-/// Counts what the attempt, the only one of this process, has used with its commands.
+/// Counts the resources that the attempt, the only one of this process, has used together with its commands.
 fn count_work(context: &Context, before: Option<Work>, after: Option<Work>) {
-    // Without `/proc` nothing is known.
+    // Without `/proc` the use is unknown.
     let Some((before, after)) = before.zip(after) else { return };
     let cpu_time = after.cpu_time.saturating_sub(before.cpu_time).as_millis();
     context.add("CPU_MILLISECONDS", u64::try_from(cpu_time).unwrap_or(u64::MAX));
