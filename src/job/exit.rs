@@ -1,4 +1,4 @@
-//! How commands about jobs end: with wrong options, with an error, with a job that nobody knows.
+//! How commands about jobs end: with wrong options, with an error, with an unknown job.
 
 use std::ffi::OsString;
 
@@ -30,7 +30,7 @@ pub(super) fn with_args<A: Parser>(
     })
 }
 
-/// Of an answer about a job: Hadoop's words for one that is not known.
+/// The exit code for an answer about a job: Hadoop's words for an unknown one.
 pub(super) fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
     match outcome {
         Ok(()) => Ok(EXIT_OK),
@@ -39,7 +39,7 @@ pub(super) fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
     }
 }
 
-/// For what is no job, or none that is known.
+/// The exit code for text that is not a job id, or an unknown job.
 pub(super) fn unknown(id: &str) -> u8 {
     tell!("Could not find job {id}");
     EXIT_USAGE
