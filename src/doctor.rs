@@ -71,7 +71,7 @@ impl Finding {
     }
 }
 
-/// Prints all findings; the exit code tells whether something will not work.
+/// Prints all findings; the exit code says whether something will not work.
 pub(crate) fn run(args: &DoctorArgs) -> Result<u8> {
     let mut config: worker::Config = match &args.worker_config {
         Some(path) => daemon::config::load(path, "worker", &[])?,

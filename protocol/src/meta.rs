@@ -15,7 +15,7 @@
 //!            seal     u32 LE   CRC-32 of the 12 bytes before
 //! ```
 //!
-//! When a chunk that is not full grows, its checksum is replaced in place, and the disk may take the new bytes of one file and not of the other. A tail is not
+//! When a chunk that is not full grows, its checksum is replaced in place. The disk may then take the new bytes of one file and not of the other. A tail is not
 //! replaced before another is on disk, and bytes of a block never change once written. So a tail proves its bytes whatever happened to those behind them.
 
 use crate::checksum::{CHUNK_BYTES, CRC_BYTES, chunk_count};

@@ -31,8 +31,8 @@
 //!          crc        u32 LE   CRC-32 of the 88 bytes before
 //! ```
 //!
-//! Invariants: the data of a packet begins at or before the end of what was sent so far, so a packet may replace a partial last
-//! chunk but never leaves a hole; only the last chunk of a packet may be partial.
+//! Invariants: the data of a packet begins at or before the end of the data sent so far (a packet can replace a partial last chunk but never leaves a hole);
+//! only the last chunk of a packet may be partial.
 
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@ use protocol::{ErrorKind, JobId};
 use crate::connect::describe;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell};
 
-/// Runs a command of its own options; wrong ones are told with its usage.
+/// Runs a command with options of its own; reports wrong ones with its usage.
 pub(super) fn with_args<A: Parser>(
     name: &str,
     arguments: &[OsString],

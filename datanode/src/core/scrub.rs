@@ -52,8 +52,8 @@ impl Scrub {
         self.head_start = age.min(self.period);
     }
 
-    /// The last replica of this round that was handed out, and when the round began; before the start of the DataNode that is a
-    /// negative time, told as how long before.
+    /// The last replica of this round that was handed out, and when the round began. A beginning before the start of the DataNode is given as its distance
+    /// before that start.
     pub fn place(&self) -> (Option<BlockId>, Duration, Duration) {
         (self.cursor, self.round_start, self.head_start)
     }

@@ -1,5 +1,5 @@
-//! Messages between a worker and the job process it started, in frames ([`crate::frame`]) over a Unix socket that the process inherits (descriptors 0 to 2 stay
-//! the task's own).
+//! Messages between a worker and the job process it started, in frames ([`crate::frame`]) over a Unix socket that the process inherits. Descriptors 0 to 2 stay
+//! the task's own.
 //!
 //! The worker starts the job's executable with the job's arguments and two variables. `HANNO_TASK_DESCRIPTORS` names that socket and the one on which the
 //! process asks for connections to DataNodes (`sys::broker`). `HANNO_TASK_COOKIE` holds the hexadecimal mark of the process, which it sends first. Whoever

@@ -4,7 +4,7 @@
 //!   small message never becomes a large one.
 //! - It nests at most [`DEPTH_MAX`] deep: no message overflows a stack.
 //! - A text has at most [`TEXT_BYTES_MAX`]. A list has at most as many elements as bytes are left, and at most the number that its field states with
-//!   [`at_most`], checked before its first element is read. `protocol/tests/bounded.rs` makes sure that every list states one.
+//!   [`at_most`]. Both are checked before its first element is read. `protocol/tests/bounded.rs` makes sure that every list states one.
 
 mod bounded;
 mod decoder;
