@@ -1,10 +1,10 @@
-//! What Hadoop's programs can do and this one cannot: by name, with what to do instead, so that no script is left to guess.
+//! Commands and options of Hadoop that this program lacks: by name, with what to do instead, so no script is left to guess.
 //!
-//! Each table is complete together with the table of what is there: the tests compare both with Hadoop 3.4's lists.
+//! Each table is complete together with the table of what exists: the tests compare both with Hadoop 3.4's lists.
 
 use crate::output::tell;
 
-/// A command that is not here.
+/// A command that this program lacks.
 pub(crate) struct Absent {
     /// As it is typed, without a dash.
     pub(crate) name: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Absent {
     pub(crate) instead: &'static str,
 }
 
-/// One of `table`, if `name` is there: told on standard error in one line that begins with `program`.
+/// Refuses `name` if `table` has it: prints one line on standard error that begins with `program`.
 pub(crate) fn refuse(program: &str, name: &str, table: &[Absent]) -> bool {
     let Some(absent) = table.iter().find(|absent| absent.name == name) else { return false };
     tell!("{program}: {name} is not supported: {}", absent.instead);
@@ -163,7 +163,7 @@ pub(crate) const DFSADMIN: &[Absent] = &[
     absent("refreshSuperUserGroupsConfiguration", NO_SECOND),
 ];
 
-/// Options of its commands.
+/// Options of `hdfs dfsadmin` commands.
 #[rustfmt::skip]
 pub(crate) const DFSADMIN_OPTIONS: &[Absent] = &[
     absent("-slownodes", "slow nodes are not looked for; `hdfs dfsadmin -report` tells when each was last heard of, and `GET /metrics` of a DataNode how it does"),

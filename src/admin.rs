@@ -1,4 +1,4 @@
-//! `hanno admin`: a look at metadata on disk, and short names for the most used commands of `hanno dfsadmin`.
+//! `hanno admin`: inspection of metadata on disk, and short names for the most used commands of `hanno dfsadmin`.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::{doctor, token, top};
 
 /// Bytes of a key, value or record that `metadata dump` shows.
 const DUMP_BYTES_MAX: usize = 256;
-/// Readable records that `metadata repair` shows before it gives them up.
+/// Readable records that `metadata repair` shows before it discards them.
 const GIVEN_UP_SHOWN_MAX: u64 = 20;
 
 /// Commands of `hanno admin`.
@@ -152,7 +152,7 @@ fn operator(
     }
 }
 
-/// Prints a login link for each daemon with pages that is known.
+/// Prints a login link for each daemon with pages in the configuration.
 fn open(overrides: &Overrides, user: Option<&str>) -> Result<u8> {
     let config = overrides.config()?;
     let own = config.user();
@@ -168,7 +168,7 @@ fn open(overrides: &Overrides, user: Option<&str>) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-/// Hadoop's address for levels, asked with a signature; its answer has one line per fact.
+/// Calls Hadoop's address for levels, signed; its answer has one line per fact.
 fn log_level(overrides: &Overrides, daemon: &str, logger: &str, level: Option<&str>) -> Result<u8> {
     let config = overrides.config()?;
     let rpc = connect::daemon(&config, daemon)?;
@@ -217,7 +217,7 @@ fn verify(dir: &Path) -> Result<u8> {
     Ok(if is_sound { EXIT_OK } else { EXIT_FAILED })
 }
 
-/// Makes a journal start again, at the price that it tells.
+/// Makes a journal start again, after reporting the price.
 fn repair(dir: &Path, yes: bool) -> Result<u8> {
     let repair = Repair::plan(&journal::Options::new(journal_dir(dir)?))?;
     for problem in repair.problems() {
@@ -270,7 +270,7 @@ fn tell_price(repair: &Repair) -> Result<()> {
     Ok(())
 }
 
-/// Asks on the terminal; without one the answer is no.
+/// Asks on the terminal; without a terminal the answer is no.
 fn asked(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);
@@ -303,7 +303,7 @@ fn entry_text(entry: Entry<'_>) -> String {
     }
 }
 
-/// Text as text, other bytes as `\x..`, long ones cut.
+/// Text as text, other bytes as `\x..`, truncated if long.
 fn shown(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(DUMP_BYTES_MAX)];
     let rest = bytes.len() - cut.len();

@@ -1,8 +1,6 @@
-//! Which command is meant: by the name this program was started under (`hanno`, `hdfs`, `hadoop`, `mapred`, `yarn`), then by its
-//! arguments.
+//! Finds the command: by the name this program was started under (`hanno`, `hdfs`, `hadoop`, `mapred`, `yarn`), then by its arguments.
 //!
-//! The commands in [`hadoop::COMMANDS`] take Hadoop's single-dash options, so their arguments go to their own parsers
-//! untouched; everything else is clap's.
+//! The commands in [`hadoop::COMMANDS`] take Hadoop's single-dash options, so their own parsers get their arguments unchanged; clap parses everything else.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -25,7 +23,7 @@ struct Cli {
     command: Command,
 }
 
-/// What follows the options of a daemon: how it is started, and another way to give a key.
+/// Text after the options of a daemon: how to start it, and another way to set a key.
 macro_rules! daemon_help {
     ($name:literal, $variable:literal) => {
         concat!(
@@ -107,7 +105,7 @@ struct Passed {
     args: Vec<OsString>,
 }
 
-/// Runs the command that `args` (with the program's name first) ask for and returns the exit code.
+/// Runs the command in `args` (with the program's name first) and returns the exit code.
 pub(crate) fn run(args: Vec<OsString>) -> u8 {
     let name = args.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     match name.to_str() {
@@ -125,7 +123,7 @@ fn hanno(args: Vec<OsString>) -> u8 {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Nothing is left to tell if the terminal is gone.
+            // If the terminal is gone, nobody reads this.
             let _ = error.print();
             return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
         }
@@ -157,7 +155,7 @@ fn version() -> u8 {
     EXIT_OK
 }
 
-/// The command of Hadoop's whose arguments clap must not see, what follows its name, and the flags before it.
+/// The Hadoop command whose arguments clap must not see, the words after its name, and the flags before it.
 fn passed_through(args: &[OsString]) -> Option<(hadoop::Run, &[OsString], Overrides)> {
     let mut overrides = Overrides::default();
     let mut rest = args;

@@ -1,7 +1,6 @@
 //! How commands find and call the daemons.
 //!
-//! The first contact of a command gives up soon, so that a wrong address is told at once; later calls wait for a daemon
-//! that restarts.
+//! The first contact of a command gives up soon, so a wrong address is reported at once; later calls wait for a daemon that restarts.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +18,7 @@ use protocol::ClientId;
 use protocol::address::FileSystem;
 use protocol::auth::{Key, Role};
 
-/// How long the first contact is tried: bridges a daemon that is just being restarted.
+/// How long the first contact is tried: long enough for a daemon that is just restarting.
 const FIRST_CONTACT_MAX: Duration = Duration::from_secs(2);
 /// Pause between tries of the first contact.
 const FIRST_CONTACT_PAUSE: Duration = Duration::from_millis(20);
@@ -39,7 +38,7 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
-    /// File, environment and flags together, for what works on a cluster alone.
+    /// File, environment and flags together, for commands that work only on a cluster.
     pub(crate) fn config(&self) -> Result<ClientConfig> {
         match (self.resolved()?, &self.file_system) {
             ((_, FileSystem::Machine), Some((option, text))) => {
@@ -90,7 +89,7 @@ fn known<'a>(
     }
 }
 
-/// Asks who listens, for [`FIRST_CONTACT_MAX`] at most.
+/// Asks which service listens, for at most [`FIRST_CONTACT_MAX`].
 pub(crate) fn first_contact(rpc: &RpcClient, service: &'static str) -> Result<Health, RpcError> {
     let deadline = Instant::now() + FIRST_CONTACT_MAX;
     let health = runtime().block_on(async {
@@ -135,7 +134,7 @@ fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -
     )
 }
 
-/// Names something that was given and that this command has no use for.
+/// Warns of an argument that this command has no use for.
 pub(crate) fn warn_unused(what: &str) {
     tell!("hanno: {what} is not used by this command");
 }
@@ -159,7 +158,7 @@ pub(crate) fn jobtracker(config: &ClientConfig) -> Result<RpcClient> {
     Ok(RpcClient::new(address, Role::Client, secret.as_ref())?)
 }
 
-/// Signed questions to the daemon at `address`, whatever it is, after first contact.
+/// Signed calls to the daemon at `address`, whatever its kind, after first contact.
 pub(crate) fn daemon(config: &ClientConfig, address: &str) -> Result<RpcClient> {
     let health = runtime().block_on(RpcClient::new(address, Role::Client, None)?.health())?;
     let secret = given_or_found(config.secret(Daemon::Named)?, health)?;
@@ -184,7 +183,7 @@ pub(crate) fn job_client(config: &ClientConfig) -> Result<JobClient> {
     Ok(JobClient::connect(&ClientConfig { secret, ..config.clone() })?)
 }
 
-/// The secret for the daemon at `address`, after first contact: the configured one, else that whose file the daemon names.
+/// The secret for the daemon at `address`, after first contact: the configured one, otherwise the one in the file that the daemon names.
 fn secret_of(
     config: &ClientConfig,
     daemon: Daemon,
@@ -210,7 +209,7 @@ fn given_or_found(given: Option<Key>, health: Health) -> Result<Option<Key>> {
     }
 }
 
-/// A file that is there, and that this user may not read.
+/// True for a file that exists and that this user may not read.
 fn is_of_another(path: &Path) -> bool {
     File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use crate::output::{EXIT_FAILED, EXIT_JOURNAL_STOPPED, EXIT_OK, tell};
 
-/// Time for what still runs on blocking threads when a daemon has ended; below the 10 s that `hanno cluster` waits.
+/// Time for work on blocking threads to finish when a daemon has ended; below the 10 s that `hanno cluster` waits.
 const RUNTIME_STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Which daemon.
@@ -58,7 +58,7 @@ pub(crate) fn run(kind: Kind, config: &Path, parent: Option<u32>) -> u8 {
     }
 }
 
-/// A stopped journal is told from all other ends: a restart recovers from it, and a supervisor may count on that.
+/// Distinguishes a stopped journal from all other ends: a restart recovers from it, and a supervisor may rely on that.
 fn exit_code(error: &(dyn Error + 'static)) -> u8 {
     let namenode = error.downcast_ref::<namenode::Error>();
     let jobtracker = error.downcast_ref::<jobtracker::Error>();
@@ -71,7 +71,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
     }
 }
 
-/// The error and its causes; a cause of several lines becomes one, since logs are read by line.
+/// The error and its causes; a cause of several lines becomes one line, since logs are read by line.
 fn one_line(error: &(dyn Error + 'static)) -> String {
     let text = client::error::chain(error);
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
@@ -89,7 +89,7 @@ fn bind_to_parent(parent: u32) -> bool {
 fn start(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
     let ended = runtime.block_on(serve(kind, path));
-    // Work on blocking threads that hangs (a disk, a name server) must not keep the process.
+    // Work on blocking threads that hangs (a disk, a name server) must not keep the process alive.
     runtime.shutdown_timeout(RUNTIME_STOP_MAX);
     ended
 }

@@ -1,7 +1,7 @@
-//! `hanno admin doctor`: what this machine offers to the daemons that run on it and to the tasks of jobs, and what to do about what it lacks.
+//! `hanno admin doctor`: what this machine offers to its daemons and to the tasks of jobs, and how to fix what it lacks.
 //!
-//! Invariants: the worker's own start ([`worker::walls`]) finds out what holds for tasks, so the report matches what a worker will do; checks are
-//! independent; nothing is left behind in the directories examined.
+//! Invariants: the worker's own start ([`worker::walls`]) determines the limits for tasks, so the report matches what a worker will do; checks are independent;
+//! nothing is left behind in the directories examined.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,13 @@ The exit code is 1 if something will not work here, 0 if all does, or does with 
 
 /// Open files that a daemon may need: a DataNode serves thousands of connections, and a task may have as many.
 const OPEN_FILES_WANTED: u64 = 65_536;
-/// Below this even a small cluster runs out.
+/// Below this even a small cluster fails.
 const OPEN_FILES_MIN: u64 = 1024;
 /// Free bytes of a disk below which daemons stop writing to it: the default reserve of a worker.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 /// Free part of a disk, bytes or inodes, below which it is time to act.
 const FREE_PERCENT_WANTED: u64 = 5;
-/// Made in a directory that is looked at, and removed.
+/// Created in each examined directory, and removed.
 const PROBE_PREFIX: &str = ".hanno-doctor-";
 
 /// Arguments of `hanno admin doctor`.
@@ -43,7 +43,7 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-/// How a check went.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Status {
@@ -54,13 +54,13 @@ enum Status {
     Fail,
 }
 
-/// What a check found.
+/// The finding of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Finding {
     check: String,
     status: Status,
     found: String,
-    /// What it takes; empty if all is well.
+    /// The remedy; empty if all is well.
     remedy: String,
 }
 
@@ -71,7 +71,7 @@ impl Finding {
     }
 }
 
-/// Prints all findings; the exit code tells whether something will not work.
+/// Prints all findings; the exit code says whether something will not work.
 pub(crate) fn run(args: &DoctorArgs) -> Result<u8> {
     let mut config: worker::Config = match &args.worker_config {
         Some(path) => daemon::config::load(path, "worker", &[])?,
@@ -161,7 +161,7 @@ fn judge_room(free: u64, all: u64, min: u64) -> Status {
     }
 }
 
-/// What holds for the tasks of a worker whose data is in a directory: it starts there as far as that.
+/// The limits for the tasks of a worker whose data is in a directory: performs that part of the worker's start there.
 fn walls(directory: &Path, config: &mut worker::Config) -> Vec<Finding> {
     let probe = directory.join(format!("{PROBE_PREFIX}{}", std::process::id()));
     if let Err(error) = directory.metadata() {

@@ -1,4 +1,4 @@
-//! `envvars` and `checknative`: what scripts ask about the place that the program runs in.
+//! `envvars` and `checknative`: for scripts that query the program's environment.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ const VARIABLES: [&str; 7] = [
     SECRET_FILE_VARIABLE,
     ALIASES_VARIABLE,
 ];
-/// Libraries of Hadoop's list and whether what they are for works here. Codecs are compiled in; sums and ciphers need no library.
+/// Libraries of Hadoop's list and whether their function works here. Codecs are compiled in; sums and ciphers need no library.
 const LIBRARIES: [(&str, bool, &str); 7] = [
     ("hadoop:  ", true, "built in"),
     ("zlib:    ", true, "built in"),

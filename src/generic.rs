@@ -1,5 +1,5 @@
-//! The options that all of Hadoop's commands have in common, and what they say of where the cluster is: those of its scripts
-//! (`--config`), in front of a command's name, and generic ones (`-fs`, `-conf`, `-D`, …) behind it.
+//! The options that all of Hadoop's commands have in common, and the cluster address from them: those of its scripts (`--config`), before a command's name, and
+//! generic ones (`-fs`, `-conf`, `-D`, …) after it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const GENERIC: [&str; 7] = ["-fs", "-jt", "-D", "-conf", "-files", "-libjars", "
 /// Properties that name the file system.
 const FILE_SYSTEM_KEYS: [&str; 2] = ["fs.defaultFS", "fs.default.name"];
 
-/// Takes the options of Hadoop's scripts off the front: the words after them, and where the cluster is.
+/// Takes the options of Hadoop's scripts off the front; returns the words after them, and the cluster's address.
 pub(crate) fn of_script(args: &[OsString]) -> Result<(&[OsString], Overrides), String> {
     let (mut rest, mut overrides, mut directory) = (args, Overrides::default(), None);
     while let Some((option, tail)) = rest.split_first() {
@@ -53,11 +53,11 @@ pub(crate) fn of_script(args: &[OsString]) -> Result<(&[OsString], Overrides), S
     Ok((rest, overrides))
 }
 
-/// What the directory of the environment names, where nothing of ours names a NameNode.
+/// The file system named by the environment's directory, if none of our settings names a NameNode.
 fn of_variable() -> Result<Option<(&'static str, String)>, String> {
     let directory = std::env::var_os(DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
     let Some(directory) = directory.map(PathBuf::from) else { return Ok(None) };
-    // Such a directory may be there for other programs.
+    // The directory may serve other programs.
     if !directory.join(SITE_FILE).is_file() {
         return Ok(None);
     }
@@ -83,7 +83,7 @@ fn file_system_in(directory: &Path) -> Result<Option<String>, String> {
     Ok(file_system_among(&properties_of(text)?))
 }
 
-/// Takes generic options off the front: the words after them, and where the cluster is.
+/// Takes generic options off the front; returns the words after them, and the cluster's address.
 pub(crate) fn generic(
     arguments: &[OsString],
     overrides: &Overrides,
@@ -100,7 +100,7 @@ pub(crate) struct Given {
     pub(crate) properties: Vec<(String, String)>,
 }
 
-/// The same for a command that has a use for the properties `wanted`.
+/// The same for a command that reads the properties `wanted`.
 pub(crate) fn generic_with(
     arguments: &[OsString],
     overrides: &Overrides,
@@ -151,7 +151,7 @@ pub(crate) fn generic_with(
     Ok(Given { words, overrides, properties: of_files.chain(given).collect() })
 }
 
-/// What one of Hadoop's configuration files sets.
+/// The properties in one of Hadoop's configuration files.
 fn properties_of(file: &str) -> Result<Vec<(String, String)>, String> {
     dfs::xml::of_files(&[file]).map_err(|failure| failure.to_string())
 }

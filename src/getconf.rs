@@ -1,6 +1,6 @@
-//! `getconf` and `groups`: what scripts ask before they do anything.
+//! `getconf` and `groups`: queries that scripts make before anything else.
 //!
-//! Keys are Hadoop's; values come from the NameNode and from where this client finds it.
+//! Keys are Hadoop's; values come from the NameNode and from this client's own configuration.
 
 use std::ffi::OsString;
 
@@ -23,7 +23,7 @@ hdfs getconf
 	[-nnRpcAddresses]			gets the namenode rpc addresses
 	[-confKey [key]]			gets a specific key from the configuration
 ";
-/// Hadoop's keys under which two options ask.
+/// Hadoop's keys behind two of the options.
 const INCLUDE_KEY: &str = "dfs.hosts";
 const EXCLUDE_KEY: &str = "dfs.hosts.exclude";
 /// Milliseconds of a minute, the unit of `fs.trash.interval`.
@@ -79,7 +79,7 @@ fn failed(text: &str) -> u8 {
     EXIT_USAGE
 }
 
-/// The value of a key: from what everybody may know, else from the NameNode's own settings, which it tells users.
+/// The value of a key: from public information if possible, otherwise from the NameNode's settings, which users may read.
 fn of_key(key: &str, overrides: &Overrides) -> Result<String, Failure> {
     let session = Session::open(overrides)?;
     let status = session.client.cluster_status();
@@ -103,23 +103,23 @@ fn of_key(key: &str, overrides: &Overrides) -> Result<String, Failure> {
     }
 }
 
-/// What the NameNode tells of a name.
+/// The NameNode's property with this name.
 fn property<'a>(all: &'a serde_json::Value, name: &str) -> Option<&'a str> {
     let properties = all["properties"].as_array()?;
     properties.iter().find(|property| property["key"] == *name)?["value"].as_str()
 }
 
-/// One of Hadoop's keys, and ours that says the same.
+/// One of Hadoop's keys, and the equivalent one of ours.
 struct Setting {
     key: &'static str,
     /// In the NameNode's file.
     ours: &'static str,
-    /// How many of our units are one of Hadoop's; 0 for what is no number.
+    /// How many of our units are one of Hadoop's; 0 for a value that is not a number.
     units: u64,
 }
 
 impl Setting {
-    /// Its value in what the NameNode tells; `None` for what is not set.
+    /// Its value in the NameNode's settings; `None` if it is not set.
     fn read(&self, all: &serde_json::Value) -> Option<String> {
         let name = format!("hanno.namenode.{}", self.ours);
         let value = property(all, &name)?;
@@ -136,7 +136,7 @@ const fn setting(key: &'static str, ours: &'static str, units: u64) -> Setting {
 
 const SECOND_MS: u64 = 1000;
 
-/// Keys that the NameNode's settings answer.
+/// Keys whose values are in the NameNode's settings.
 static SETTINGS: &[Setting] = &[
     setting(INCLUDE_KEY, "hosts_file", 0),
     setting(EXCLUDE_KEY, "hosts_exclude_file", 0),
@@ -185,7 +185,7 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
     Some(text)
 }
 
-/// `hdfs groups [user …]`: as the NameNode sees them.
+/// `hdfs groups [user …]`: according to the NameNode.
 pub(crate) fn groups(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let told = crate::generic::generic(arguments, overrides)
         .map_err(Failure::Text)

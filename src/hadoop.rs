@@ -1,7 +1,8 @@
-//! The commands of Hadoop's own programs: what `hdfs`, `hadoop`, `mapred` and `yarn` understand when this program is started under one of
-//! those names, and the same commands as `hanno NAME`.
+//! The commands of Hadoop's own programs: those that `hdfs`, `hadoop`, `mapred` and `yarn` accept when this program is started under one of those names, and
+//! the same commands as `hanno NAME`.
 //!
-//! [`COMMANDS`] is the table; [`crate::absent`] has what is not here. Each takes its arguments untouched, because Hadoop's options have one dash and many letters.
+//! [`COMMANDS`] is the table; [`crate::absent`] has the missing ones. Each takes its arguments unchanged, because Hadoop's options have one dash and many
+//! letters.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,7 +27,7 @@ pub(crate) type Run = fn(&[OsString], &Overrides) -> u8;
 pub(crate) struct Command {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// Under which names of this program it exists; `hanno` has all.
+    /// The names of this program under which it exists; `hanno` has all.
     programs: &'static [&'static str],
     pub(crate) run: Run,
 }
@@ -74,12 +75,12 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "version", about: "print the version", programs: ALL, run: version },
 ];
 
-/// The version of Hadoop whose commands these are.
+/// The version of Hadoop that these commands follow.
 const HADOOP_VERSION: &str = "3.4.1";
 /// Names of this program besides `hanno`.
 pub(crate) const PROGRAMS: [&str; 4] = ["hdfs", "hadoop", "mapred", "yarn"];
 
-/// Started as `program`.
+/// Runs the program under the name `program`.
 pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
     let (args, overrides) = match of_script(args) {
         Ok(found) => found,
@@ -130,7 +131,7 @@ fn usage(program: &str) -> String {
     text
 }
 
-/// First line as Hadoop's, because scripts compare it; then what this is.
+/// The first line is Hadoop's, because scripts compare it; the next names this program.
 fn version(_: &[OsString], _: &Overrides) -> u8 {
     say!("Hadoop {HADOOP_VERSION}");
     say!("Commands as of this version; program hanno {}", env!("CARGO_PKG_VERSION"));

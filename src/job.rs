@@ -1,4 +1,4 @@
-//! `hanno job`: Hadoop's job command, as far as it is about one job or the list of them.
+//! `hanno job`: Hadoop's job command, for one job or the list of jobs.
 
 mod attempts;
 mod config;
@@ -283,11 +283,11 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
     known(done, id)
 }
 
-/// Ends a job that is not over.
+/// Ends an unfinished job.
 fn kill(client: &JobClient, id: JobId) -> Result<u8> {
     let state = match client.status(id) {
         Ok(report) => Some(report.state),
-        // Who may end it need not be one who may look at it.
+        // A user who may end it may lack the right to view it.
         Err(error) if error.kind() == Some(ErrorKind::PermissionDenied) => None,
         Err(error) => return known(Err(error), id),
     };
@@ -298,7 +298,7 @@ fn kill(client: &JobClient, id: JobId) -> Result<u8> {
     known(client.kill(id).map(|()| say!("Killed job {id}")), id)
 }
 
-/// Hadoop's words for a job that is over already.
+/// Hadoop's words for a job that is already over.
 fn kill_refusal(id: JobId, state: JobState) -> Option<String> {
     match state {
         JobState::Running | JobState::Committing => None,
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn arguments() {
-        // Hadoop 3.4's own list, but for what `crate::absent` has.
+        // Hadoop 3.4's own list, except those in `crate::absent`.
         for line in [
             "-status ID",
             "-counter ID GROUP NAME",

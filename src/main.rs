@@ -1,8 +1,7 @@
 //! The `hanno` command: arguments in, a call to the cluster, text out.
 //!
-//! One file or folder per command family; nothing here knows how the file system or a job works. A family returns the exit
-//! code that scripts of Hadoop's tools expect: 0 done, 1 something failed, 255 wrong usage, 130 interrupted; a daemon
-//! whose journal stopped ends with 75.
+//! One file or folder per command family; nothing here implements the file system or jobs. A family returns the exit code that scripts of Hadoop's tools
+//! expect: 0 done, 1 something failed, 255 wrong usage, 130 interrupted; a daemon whose journal stopped ends with 75.
 
 #![warn(
     clippy::print_stdout,

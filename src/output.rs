@@ -1,8 +1,8 @@
-//! What commands print with: exit codes, sizes, times, and both standard streams.
+//! Output of commands: exit codes, sizes, times, and both standard streams.
 //!
-//! Invariants: nothing else in this program writes to the standard streams (the drawing of progress apart), so what others wrote reaches
-//! a terminal in printable form only; into a pipe or file it goes as it is. What is buffered ([`Buffered`]) is passed on before anything
-//! else goes to either stream, so that both in one file are in the order of the command. A reader that leaves ends no command.
+//! Invariants: nothing else in this program writes to the standard streams (except the drawing of progress). So text from others reaches a terminal only in
+//! printable form; a pipe or file gets it unchanged. The buffer ([`Buffered`]) is flushed before anything else goes to either stream, so both streams in one
+//! file keep the order of the command. A reader that leaves ends no command.
 
 use std::fmt;
 use std::fs::File;
@@ -58,13 +58,13 @@ impl<W: Write> Write for Stream<W> {
     }
 }
 
-/// What was printed by [`Buffered`] and is not passed on yet.
+/// Output of [`Buffered`] that is not flushed yet.
 static BUFFER: Mutex<Option<BufWriter<File>>> = Mutex::new(None);
 /// Large enough that a listing of thousands of lines takes a handful of writes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Standard output for much: buffered here and not line by line. All share one buffer, which ends when the last is dropped or something goes
-/// to another stream.
+/// Standard output for large amounts: buffered here, not line by line. All share one buffer, which ends when the last is dropped or something goes to another
+/// stream.
 pub(crate) struct Buffered {
     is_terminal: bool,
 }
@@ -97,12 +97,12 @@ impl Buffered {
         }
     }
 
-    /// Writes the bytes of a file as they are, on a terminal too. Large slices are not copied.
+    /// Writes the bytes of a file unchanged, even to a terminal. Large slices are not copied.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         with_buffer(|out| out.write_all(bytes))
     }
 
-    /// True if a person reads.
+    /// True if standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
@@ -124,7 +124,7 @@ impl Write for Buffered {
 
 impl Drop for Buffered {
     fn drop(&mut self) {
-        // Who wants to hear of a failure flushes.
+        // Callers that need to see a failure flush.
         let _ = pass_on();
     }
 }
@@ -136,7 +136,7 @@ fn with_buffer(work: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io:
     }
 }
 
-/// Hands what is buffered to standard output.
+/// Flushes the buffer to standard output.
 fn pass_on() -> io::Result<()> {
     with_buffer(BufWriter::flush)
 }
@@ -155,18 +155,18 @@ pub(crate) fn err() -> Stream<io::StderrLock<'static>> {
     Stream { is_terminal: inner.is_terminal(), inner }
 }
 
-/// Draws on the terminal of standard error as it is; the text is this program's own.
+/// Draws on the terminal of standard error, unescaped; the text is this program's own.
 pub(crate) fn draw(own: &str) {
     let mut err = io::stderr().lock();
     let _ = err.write_all(own.as_bytes()).and_then(|()| err.flush());
 }
 
-/// Prints a line on standard output; whoever read it may have left, and then nobody misses the rest.
+/// Prints a line on standard output; the reader may have left, and then nobody misses the rest.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let _ = out().write_all(format!("{text}\n").as_bytes());
 }
 
-/// The same on standard error.
+/// Prints a line on standard error.
 pub(crate) fn complaint(text: fmt::Arguments<'_>) {
     let _ = err().write_all(text.to_string().as_bytes());
 }
@@ -177,7 +177,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// `eprintln!` that goes on when its reader leaves, and shows a terminal nothing that steers it.
+/// `eprintln!` that continues when its reader leaves, and sends a terminal no control characters.
 macro_rules! tell {
     ($($argument:tt)*) => { $crate::output::complaint(format_args!("{}\n", format_args!($($argument)*))) };
 }
@@ -191,7 +191,7 @@ pub(crate) use tell_text;
 
 /// Prints `value` as indented JSON.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> io::Result<()> {
-    // Nothing of it may be split between two writes.
+    // No part of it may be split between two writes.
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
     out().write_all(format!("{text}\n").as_bytes())
 }
@@ -208,7 +208,7 @@ pub(crate) fn report_size(bytes: u64) -> String {
     if bytes < 1024 { format!("{bytes} B") } else { scaled(bytes, 2, "B") }
 }
 
-/// Exact multiples of a unit without decimals. What would be rounded to 1024 of a unit is one of the next.
+/// Exact multiples of a unit without decimals. An amount that rounds to 1024 of a unit becomes 1 of the next.
 fn scaled(bytes: u64, decimals: usize, suffix: &str) -> String {
     let Some((exponent, unit)) = unit_of(bytes) else { return bytes.to_string() };
     let scale = 1u64 << exponent;

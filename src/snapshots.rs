@@ -88,7 +88,7 @@ pub(crate) fn list_snapshots(words: &[OsString], overrides: &Overrides) -> u8 {
     end("lsSnapshot", print())
 }
 
-/// Columns as wide as their widest entry; a snapshot's number is its place in the list, as over WebHDFS.
+/// Columns as wide as their widest entry; a snapshot's number is its position in the list, as over WebHDFS.
 fn snapshots_text(folder: &DfsPath, all: &[FileStatus], zone: &TimeZone) -> String {
     let width = |text: &dyn Fn(&FileStatus) -> usize| all.iter().map(text).max().unwrap_or(0);
     let owners = width(&|status| status.owner.len());

@@ -1,5 +1,5 @@
-//! `hdfs storagepolicies`: Hadoop's options, words and exit codes: 0 done, 1 wrong usage, 2 failed. What of a policy is not done is told on
-//! standard error when it is set.
+//! `hdfs storagepolicies`: Hadoop's options, words and exit codes: 0 done, 1 wrong usage, 2 failed. Setting a policy prints on standard error which part of it
+//! has no effect.
 
 use std::ffi::OsString;
 
@@ -14,12 +14,12 @@ use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
 /// A call that failed.
 const EXIT_REFUSED: u8 = 2;
 
-/// One command, by the word that stands for it.
+/// One command, by its option.
 struct Command {
     name: &'static str,
     /// Its options, each with the name of its value.
     options: &'static [(&'static str, &'static str)],
-    /// What is said where one is missing.
+    /// The messages for missing options.
     missing: &'static [&'static str],
     about: &'static str,
     run: fn(&Session, &[String]) -> Result<(), Failure>,
@@ -37,7 +37,7 @@ static COMMANDS: &[Command] = &[
 ];
 
 fn list(session: &Session, _: &[String]) -> Result<(), Failure> {
-    // They are the same everywhere; but Hadoop asks the cluster, and fails where there is none.
+    // They are the same everywhere; but Hadoop asks the cluster, and fails if there is none.
     session.client.cluster_status().map_err(|error| refused(&error))?;
     say!("Block Storage Policies:");
     StoragePolicy::ALL.iter().for_each(|policy| say!("\t{policy}"));

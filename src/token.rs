@@ -17,11 +17,11 @@ use webhdfs::token::hadoop_file;
 use crate::connect::{self, Overrides};
 use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
 
-/// Where the NameNode answers.
+/// The path of the NameNode's service.
 const TARGET: &str = "/rpc/tokens";
-/// How long a fetched token is good unless it is renewed, as HDFS's are.
+/// How long a fetched token is valid unless renewed, as HDFS's are.
 const FETCHED_LIFETIME: Duration = Duration::from_secs(86_400);
-/// How long an answer may take.
+/// Longest wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Shown by `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -202,7 +202,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The addresses by which Java's client may look for the token: as written, and each that the name has.
+/// The addresses under which Java's client may look up the token: as written, and each address of the name.
 fn services(authority: &str) -> Vec<String> {
     let mut services = vec![authority.to_owned()];
     for address in authority.to_socket_addrs().into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! `hanno job top` and `hanno admin top`: the pages' overviews for people on a terminal, drawn again until Ctrl-C. Where standard output is
 //! no terminal, or with `--once`, they are printed once.
 //!
-//! Names are other people's: what could steer a terminal is replaced.
+//! Names come from other people: characters that could steer a terminal are replaced.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use protocol::printable::printable;
 use crate::connect::{Overrides, file_system, job_client};
 use crate::output::{EXIT_OK, report_size, say};
 
-/// Width where the terminal does not tell one.
+/// Width if the terminal reports none.
 const WIDTH_DEFAULT: usize = 120;
 /// Cells of a bar.
 const BAR_CELLS: usize = 16;
-/// Finished jobs that are shown beside those that run.
+/// Finished jobs displayed beside the running ones.
 const FINISHED_SHOWN: usize = 5;
 
 /// Options of both.
@@ -56,7 +56,7 @@ pub(crate) fn cluster(args: &TopArgs, overrides: &Overrides) -> Result<u8> {
     })
 }
 
-/// What a JobTracker tells.
+/// The state of a JobTracker.
 struct Tracker {
     status: TrackerStatus,
     jobs: Vec<JobReport>,
@@ -78,7 +78,7 @@ fn watch(args: &TopArgs, mut look: impl FnMut() -> Result<Vec<String>>) -> Resul
         return Ok(EXIT_OK);
     }
     loop {
-        // A daemon that is away is told on the screen: it may come back.
+        // The screen reports an unreachable daemon: it may return.
         let lines = look().unwrap_or_else(|error| vec![crate::connect::describe(error.as_ref())]);
         let (height, width) = term.size();
         let (height, width) = (usize::from(height), usize::from(width));
@@ -96,7 +96,7 @@ fn watch(args: &TopArgs, mut look: impl FnMut() -> Result<Vec<String>>) -> Resul
     }
 }
 
-/// A name as a terminal may get it.
+/// A name in a form that is safe for a terminal.
 fn safe(name: &str) -> String {
     let steers = |c: char| {
         c.is_control()
@@ -193,7 +193,7 @@ fn job_line(job: &JobReport, now_ms: u64) -> String {
 }
 
 fn cluster_lines(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
-    // As `-report` counts: what is on its way out has no room to give.
+    // As `-report` counts: a node that is going out of service has no room to offer.
     let serving = || nodes.iter().filter(|node| node.is_in_service());
     let capacity: u64 = serving().map(|node| node.capacity).sum();
     let remaining: u64 = serving().map(|node| node.remaining).sum();

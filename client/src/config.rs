@@ -1,8 +1,7 @@
 //! Where a client finds its cluster: flags, then environment, then `hanno.toml`.
 //!
-//! Invariants: a file of the working directory is believed only if nobody but the user (or root) can have written it; an address from
-//! there gets no secret but the one that the same file names, because whoever has such a file lie about must not be signed for with
-//! a secret of the user's.
+//! Invariants: a file of the working directory is trusted only if nobody but the user (or root) can have written it. An address from there gets no secret but
+//! the one that the same file names: whoever leaves a file there must not obtain signatures made with the user's secret.
 
 use std::fs::File;
 use std::io::Read;
@@ -27,11 +26,11 @@ pub const NAMENODE_VARIABLE: &str = "HANNO_NAMENODE";
 pub const JOBTRACKER_VARIABLE: &str = "HANNO_JOBTRACKER";
 /// Environment variable: path of the file that holds the cluster secret (never the secret itself).
 pub const SECRET_FILE_VARIABLE: &str = "HANNO_SECRET_FILE";
-/// Environment variable: other names of the cluster in `hdfs://` addresses, with commas between them.
+/// Environment variable: other names of the cluster in `hdfs://` addresses, separated by commas.
 pub const ALIASES_VARIABLE: &str = "HANNO_ALIASES";
 /// Environment variable: path of the configuration file.
 pub const CONFIG_VARIABLE: &str = "HANNO_CONFIG";
-/// Configuration file looked for in the working directory and then in `~/.config/hanno/`.
+/// Configuration file, searched in the working directory and then in `~/.config/hanno/`.
 pub const CONFIG_FILE: &str = "hanno.toml";
 
 /// What a client needs to know. Every field may be absent.
@@ -42,27 +41,27 @@ pub struct ClientConfig {
     pub namenode: Option<String>,
     /// `http://host:port` of the JobTracker.
     pub jobtracker: Option<String>,
-    /// What `hdfs://` addresses call the NameNode besides its HTTP address: `hdfs://nn:8020`, `hdfs://service`. Default: nothing.
+    /// Names of the NameNode in `hdfs://` addresses besides its HTTP address: `hdfs://nn:8020`, `hdfs://service`. Default: none.
     pub aliases: Vec<String>,
     /// File that holds the cluster secret. Absent: the file that the NameNode names, if this user can read it.
     pub secret_file: Option<PathBuf>,
     /// Acting user. Absent: the user of this process.
     pub user: Option<String>,
-    /// Name of this machine for placing and reading replicas near. Absent: the network name.
+    /// Name of this machine, for placing and reading replicas nearby. Absent: the network name.
     pub host: Option<String>,
-    /// Whether DataNodes on this machine are reached by their Unix sockets, over which they hand out whole replicas. Absent: yes; else
-    /// everything goes over TCP, as from another machine.
+    /// Whether Unix sockets, over which DataNodes on this machine hand out whole replicas, are used. Absent: yes. Otherwise everything goes over TCP, as from
+    /// another machine.
     pub short_circuit: Option<bool>,
-    /// Secret given by the process that started this one; never in a file or variable.
+    /// A secret from the process that started this one; never in a file or variable.
     #[serde(skip)]
     pub secret: Option<Key>,
-    /// Of a task: what it signs with, instead of a secret.
+    /// For a task: the pass it signs with instead of a secret.
     #[serde(skip)]
     pub pass: Option<PassHolder>,
-    /// Of a task: who connects to the Unix sockets of DataNodes for it.
+    /// For a task: connects to the Unix sockets of DataNodes on its behalf.
     #[serde(skip)]
     pub broker: Option<Arc<Broker>>,
-    /// Who named the addresses.
+    /// The sources of the addresses.
     #[serde(skip)]
     pub bindings: Bindings,
 }
@@ -72,18 +71,18 @@ pub struct ClientConfig {
 pub struct Bindings {
     namenode_file: Option<PathBuf>,
     jobtracker_file: Option<PathBuf>,
-    /// The file that names the secret, too.
+    /// The file that also names the secret.
     secret_file: Option<PathBuf>,
 }
 
-/// A daemon that clients are told the address of.
+/// A daemon whose address clients need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Daemon {
-    /// Of the file system.
+    /// The daemon of the file system.
     Namenode,
-    /// Of jobs.
+    /// The daemon of jobs.
     Jobtracker,
-    /// One that the user named just now.
+    /// One that the user named for this call.
     Named,
 }
 
@@ -118,7 +117,7 @@ pub enum ConfigError {
         /// Who could write it.
         reason: String,
     },
-    /// What a variable or flag names is no address.
+    /// The value of a variable or flag is not an address.
     #[error(transparent)]
     Address(#[from] AddressError),
 }
@@ -127,7 +126,7 @@ impl ClientConfig {
     /// Reads file and environment.
     ///
     /// # Errors
-    /// [`ConfigError`] if a file exists that cannot be used, or `HANNO_CONFIG` names one that does not exist.
+    /// [`ConfigError`] if a file exists but cannot be used, or `HANNO_CONFIG` names one that does not exist.
     pub fn load() -> Result<Self, ConfigError> {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let mut config = match variable(CONFIG_VARIABLE) {
@@ -150,30 +149,30 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// Takes the NameNode's address from the user: `option` is what it was given by.
+    /// Takes the NameNode's address from the user: `option` is the option that named it.
     ///
     /// # Errors
-    /// [`AddressError`] if it is none.
+    /// [`AddressError`] if the text is not an address.
     pub fn set_namenode(&mut self, option: &'static str, text: &str) -> Result<(), AddressError> {
         self.namenode = Some(address::namenode_address(option, text)?);
         self.bindings.namenode_file = None;
         Ok(())
     }
 
-    /// Takes the JobTracker's address from the user: `option` is what it was given by.
+    /// Takes the JobTracker's address from the user: `option` is the option that named it.
     ///
     /// # Errors
-    /// [`AddressError`] if it is none.
+    /// [`AddressError`] if the text is not an address.
     pub fn set_jobtracker(&mut self, option: &'static str, text: &str) -> Result<(), AddressError> {
         self.jobtracker = Some(address::daemon_address(option, text)?);
         self.bindings.jobtracker_file = None;
         Ok(())
     }
 
-    /// Takes the file system from `-fs`, `fs.defaultFS` or whatever `option` is.
+    /// Takes the file system from `-fs`, `fs.defaultFS` or another `option`.
     ///
     /// # Errors
-    /// [`AddressError`] if it is none that can be reached.
+    /// [`AddressError`] if it cannot be reached.
     pub fn set_file_system(
         &mut self,
         option: &'static str,
@@ -192,11 +191,10 @@ impl ClientConfig {
         Site::new(self.namenode.as_deref().unwrap_or_default(), &self.aliases)
     }
 
-    /// The cluster secret for calls to `daemon`, if one was given or its file was named.
+    /// The cluster secret for calls to `daemon`, if the configuration has it or names its file.
     ///
     /// # Errors
-    /// [`RpcError::Secret`] if the file cannot be used, [`RpcError::Unbound`] if a file of the working directory names the daemon and no
-    /// secret for it.
+    /// [`RpcError::Secret`] if the file cannot be used, [`RpcError::Unbound`] if a file of the working directory names the daemon but no secret for it.
     pub fn secret(&self, daemon: Daemon) -> Result<Option<Key>, RpcError> {
         let Bindings { namenode_file, jobtracker_file, secret_file } = &self.bindings;
         let (file, address) = match daemon {
@@ -227,7 +225,7 @@ impl ClientConfig {
         self.host.clone().unwrap_or_else(sys::host::host_name)
     }
 
-    /// Whether DataNodes on this machine are reached by their Unix sockets.
+    /// Whether DataNodes on this machine are reached over their Unix sockets.
     pub fn short_circuit(&self) -> bool {
         self.short_circuit.unwrap_or(true)
     }
@@ -259,7 +257,7 @@ impl ClientConfig {
         }
     }
 
-    /// Reads a file of the working directory, if it is there and nobody else can have written it.
+    /// Reads a file of the working directory, if it is there and only the user or root can have written it.
     fn read_trusted(path: &Path) -> Result<Option<Self>, ConfigError> {
         let fail = |source| ConfigError::Read { path: path.to_owned(), source };
         let link = match fs::symlink_metadata(path) {
@@ -269,7 +267,7 @@ impl ClientConfig {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
         let around = fs::metadata(directory).map_err(fail)?;
-        // Before it is opened: of a stranger it may be something that keeps its reader waiting.
+        // Checked before it is opened: a stranger's file can keep its reader waiting.
         let target = fs::metadata(path).map_err(fail)?;
         let file = || {
             let file = File::open(path).map_err(fail)?;
@@ -320,13 +318,13 @@ impl ClientConfig {
     }
 }
 
-/// Who besides the user and root can change a file or the entries of a directory, as a clause; nobody if `None`.
+/// Who besides the user and root can change a file or the entries of a directory, as a clause; `None` if nobody.
 fn writer(what: &str, metadata: &fs::Metadata, me: u32) -> Option<String> {
     let owner = metadata.uid();
     if owner != me && owner != 0 {
         return Some(format!("{what} belongs to the user with id {owner}, not to you"));
     }
-    // In a directory of this kind nobody renames or deletes what belongs to others. Links have no modes.
+    // In a sticky directory nobody renames or deletes files of others. Links have no modes.
     let is_sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
     let is_open = metadata.mode() & 0o022 != 0 && !metadata.is_symlink() && !is_sticky;
     is_open.then(|| format!("others can change {what} (chmod go-w)"))

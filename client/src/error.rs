@@ -16,7 +16,7 @@ pub enum RpcError {
         /// As given.
         address: String,
     },
-    /// No connection, or it broke.
+    /// There is no connection, or it broke.
     #[error("cannot reach {address}")]
     Unreachable {
         /// The daemon.
@@ -25,15 +25,15 @@ pub enum RpcError {
         #[source]
         source: reqwest::Error,
     },
-    /// It took the request and says nothing.
+    /// The daemon took the request and does not answer.
     #[error("{address} did not begin its answer within {} s", limit.as_secs())]
     Silent {
         /// The daemon.
         address: String,
-        /// How long it was waited for.
+        /// How long the client waited.
         limit: Duration,
     },
-    /// Something else listens there.
+    /// Something else listens at the address.
     #[error("{address} is not a Hanno daemon")]
     NotOurs {
         /// The address.
@@ -46,12 +46,12 @@ pub enum RpcError {
     OtherDaemon {
         /// The address.
         address: String,
-        /// What it is.
+        /// The kind of daemon found.
         found: String,
-        /// What it should be.
+        /// The kind of daemon expected.
         wanted: &'static str,
     },
-    /// A file of the working directory names a daemon, and no secret for it.
+    /// A file of the working directory names a daemon but no secret for it.
     #[error(
         "{} names {address} but no secret for it, and no other secret is used for an address from there: add `secret_file`, or name the \
          address by a flag, a variable or ~/.config/hanno/hanno.toml",
@@ -63,7 +63,7 @@ pub enum RpcError {
         /// The file.
         file: PathBuf,
     },
-    /// It did not prove that it holds the secret.
+    /// The peer did not prove that it holds the secret.
     #[error(
         "{address} did not prove that it belongs to the cluster: something else listens there, or it has another secret"
     )]
@@ -107,7 +107,7 @@ impl RpcError {
         }
     }
 
-    /// True if the daemon will never take this message, whenever it is sent.
+    /// True if the daemon will never accept this message, however often it is sent.
     pub fn refuses_content(&self) -> bool {
         match self {
             RpcError::Status { status, .. } => matches!(status, 400 | 413),

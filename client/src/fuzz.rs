@@ -1,4 +1,4 @@
-//! What takes any bytes here, for `fuzz/`.
+//! Entry points for `fuzz/`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use protocol::transfer::PacketHeader;
 use crate::config::ClientConfig;
 use crate::dfs::transfer::Packet;
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.

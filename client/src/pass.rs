@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use protocol::pass::Pass;
 
-/// The pass that a process has now. Clones share it.
+/// The current pass of a process. Clones share it.
 #[derive(Clone, Debug)]
 pub struct PassHolder(Arc<RwLock<Pass>>);
 
@@ -14,12 +14,12 @@ impl PassHolder {
         PassHolder(Arc::new(RwLock::new(pass)))
     }
 
-    /// The pass of now.
+    /// The current pass.
     pub fn pass(&self) -> Pass {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes another in its place.
+    /// Replaces it.
     pub fn renew(&self, pass: Pass) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = pass;
     }

@@ -1,12 +1,11 @@
-//! Signed calls to a daemon: postcard bodies over kept-alive HTTP, retried while the daemon is away.
+//! Signed calls to a daemon: postcard bodies over kept-alive HTTP, retried while the daemon is unreachable.
 //!
-//! A request is signed for one process ([`Incarnation`]). Who answers at an address is asked once, with a signed hello, and kept for all
-//! clients of this process; a daemon that has started again refuses what was meant for the process before it, is asked again, and gets
-//! the request a second time. Nothing but the hello is sent to anybody who has not proven that he holds the secret, and no answer is
-//! believed that is not signed.
+//! A request is signed for one process ([`Incarnation`]). The client asks once, with a signed hello, which process answers at an address, and keeps the answer
+//! for all clients of this process. A restarted daemon refuses requests meant for its predecessor; the client then asks again and sends the request a second
+//! time. Nothing but the hello goes to a peer that has not proven that it holds the secret, and no unsigned answer is believed.
 //!
-//! A call that changes something carries a call id in its message, so sending it again is safe: the daemon answers a
-//! repeated one with its first answer. That is why every failure to get an answer may be retried here.
+//! A call that changes something has a call id in its message, so sending it again is safe: the daemon gives a repeated call its first answer. Every failure to
+//! get an answer can therefore be retried here.
 
 use std::collections::HashMap;
 use std::fs;
@@ -39,16 +38,16 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a daemon to say who it is.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time for a daemon to begin its answer to a GET; the longest have an image or a picture of a large job made first.
+/// Time for a daemon to begin its answer to a GET; for the longest, the daemon first makes an image or a picture of a large job.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Addresses of which it is kept who answers there: more than daemons in any cluster.
+/// Addresses whose process is remembered: more than the daemons of any cluster.
 const KNOWN_MAX: usize = 100_000;
-/// Bytes that are read of the reason for a refusal.
+/// Bytes read of the reason for a refusal.
 const REASON_BYTES_MAX: usize = 4 << 10;
 /// Idle connections kept per daemon.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
-/// How long and how often a call is tried.
+/// How long and how often to try a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallOptions {
     /// Time for one try, from sending to the whole answer.
@@ -58,7 +57,7 @@ pub struct CallOptions {
 }
 
 impl Default for CallOptions {
-    /// 60 s per try and 60 s of tries: a restart of a daemon is bridged, a daemon that stays away is reported.
+    /// 60 s per try and 60 s of tries: this bridges a restart of a daemon, and reports one that stays unreachable.
     fn default() -> Self {
         CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(60) }
     }
@@ -81,19 +80,19 @@ pub struct RpcClient {
 struct Inner {
     http: reqwest::Client,
     base: String,
-    /// `base`, read once.
+    /// `base`, parsed once.
     url: Url,
     identity: Identity,
-    /// Of the nonces; random.
+    /// Stream of the nonces; random.
     stream: u64,
     /// Requests signed so far.
     request_count: AtomicU64,
-    /// What is to answer there, if that is known.
+    /// The service expected there, if known.
     expected: OnceLock<Service>,
     known: Known,
 }
 
-/// Who answers at an address.
+/// The process that answers at an address.
 type Known = Arc<RwLock<Option<Hello>>>;
 
 /// In whose name calls are signed.
@@ -121,14 +120,14 @@ fn answers_of(key: &Key) -> Arc<ReadyKey> {
     Arc::new(answer_key(key).ready())
 }
 
-/// A request that is signed, and what its answer must match.
+/// A signed request, and the values its answer must match.
 struct Signed {
     header: String,
     nonce: Nonce,
     answers: Arc<ReadyKey>,
 }
 
-/// What is asked.
+/// A request.
 struct Question<'a> {
     target: &'a str,
     /// `None` for a GET.
@@ -145,7 +144,7 @@ struct Post<'a> {
 enum Heard {
     /// An answer, or a failure that has nothing to do with who is asked.
     Told(Result<(Signed, Response), RpcError>),
-    /// Perhaps another incarnation answers there now.
+    /// Another incarnation may answer there now.
     Stale(RpcError),
 }
 
@@ -159,13 +158,13 @@ pub struct Health {
     /// True if it can do its work (for the NameNode: out of safe mode).
     #[serde(default)]
     pub ready: bool,
-    /// Anything else it tells.
+    /// Any other fields.
     #[serde(flatten)]
     pub more: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
 impl Health {
-    /// Itself, if the daemon at `address` is what is wanted.
+    /// Itself, if the daemon at `address` is of the wanted kind.
     ///
     /// # Errors
     /// [`RpcError::OtherDaemon`].
@@ -179,8 +178,8 @@ impl Health {
 }
 
 impl RpcClient {
-    /// A client of the daemon at `base` (`http://host:port`). With no `secret`, it is read from the file that the daemon's
-    /// `/healthz` names, at the first call: on the daemon's machine its owner needs no set-up.
+    /// A client of the daemon at `base` (`http://host:port`). Without a `secret`, the first call reads it from the file that the daemon's `/healthz` names: on
+    /// the daemon's machine its owner needs no set-up.
     ///
     /// # Errors
     /// [`RpcError::Address`] if `base` is not such an address.
@@ -212,7 +211,7 @@ impl RpcClient {
         Ok(RpcClient { inner: Arc::new(inner) })
     }
 
-    /// Says what is to answer there: anything else of the cluster is refused.
+    /// Sets the service expected there: a daemon of any other kind is refused.
     pub fn expecting(self, service: Service) -> Self {
         self.inner.expected.get_or_init(|| service);
         self
@@ -226,7 +225,7 @@ impl RpcClient {
     /// Sends `message` to `target` (a path) and decodes the daemon's `Result<A, RemoteError>`.
     ///
     /// # Errors
-    /// [`RpcError::Remote`] if the daemon refused; others if no answer could be had in time.
+    /// [`RpcError::Remote`] if the daemon refused; others if no answer came in time.
     pub async fn call<Q: Serialize, A: DeserializeOwned>(
         &self,
         target: &str,
@@ -273,7 +272,7 @@ impl RpcClient {
         self.noting(self.proof(&signed, &response).map(|_| response))
     }
 
-    /// As [`RpcClient::get`], for what is shown to users: in the name of `user`.
+    /// As [`RpcClient::get`], in the name of `user`, for content displayed to that user.
     ///
     /// # Errors
     /// [`RpcError`].
@@ -286,7 +285,7 @@ impl RpcClient {
         self.get(&format!("{target}{joint}{name}")).await
     }
 
-    /// Asks the incarnation that is known, and again if another one answers by now. The answer is 2xx and not proven yet.
+    /// Asks the known incarnation, and again if another one answers now. The answer is 2xx and not verified yet.
     async fn ask(&self, question: &Question<'_>) -> Result<(Signed, Response), RpcError> {
         let timeout = question.post.as_ref().map_or(HELLO_TIMEOUT, |post| post.timeout);
         let known = *self.inner.known.read();
@@ -334,7 +333,7 @@ impl RpcClient {
             }
         };
         let request = request.header("authorization", &signed.header);
-        // The body of a GET may come for hours, as the news of a job do; its head may not.
+        // The body of a GET can arrive over hours, as the events of a job do; its head cannot.
         let limit = post.as_ref().map_or(HEAD_TIMEOUT, |post| post.timeout);
         let sent = self.within(limit, request.send()).await?;
         Ok((signed, sent.map_err(|source| self.unreachable(source))?))
@@ -349,7 +348,7 @@ impl RpcClient {
         tokio::time::timeout(limit, sent).await.map_err(silent)
     }
 
-    /// Where no answer came, another process may have taken the place: it is asked who it is before it is sent anything.
+    /// If no answer came, another process may have taken the address: it must identify itself before it is sent anything else.
     fn noting<T>(&self, told: Result<T, RpcError>) -> Result<T, RpcError> {
         if let Err(
             RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Unproven { .. },
@@ -370,7 +369,7 @@ impl RpcClient {
         }
     }
 
-    /// Asks who answers there, and has him prove it.
+    /// Asks which process answers there, and has it prove its identity.
     async fn hello(&self, timeout: Duration) -> Result<Hello, RpcError> {
         let signed = self.sign("GET", HELLO, BodyDigest::EMPTY, Incarnation::NONE).await?;
         let request = self.inner.http.get(self.url(HELLO)?);
@@ -389,7 +388,7 @@ impl RpcClient {
         Ok(hello)
     }
 
-    /// What an answer's signature says, if it is good.
+    /// The content of an answer's signature, if it is valid.
     fn proof(&self, signed: &Signed, response: &Response) -> Result<AnswerSignature, RpcError> {
         let header = response.headers().get(ANSWER_HEADER).and_then(|value| value.to_str().ok());
         let (nonce, status) = (signed.nonce, response.status().as_u16());
@@ -399,14 +398,14 @@ impl RpcClient {
             .ok_or_else(|| self.unproven())
     }
 
-    /// The whole of an answer that was signed with its content.
+    /// The whole body of an answer that was signed with its content.
     async fn whole(&self, signed: &Signed, response: Response) -> Result<bytes::Bytes, RpcError> {
         let digest = self.proof(signed, &response)?.body.ok_or_else(|| self.unproven())?;
         let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
         if BodyDigest::of(&bytes) == digest { Ok(bytes) } else { Err(self.unproven()) }
     }
 
-    /// An answer other than 2xx. It need not be signed: it is an error, whoever sent it.
+    /// An answer other than 2xx. It need not be signed: it is an error whoever sent it.
     async fn refusal(&self, mut response: Response) -> Heard {
         let (address, status) = (self.inner.base.clone(), response.status().as_u16());
         let mut reason = Vec::new();
@@ -427,10 +426,10 @@ impl RpcClient {
         }
     }
 
-    /// Asks the daemon who it is; not signed.
+    /// Asks the daemon for its health; not signed.
     ///
     /// # Errors
-    /// [`RpcError`] if it is away or not one of ours.
+    /// [`RpcError`] if it cannot be reached or is not one of ours.
     pub async fn health(&self) -> Result<Health, RpcError> {
         let request = self.inner.http.get(self.url("/healthz")?).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|source| self.unreachable(source))?;
@@ -452,10 +451,10 @@ impl RpcClient {
     /// A link that signs a browser in to the daemon's pages as `user`, once and within minutes.
     ///
     /// # Errors
-    /// [`RpcError`] if the cluster secret cannot be had.
+    /// [`RpcError`] if the cluster secret is not available.
     pub async fn login_link(&self, service: &str, user: &str) -> Result<String, RpcError> {
         let target = login_target(service, user);
-        // A link is good for the process that runs now, as the sessions that it begins.
+        // A link is valid for the process that runs now, like the sessions that it starts.
         let hello = self.hello(HELLO_TIMEOUT).await?;
         self.check_service(hello)?;
         let signed = self.sign(LOGIN_METHOD, &target, BodyDigest::EMPTY, hello.incarnation).await?;
@@ -518,7 +517,7 @@ impl RpcClient {
     }
 }
 
-/// Who answers at an address, as all clients of this process know it.
+/// The process that answers at an address, shared by all clients of this process.
 fn known_at(base: &str) -> Known {
     static ALL: OnceLock<Mutex<HashMap<String, Known>>> = OnceLock::new();
     let mut all = ALL.get_or_init(Mutex::default).lock();
@@ -526,7 +525,7 @@ fn known_at(base: &str) -> Known {
         return Arc::clone(known);
     }
     if all.len() >= KNOWN_MAX {
-        // Whoever still has one keeps it; the others are asked again.
+        // Existing holders keep their entry; the other daemons are asked again.
         all.clear();
     }
     Arc::clone(all.entry(base.to_owned()).or_default())
@@ -546,7 +545,7 @@ pub fn read_secret(path: &Path) -> Result<Key, RpcError> {
     Key::from_file_text(&text).map_err(|reason| fail(reason.to_owned()))
 }
 
-/// The runtime that drives HTTP for callers without one: one thread, made at first use.
+/// The runtime that drives HTTP for callers without one: one thread, started at first use.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {

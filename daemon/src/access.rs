@@ -1,13 +1,13 @@
-//! Who may see what a daemon serves: each route says whose it is when it is made, and one layer finds out who asks.
+//! Who may see what a daemon serves: each route declares its audience when it is added, and one layer identifies the caller.
 //!
-//! | audience | who asks is found out by | anybody else is answered |
+//! | audience | the caller is identified by | anybody else gets |
 //! |---|---|---|
 //! | [`Audience::Anybody`] | nothing: health, figures, the form of the pages | |
-//! | [`Audience::Users`] | a session at the pages; a signature with `user.name`; the name alone where names are believed | 401 |
+//! | [`Audience::Users`] | a session at the pages; a signature with `user.name`; the name alone where names are trusted | 401 |
 //! | [`Audience::Changers`] | a session and what a page of this daemon sends with it ([`crate::session::Actor`]) | 401, 403 |
-//! | [`Audience::Signers`] | a signature by a role that the route takes ([`crate::rpc`]) | 401, 403, 421 |
+//! | [`Audience::Signers`] | a signature by a role that the route accepts ([`crate::rpc`]) | 401, 403, 421 |
 //!
-//! Invariant: a route of [`Routes`] without an audience does not compile; a handler has a [`User`] only if the layer found out who asks.
+//! Invariant: a route of [`Routes`] without an audience does not compile; a handler has a [`User`] only if the layer identified the caller.
 
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
@@ -27,30 +27,30 @@ use crate::rpc;
 use crate::serve::line::Peer;
 use crate::session::{self, SessionError, Sessions, is_user_name};
 
-/// Whom a question without a name is for where names are believed: Hadoop's static user of its pages, who has no rights of their own.
+/// The user of a request without a name where names are trusted: Hadoop's static user of its pages, who has no rights of their own.
 pub const STATIC_USER: &str = "dr.who";
 /// How a caller proves who it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Auth {
-    /// A session, a delegation token, or the signature of one who holds the cluster secret.
+    /// A session, a delegation token, or the signature of a holder of the cluster secret.
     #[default]
     Token,
-    /// `user.name` is believed, as in Hadoop without Kerberos: whoever reaches a port is whom it says, the superuser included.
+    /// `user.name` is trusted, as in Hadoop without Kerberos: whoever reaches a port can claim to be anyone, the superuser included.
     Simple,
 }
 
-/// What is said wherever names are believed.
+/// The warning wherever names are trusted.
 pub const SIMPLE_WARNING: &str = "auth = \"simple\": every user of this machine, and whoever reaches a port, may act as anybody over HTTP";
 
-/// Whose a route is.
+/// The audience of a route.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Audience {
     /// Everybody who reaches the port. Such a route names no user, no job, no file and no setting.
     Anybody,
-    /// Who is known by name; what it shows is what that user may see.
+    /// Users known by name; they get what that user may see.
     Users,
-    /// Who is signed in at the pages and asks from one.
+    /// Users who are signed in at the pages and send the request from one.
     Changers,
     /// Daemons, tasks and commands, by their signature.
     Signers,
@@ -67,12 +67,12 @@ impl fmt::Display for Audience {
     }
 }
 
-/// Who asks.
+/// The user who sent a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     /// The name.
     pub name: String,
-    /// From where, if that is known.
+    /// The remote address, if known.
     pub address: Option<IpAddr>,
     /// True if the holder of the cluster secret signed for the user.
     pub is_signed: bool,
@@ -86,7 +86,7 @@ impl<S: Sync> FromRequestParts<S> for User {
     }
 }
 
-/// How a daemon finds out who asks. Cheap to clone.
+/// How a daemon identifies callers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Access {
     auth: Authenticator,
@@ -102,7 +102,7 @@ struct Named {
 }
 
 impl Access {
-    /// By signatures, by the sessions of its pages if it has any, and by names if they are believed.
+    /// Identifies callers by signatures, by the sessions of its pages if it has any, and by names if `names` allows it.
     pub fn new(auth: Authenticator, sessions: Option<Sessions>, names: Auth) -> Self {
         Access { auth, sessions, names }
     }
@@ -112,7 +112,7 @@ impl Access {
         &self.auth
     }
 
-    /// Who asks.
+    /// The user who sent a request.
     #[allow(clippy::result_large_err, reason = "a refusal is the answer as it is sent")]
     fn user(&self, parts: &Parts) -> Result<User, Response> {
         let bad = |text: &'static str| (StatusCode::BAD_REQUEST, text).into_response();
@@ -143,7 +143,7 @@ impl Access {
         }
     }
 
-    /// The answer to a stranger: a page for a browser, else what programs read.
+    /// The answer to a stranger: a page for a browser, otherwise an answer for programs.
     fn nobody(&self, parts: &Parts) -> Response {
         let accepts = parts.headers.get_all(header::ACCEPT).iter();
         let mut accepts = accepts.filter_map(|value| value.to_str().ok());
@@ -167,7 +167,7 @@ async fn find_out(State(access): State<Access>, request: Request, next: Next) ->
     }
 }
 
-/// Routes that say whose they are.
+/// Routes that declare their audience.
 #[derive(Clone, Debug)]
 pub struct Routes<S = ()> {
     access: Access,
@@ -176,7 +176,7 @@ pub struct Routes<S = ()> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
-    /// None yet.
+    /// An empty set.
     pub fn new(access: &Access) -> Self {
         Routes { access: access.clone(), router: Router::new(), listed: Vec::new() }
     }
@@ -198,26 +198,26 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// Adds others.
+    /// Adds other routes.
     pub fn merge(mut self, other: Routes<S>) -> Self {
         self.router = self.router.merge(other.router);
         self.listed.extend(other.listed);
         self
     }
 
-    /// Changes the routes as a whole, as with a layer.
+    /// Changes the routes as a whole, for example with a layer.
     pub fn map(mut self, change: impl FnOnce(Router<S>) -> Router<S>) -> Self {
         self.router = change(self.router);
         self
     }
 
-    /// Gives handlers what they share.
+    /// Gives handlers their shared state.
     pub fn with_state<T>(self, state: S) -> Routes<T> {
         let Routes { access, router, listed } = self;
         Routes { access, router: router.with_state(state), listed }
     }
 
-    /// The table of all routes as the documentation has it.
+    /// The table of all routes as it stands in the documentation.
     pub fn table(&self) -> String {
         let mut listed = self.listed.clone();
         listed.sort();

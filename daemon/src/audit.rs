@@ -1,12 +1,12 @@
-//! Audit logs: one line for each call that was allowed or refused, in the manner of HDFS's, so that its tools read them.
+//! Audit logs: one line for each call that was allowed or refused, in the format of HDFS's, so its tools can read them.
 //!
 //! ```text
 //! 2026-01-05 10:30:00,123 INFO FSNamesystem.audit: allowed=true⇥ugi=bob (auth:SIMPLE)⇥ip=/127.0.0.1⇥cmd=open⇥…
 //! ```
 //!
-//! A thread of its own writes. Callers hand lines over through a bounded queue: when the disk is slower than the calls, calls wait,
-//! and no line is lost. A disk that fails costs lines, never the daemon. When the file is full it becomes `audit.log.1`, that one
-//! `audit.log.2`, and so on. What is told of a call is the daemon's; how it is kept is here, for all.
+//! A thread of its own writes. Callers pass lines through a bounded queue: when the disk is slower than the calls, calls wait, and no line is lost. A failing
+//! disk costs lines, never the daemon. When the file is full it becomes `audit.log.1`, that one `audit.log.2`, and so on. Each daemon decides what a line says;
+//! how lines are kept is decided here, for all.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -19,36 +19,36 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-/// Lines that wait for the writer; beyond that callers wait.
+/// Most lines that wait for the writer; beyond that, callers wait.
 const QUEUE_MAX: usize = 8192;
 /// How long lines are collected after the first one: with [`QUEUE_MAX`], calls wait only beyond 800,000 of them a second.
 const GATHER: Duration = Duration::from_millis(10);
-/// Collected before a write: some hundred lines.
+/// Bytes collected before a write: some hundred lines.
 const BUFFER_BYTES: usize = 64 << 10;
 /// The file's name in a daemon's data directory.
 const FILE_NAME: &str = "audit.log";
 
-/// Where lines are kept, and how many.
+/// Where and how many lines are kept.
 #[derive(Clone, Debug)]
 pub struct Keeping {
-    /// Stands before each line, e.g. `FSNamesystem.audit`.
+    /// Prefix of each line, e.g. `FSNamesystem.audit`.
     pub logger: &'static str,
     /// The directory.
     pub directory: PathBuf,
-    /// Bytes at which a file is put aside.
+    /// Size at which the file is rotated, bytes.
     pub bytes_max: u64,
     /// Full files that are kept.
     pub files_max: u32,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 enum Message<T> {
     Line(u64, T),
-    /// There will be no more.
+    /// No more will follow.
     End,
 }
 
-/// The queue to the writer. A line is made into text by the writer.
+/// The queue to the writer. The writer turns a line into text.
 pub struct Audit<T> {
     queue: mpsc::Sender<Message<T>>,
 }
@@ -79,24 +79,24 @@ impl<T: Display + Send + 'static> Audit<T> {
         Ok((Audit { queue: queue.clone() }, Writer { queue, thread }))
     }
 
-    /// Writes a line of the time `at_ms`. Only a full queue makes this wait.
+    /// Writes a line with the time `at_ms`. Only a full queue makes this wait.
     pub async fn note(&self, at_ms: u64, line: T) {
-        // After the writer has ended nobody listens any more.
+        // After the writer has ended, nobody receives it.
         let _ = self.queue.send(Message::Line(at_ms, line)).await;
     }
 }
 
 impl<T: Send + 'static> Writer<T> {
-    /// Waits until all that was noted so far is written.
+    /// Waits until everything noted so far is written.
     pub async fn close(self) {
         let Writer { queue, thread } = self;
         let _ = queue.send(Message::End).await;
-        // A writer that has panicked has said so.
+        // A writer that panicked has already reported it.
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;
     }
 }
 
-/// Appends a text in which a line stays a line: not even the name of a user is checked before it is refused.
+/// Appends a text that cannot break its line: lines of refused calls hold text that nobody has checked, even the name of a user.
 pub fn put(out: &mut String, text: &str) {
     for (place, piece) in text.split(char::is_control).enumerate() {
         out.push_str(if place > 0 { "?" } else { "" });
@@ -104,7 +104,7 @@ pub fn put(out: &mut String, text: &str) {
     }
 }
 
-/// The file, and when it is full.
+/// The file, and the limits at which it is rotated.
 struct Log {
     logger: &'static str,
     path: PathBuf,
@@ -142,7 +142,7 @@ impl Log {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.out.flush()?;
-        // Before anything is moved: where no file can be made, each try would push out the oldest one.
+        // Before anything is moved: if no file can be created, each attempt would push out the oldest one.
         let new = PathBuf::from(format!("{}.new", self.path.display()));
         let file = append_to(&new)?;
         let numbered = |number: u32| PathBuf::from(format!("{}.{number}", self.path.display()));
@@ -158,7 +158,7 @@ impl Log {
         Ok(())
     }
 
-    /// Tells the first failure of a series.
+    /// Logs the first failure of a series.
     fn tell(&mut self, outcome: io::Result<()>) {
         if let (Err(error), false) = (&outcome, self.has_failed) {
             tracing::error!(path = %self.path.display(), %error, "the audit log loses lines");
@@ -178,7 +178,7 @@ fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes lines until the end is told; passes them on to the system whenever none waits.
+/// Writes lines until the end message; passes them on to the system whenever none waits.
 fn write_all<T: Display>(mut log: Log, mut messages: mpsc::Receiver<Message<T>>) {
     while let Some(first) = messages.blocking_recv() {
         // Nobody waits for a line; waking up for each would cost a tenth of the time that calls take.
@@ -269,7 +269,7 @@ mod tests {
         writer.close().await;
         let text = fs::read_to_string(directory.path().join(FILE_NAME)).unwrap();
         assert_eq!(text.lines().count(), 1000);
-        // Who still holds the queue is not held up.
+        // A remaining holder of the queue does not block.
         audit.note(0, 0).await;
     }
 

@@ -1,5 +1,5 @@
-//! `/jmx`: figures as beans, for what was built around Hadoop. Those of the process are the same for every daemon; a daemon adds its own,
-//! under Hadoop's names where Hadoop has them, or its registry under ours.
+//! `/jmx`: figures as beans, for tools built around Hadoop. Those of the process are the same for every daemon; a daemon adds its own, under Hadoop's names
+//! where Hadoop has them, or its registry under ours.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use serde_json::{Map, Value, json};
 
 use crate::metrics;
 
-/// What is asked for.
+/// The query of a request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Wanted {
-    /// As [`chosen`] takes it.
+    /// A name, in the form that [`chosen`] takes.
     qry: String,
 }
 
-/// The answer with the beans that are wanted.
+/// The answer with the requested beans.
 pub fn answer(beans: impl IntoIterator<Item = (String, Value)>, wanted: &Wanted) -> Response {
     Json(chosen(beans, &wanted.qry)).into_response()
 }
 
-/// `{"beans": […]}` with the beans of this name; a star at its end stands for any rest, nothing for all.
+/// `{"beans": […]}` with the beans of this name; a star at its end stands for any rest, and an empty name for all.
 pub fn chosen(beans: impl IntoIterator<Item = (String, Value)>, wanted: &str) -> Value {
     let is_wanted = |name: &str| match wanted.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),
@@ -41,7 +41,7 @@ pub fn chosen(beans: impl IntoIterator<Item = (String, Value)>, wanted: &str) ->
     json!({ "beans": chosen.collect::<Vec<_>>() })
 }
 
-/// The beans that every daemon can tell: those of its process, which has been up for so long, and its figures.
+/// The beans that every daemon has: those of its process, which has been up for `up`, and its figures.
 pub fn common(
     service: &str,
     figures: &Registry,
@@ -50,7 +50,7 @@ pub fn common(
     process(up).into_iter().chain([registry(service, figures)])
 }
 
-/// The beans of the process, which has been up for so long.
+/// The beans of the process, which has been up for `up`.
 pub fn process(up: Duration) -> [(String, Value); 2] {
     [
         ("java.lang:type=Memory".to_owned(), memory()),
@@ -61,7 +61,7 @@ pub fn process(up: Duration) -> [(String, Value); 2] {
     ]
 }
 
-/// The process has no heap of a fixed size: what is resident stands for it.
+/// The process has no heap of a fixed size: its resident memory stands in for that.
 fn memory() -> Value {
     let usage = sys::process::own_usage().ok();
     let (used, most) =

@@ -1,6 +1,6 @@
 //! Work that is finished even if its caller hangs up.
 //!
-//! As long as somebody waits, it is polled where they are: a task of its own would cost each call two more switches.
+//! As long as somebody waits, the work is polled where they are: a task of its own would cost each call two more switches.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ where
 }
 
 struct Carried<W: Future<Output: Send> + Send + 'static> {
-    /// `None` at its end, and while it is polled: what panics is not taken over.
+    /// `None` at its end, and while it is polled: no task takes over work that panics.
     work: Option<Pin<Box<W>>>,
 }
 

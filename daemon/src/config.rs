@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use crate::error::ConfigError;
 
-/// Names that differ by more than this (0 to 1, Jaro-Winkler) are not offered as corrections.
+/// Names that differ by more than this (0 to 1, Jaro-Winkler) are not suggested as corrections.
 const SIMILARITY_MIN: f64 = 0.7;
 
 /// Reads the configuration of `daemon` (e.g. `namenode`). The keys known are those of `T::default()` and `optional`,
@@ -30,7 +30,7 @@ where
     parse(&text, path, daemon, optional, &variables)
 }
 
-/// As [`load`], where there is no file: the defaults, and what variables say.
+/// As [`load`], without a file: the defaults, overridden by variables.
 ///
 /// # Errors
 /// As [`load`].
@@ -92,7 +92,7 @@ fn env_text(name: &str, variables: &[(String, String)]) -> String {
         .unwrap_or_default()
 }
 
-/// The known name that looks most like `name`, if any looks like it at all.
+/// The known name most similar to `name`, if any is similar enough.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))

@@ -1,4 +1,4 @@
-//! What can go wrong before a daemon is up.
+//! Errors at the start of a daemon.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,14 +23,14 @@ pub enum ConfigError {
         /// Line and mistake.
         reason: String,
     },
-    /// A key that nobody knows.
+    /// An unknown key.
     #[error("{}: unknown key `{key}`{}", path.display(), hint(nearest))]
     UnknownKey {
         /// The file or variable.
         path: PathBuf,
         /// The key.
         key: String,
-        /// The known key that looks most like it.
+        /// The most similar known key.
         nearest: Option<String>,
     },
     /// A value of the wrong kind.
@@ -53,31 +53,31 @@ pub enum ServeError {
     /// The address is not usable.
     #[error("cannot listen on {address}")]
     Bind {
-        /// As configured.
+        /// The configured address.
         address: String,
         /// Cause.
         #[source]
         source: io::Error,
     },
-    /// An address that other machines reach, without the operator's word.
+    /// An address that other machines can reach, without the operator's permission.
     #[error(
         "refusing to listen on {address}: it can be reached from other machines and traffic is not encrypted; \
          set `allow_unencrypted = true` if the network is trusted"
     )]
     Exposed {
-        /// As configured.
+        /// The configured address.
         address: String,
     },
-    /// Others would be told an address that is none.
+    /// The advertised address would be unusable for others.
     #[error(
         "{key} = \"{address}\" is no address that others can call: set `{remedy} = \"host:port\"` to the one that they shall use"
     )]
     Uncallable {
         /// Its key.
         key: &'static str,
-        /// As configured.
+        /// The configured address.
         address: String,
-        /// The key that says what others are told.
+        /// The key that sets the advertised address.
         remedy: &'static str,
     },
     /// The cluster secret cannot be read or made.

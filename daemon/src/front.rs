@@ -1,16 +1,16 @@
 //! Checks every request before its route, and adds headers to every answer: one layer around everything that a daemon serves.
 //!
-//! | a request | is answered |
+//! | a request | gets |
 //! |---|---|
 //! | with a head of more than [`HEAD_BYTES_MAX`] | 431 |
 //! | without a `Host`, with two, or with one that the address in its first line contradicts | 400 |
-//! | for a name that is none of this daemon's ([`Hosts`]) | 421 |
+//! | for a name that is not one of this daemon's ([`Hosts`]) | 421 |
 //! | by a method that no route has (`TRACE`, `CONNECT`, …) | 405 |
-//! | that a browser sends for a page of another site, unless it is a link that was followed | 403 |
+//! | that a browser sends for a page of another site, unless the user followed a link | 403 |
 //!
-//! Every answer says `X-Content-Type-Options: nosniff`: bytes of files are never taken for a script or a page.
+//! Every answer says `X-Content-Type-Options: nosniff`: no browser takes bytes of files for a script or a page.
 //!
-//! Invariant: [`crate::serve::serve`] takes nothing but a [`Guarded`] router, and only [`guard`] makes one.
+//! Invariant: [`crate::serve::serve`] accepts only a [`Guarded`] router, and only [`guard`] makes one.
 
 use std::future::Future;
 
@@ -24,13 +24,13 @@ use crate::hosts::Hosts;
 
 /// Bytes of a request's line and headers: the longest path as a parameter beside the longest token, each percent-encoded.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-/// What stands between the parts of a line of a head: `: ` and the line's end.
+/// Bytes between the parts of a line of a head: `: ` and the line's end.
 const LINE_BYTES: usize = 4;
-/// Set by browsers, and by nobody else: where the page is that a request is sent for.
+/// Set by browsers, and by nobody else: the site of the page that the request is sent for.
 const FETCH_SITE: &str = "sec-fetch-site";
-/// Set by browsers: how a request came about.
+/// Set by browsers: the mode of the request.
 const FETCH_MODE: &str = "sec-fetch-mode";
-/// Set by browsers: what becomes of the answer.
+/// Set by browsers: the use of the answer.
 const FETCH_DEST: &str = "sec-fetch-dest";
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
@@ -41,13 +41,13 @@ pub struct Guarded {
     hosts: Hosts,
 }
 
-/// Puts the layer around `routes`, for a daemon that is called by the names of `hosts`.
+/// Puts the layer around `routes`, for a daemon reached by the names of `hosts`.
 pub fn guard(routes: Router, hosts: Hosts) -> Guarded {
     Guarded { routes, hosts }
 }
 
 impl Guarded {
-    /// Answers a request. Every request of every daemon comes by here: nothing is boxed but the one future.
+    /// Answers a request. Every request of every daemon passes through here: only the one future is boxed.
     pub(crate) fn answer(
         &self,
         request: Request<Incoming>,
@@ -107,7 +107,7 @@ pub(crate) fn refusal(
     })
 }
 
-/// As it came over the wire, as far as can be told afterwards.
+/// The size of the head on the wire, as far as it can be reconstructed.
 fn head_bytes(method: &Method, uri: &Uri, headers: &HeaderMap) -> usize {
     let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
     let line = method.as_str().len() + target + " HTTP/1.1".len() + LINE_BYTES;
@@ -130,7 +130,7 @@ fn only_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Result<&'a str, &'static 
     }
 }
 
-/// True if a browser sends this for a page of another site. A link that was followed shows what it leads to to nobody else.
+/// True if a browser sends this for a page of another site. A followed link does not count: its target is visible only to the user.
 fn is_for_another_site(method: &Method, headers: &HeaderMap) -> bool {
     let says = |name: &str, text: &str| headers.get_all(name).iter().any(|value| value == text);
     let is_followed = matches!(*method, Method::GET | Method::HEAD)

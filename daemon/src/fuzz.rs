@@ -1,4 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: heads of requests of anybody, and the configuration of a daemon.
+//! Entry points for `fuzz/`: heads of requests from anybody, and the configuration of a daemon.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use crate::config;
 use crate::front::refusal;
 use crate::hosts::{Hosts, host_part};
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
 pub const DECODERS: &[Decoder] =
     &[("request_heads", request_heads), ("daemon_config", daemon_config)];
 
-/// A method and an address, then headers, a line each.
+/// A method and an address, then headers, one a line.
 pub fn request_heads(bytes: &[u8]) {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
@@ -60,7 +60,7 @@ impl Default for Sample {
     }
 }
 
-/// A file of a configuration, and a variable of one.
+/// A configuration file, and a variable that overrides a key.
 pub fn daemon_config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let parse = |text: &str, variables: &[(String, String)]| {

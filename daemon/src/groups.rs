@@ -1,6 +1,6 @@
-//! Which groups a user belongs to, asked of the system or of a table and remembered for a while.
+//! The groups of users, from the system or from a table, cached for a while.
 //!
-//! Invariant: a pure core never asks; a call brings its caller's groups with it.
+//! Invariant: a pure core never looks groups up; a call arrives with its caller's groups.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-/// Users remembered at once; beyond that everything is asked anew. Bounds what invented names can cost.
+/// Most users cached at once; beyond that the cache is emptied. This limits what invented names can cost.
 const USERS_MAX: usize = 10_000;
 
-/// Who knows the groups of users.
+/// The source of the groups of users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupSource {
@@ -23,7 +23,7 @@ pub enum GroupSource {
     Static,
 }
 
-/// What is known of a user.
+/// The groups and rights of a user.
 #[derive(Clone, Debug)]
 pub struct Membership {
     /// Names of the groups.
@@ -37,11 +37,11 @@ pub struct Membership {
 pub struct Superusers {
     /// The user.
     pub user: String,
-    /// The group of those who have the same rights.
+    /// The group whose members have the same rights.
     pub group: String,
 }
 
-/// The table of users seen.
+/// The cache of users seen.
 #[derive(Debug)]
 pub struct Groups {
     /// `None`: the system.
@@ -52,7 +52,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// An empty table; `listed` is what [`GroupSource::Static`] knows.
+    /// An empty cache; `listed` is the table for [`GroupSource::Static`].
     pub fn new(
         source: GroupSource,
         listed: &BTreeMap<String, Vec<String>>,
@@ -66,7 +66,7 @@ impl Groups {
         Groups { table, superusers, ttl, known: RwLock::default() }
     }
 
-    /// What is known of `user`; asks the system if that is too old.
+    /// The groups and rights of `user`; asks the system if the entry is too old.
     pub async fn of(self: &Arc<Self>, user: &str) -> Membership {
         if let Some((membership, at)) = self.known.read().get(user)
             && at.elapsed() < self.ttl
@@ -87,7 +87,7 @@ impl Groups {
         self.remember(user, groups)
     }
 
-    /// Forgets everybody: the system is asked anew from here on.
+    /// Forgets everybody: from now on the system is asked again.
     pub fn forget(&self) {
         self.known.write().clear();
     }

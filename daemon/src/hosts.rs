@@ -1,5 +1,5 @@
-//! Names under which a daemon may be reached. A page elsewhere whose name is made to resolve here (DNS rebinding) must not read or change
-//! anything, so requests that were sent to a foreign name are refused ([`crate::front`]).
+//! Names under which clients may reach a daemon. A page elsewhere whose name is made to resolve here (DNS rebinding) must not read or change anything, so
+//! requests to a foreign name are refused ([`crate::front`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// `localhost`, this machine, the host of `advertised` (`host:port`), and what the operator allows under `key` of the configuration; `*`
-    /// allows all.
+    /// `localhost`, this machine, the host of `advertised` (`host:port`), and the names that the operator allows under `key` of the configuration; `*` allows
+    /// all.
     pub fn new(advertised: &str, more: &[String], key: &'static str) -> Hosts {
         let own =
             ["localhost".to_owned(), sys::host::host_name(), host_part(advertised).to_owned()];
@@ -24,8 +24,8 @@ impl Hosts {
         Hosts { names: Arc::new(names), any, key }
     }
 
-    /// True if `host` (`host:port`) is a name or an address of this daemon. An address cannot be made to point elsewhere, so all are fine; a
-    /// name could.
+    /// True if `host` (`host:port`) is a name or an address of this daemon. An address cannot be made to point elsewhere, so every address is accepted; a name
+    /// could be.
     pub fn allow(&self, host: &str) -> bool {
         let host = host_part(host);
         self.any || host.parse::<IpAddr>().is_ok() || self.names.contains(&host.to_lowercase())

@@ -1,7 +1,7 @@
-//! What operators ask of every daemon at Hadoop's addresses: `/conf`, `/logLevel`, `/stacks`.
+//! Pages that operators request from every daemon at Hadoop's addresses: `/conf`, `/logLevel`, `/stacks`.
 //!
-//! They are shown to users; a level is set only by a request that the holder of the cluster secret signed, so that no page in a browser can do
-//! it. No secret is in a configuration: it names the file.
+//! Users may read them. Setting a level takes a request signed with the cluster secret, so no page in a browser can do it. No configuration holds a secret: it
+//! names the file.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::access::{Access, Audience, Routes, User};
 use crate::auth::AuthError;
 use crate::{log, rpc};
 
-/// Where a value that nobody set comes from, in the words of `/conf`.
+/// Source of a value that nobody set, in the words of `/conf`.
 const DEFAULT: &str = "default";
-/// Where other values come from: the file or a variable.
+/// Source of other values: the file or a variable.
 const CONFIGURED: &str = "configuration";
 /// Begins each line of an answer that Hadoop's `daemonlog` prints.
 const MARK: &str = "<!-- OUTPUT -->";
@@ -41,7 +41,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A key under Hadoop's name, for tools that ask for it.
+    /// A key under Hadoop's name, for tools that read it.
     pub fn hadoop(key: &str, value: impl ToString, is_default: bool) -> Setting {
         Setting { key: key.to_owned(), value: value.to_string(), is_default }
     }
@@ -79,7 +79,7 @@ fn flatten(prefix: &str, table: &Table, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The routes, for a daemon with these settings; with them the one that tells who it is.
+/// The routes for a daemon with these settings, and the one that reports who it is.
 pub fn routes(access: &Access, settings: Vec<Setting>) -> Routes {
     Routes::new(access)
         .route("/conf", Audience::Users, get(conf))
@@ -95,7 +95,7 @@ struct Wanted {
     format: Option<String>,
 }
 
-/// `/conf` as Hadoop's: XML, or JSON if the client accepts that or asks for it.
+/// `/conf` as Hadoop's: XML, or JSON if the client accepts or requests that.
 async fn conf(
     State(all): State<Arc<Vec<Setting>>>,
     headers: HeaderMap,
@@ -168,7 +168,7 @@ struct Level {
     level: Option<String>,
 }
 
-/// `/logLevel` as Hadoop's: tells the level of a logger, sets it where `level` is given.
+/// `/logLevel` as Hadoop's: reports the level of a logger, and sets it if `level` is given.
 async fn log_level(user: User, Query(asked): Query<Level>) -> Response {
     let mut lines = Vec::new();
     if let Some(logger) = asked.log.as_deref().filter(|logger| !logger.is_empty()) {
@@ -209,7 +209,7 @@ fn change(user: &User, logger: &str, level: &str) -> Result<(), Response> {
     Ok(())
 }
 
-/// What Hadoop answers with the stacks of Java's threads.
+/// In Hadoop, the page with the stacks of Java's threads.
 async fn stacks() -> Response {
     let text = "This is a native program: it cannot tell the stacks of its own threads. \
                 `gdb -p PID -batch -ex 'thread apply all bt'` or `perf record -g -p PID` shows them.\n";
@@ -255,7 +255,7 @@ mod tests {
 
     async fn ask(target: &str, headers: &[(&str, String)]) -> (u16, String) {
         let all = settings("x", &Sample { size: 6, ..Sample::default() });
-        // Every name is believed: who asks without one is somebody.
+        // Every name is accepted: a request without one comes from the static user.
         let router = Router::from(routes(&Access::new(AUTH.clone(), None, Auth::Simple), all));
         let mut request = axum::http::Request::get(target);
         for (name, value) in headers {
@@ -313,7 +313,7 @@ mod tests {
         };
         assert_eq!(ask(target, &signed(target, Role::Worker, 1)).await.0, 403);
         let (status, text) = ask(target, &signed(target, Role::Client, 2)).await;
-        // Without a subscriber of ours in this process nothing can be set, and that is told.
+        // Without our subscriber in this process nothing can be set, and the answer says so.
         assert!(status == 200 || text.contains("not started"), "{status} {text}");
         let wrong = "/logLevel?log=inspect_test&level=loud&user.name=ann";
         assert_eq!(ask(wrong, &signed(wrong, Role::Client, 3)).await.0, 400);

@@ -23,9 +23,9 @@ const LEVELS: [(&str, LevelFilter); 6] = [
     ("debug", LevelFilter::DEBUG),
     ("trace", LevelFilter::TRACE),
 ];
-/// What is heard of loggers that a filter does not name.
+/// Level of loggers that a filter does not name.
 const LEVEL_OF_OTHERS: LevelFilter = LevelFilter::ERROR;
-/// Loggers whose level was set at most: each event is compared with them.
+/// Most loggers with a level of their own: each event is compared with them.
 const SET_MAX: usize = 64;
 /// Longest name of a logger.
 const NAME_BYTES_MAX: usize = 200;
@@ -33,14 +33,14 @@ const NAME_BYTES_MAX: usize = 200;
 /// The running filter.
 struct Running {
     handle: reload::Handle<Targets, Registry>,
-    /// What it was started with.
+    /// The filter at the start.
     base: Targets,
-    /// What was set since.
+    /// The levels set since.
     set: BTreeMap<String, LevelFilter>,
 }
 
 impl Running {
-    /// What was set comes last: for one logger the last word counts.
+    /// Levels set later come last: for one logger the last setting counts.
     fn filter(&self) -> Targets {
         let set = self.set.iter().map(|(logger, level)| (logger.clone(), *level));
         self.base.clone().with_targets(set)
@@ -55,19 +55,19 @@ pub enum LevelError {
     /// No such level.
     #[error("Bad Level : {level}; one of off, error, warn, info, debug, trace")]
     Level {
-        /// What was asked for.
+        /// The requested level.
         level: String,
     },
-    /// No name of a logger.
+    /// Not the name of a logger.
     #[error("Bad Logger : {logger:?}; a name is made of letters, digits, `_`, `:`, `.` and `-`")]
     Logger {
-        /// What was asked for.
+        /// The requested logger.
         logger: String,
     },
     /// The limit is reached.
     #[error("the levels of {SET_MAX} loggers were set already")]
     TooMany,
-    /// Logging has not begun, or not here.
+    /// Logging has not started, or another subscriber is in use.
     #[error("logging was not started by this program")]
     NotStarted,
 }
@@ -102,12 +102,12 @@ fn parse(text: &str) -> Result<Targets, String> {
     })
 }
 
-/// The level at which `logger` (a module, e.g. `namenode::server`) is heard.
+/// The level of `logger` (a module, e.g. `namenode::server`).
 pub fn level(logger: &str) -> &'static str {
     RUNNING.get().map_or(LEVELS[0].0, |running| effective(&running.lock().filter(), logger))
 }
 
-/// The level that `filter` has for `logger`: that of the longest name that begins it.
+/// The level that `filter` has for `logger`: that of the longest matching prefix.
 fn effective(filter: &Targets, logger: &str) -> &'static str {
     let is_heard = |level: &LevelFilter| {
         level.into_level().is_none_or(|level: Level| filter.would_enable(logger, &level))
@@ -115,7 +115,7 @@ fn effective(filter: &Targets, logger: &str) -> &'static str {
     LEVELS.iter().rfind(|(_, level)| is_heard(level)).map_or(LEVELS[0].0, |(name, _)| name)
 }
 
-/// Sets it until the daemon ends.
+/// Sets the level of `logger` until the daemon ends.
 ///
 /// # Errors
 /// [`LevelError`].
@@ -133,7 +133,7 @@ pub fn set_level(logger: &str, level: &str) -> Result<(), LevelError> {
         return Err(LevelError::TooMany);
     }
     running.set.insert(logger.to_owned(), level);
-    // It fails only if the subscriber is gone, and that one is the program's.
+    // It fails only if the subscriber is gone, and the subscriber lives as long as the program.
     running.handle.reload(running.filter()).map_err(|_| LevelError::NotStarted)
 }
 

@@ -1,7 +1,6 @@
-//! `/metrics` in the OpenMetrics text format: what every daemon tells of its process, and how a registry becomes an answer.
+//! `/metrics` in the OpenMetrics text format: every daemon's figures of its process, and the answer made from a registry.
 //!
-//! Registries are made for each question from the state as it is; labels are kinds and states, never names of users, paths or
-//! jobs, so that their number stays small.
+//! Each request builds a registry from the current state. Labels are kinds and states, never names of users, paths or jobs, which keeps their number small.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 /// Media type of the text.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A registry that has the figures of this process, under their customary names; what the system does not say is left out.
+/// A registry with the figures of this process, under their customary names; figures that the system does not provide are left out.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     let Ok(usage) = sys::process::own_usage() else { return registry };
@@ -35,7 +34,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// Registers gauges `(name, help, value)`; one larger than the format holds is told as the largest.
+/// Registers gauges `(name, help, value)`; one larger than the format holds is clamped to the largest.
 pub fn gauges(registry: &mut Registry, figures: &[(&str, &str, u64)]) {
     for (name, help, value) in figures {
         let value = i64::try_from(*value).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Routes that carry one signed postcard message each way.
+//! Routes that take one signed postcard message and answer with another.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -20,10 +20,10 @@ use serde::de::DeserializeOwned;
 use crate::auth::{AuthError, Authenticator, BodyError, Checked, Seal, Signer};
 use crate::serve::line::Peer;
 
-/// A route that decodes a signed message, hands it to `handler` and encodes its answer.
+/// A route that decodes a signed message, passes it to `handler` and encodes its answer.
 ///
-/// `body_bytes_max` bounds the request. One that is not signed by one of `roles` is answered 401, 403 or 421, and its body is not read;
-/// one that does not decode is answered 400.
+/// `body_bytes_max` limits the request. One that is not signed by one of `roles` gets 401, 403 or 421, and its body is not read; one that does not decode gets
+/// 400.
 pub fn message<S, Q, A, H, F>(
     auth: Authenticator,
     roles: &'static [Role],
@@ -43,7 +43,7 @@ where
 /// Who sent a message.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// From where, if the service knows it.
+    /// The remote address, if the service knows it.
     pub address: Option<IpAddr>,
     /// Who signed it.
     pub signer: Signer,
@@ -96,7 +96,7 @@ where
     })
 }
 
-/// A GET route that is signed; `handler` gets who signed it and the request.
+/// A GET route for signed requests; `handler` gets the signer and the request.
 pub fn signed_get<S, H, F>(
     auth: Authenticator,
     roles: &'static [Role],
@@ -120,7 +120,7 @@ where
     })
 }
 
-/// What a daemon says at `/hello` of who it is, to those who can sign.
+/// A daemon's identity at `/hello`, for those who can sign.
 pub fn hello<S: Clone + Send + Sync + 'static>(auth: Authenticator) -> MethodRouter<S> {
     get(move |request: Request| {
         let auth = auth.clone();
@@ -137,7 +137,7 @@ pub fn hello<S: Clone + Send + Sync + 'static>(auth: Authenticator) -> MethodRou
     })
 }
 
-/// A layer for routes that are open to all: who signs a request gets its answer signed, and a wrong signature is refused.
+/// A layer for routes that are open to all: a signed request gets a signed answer, and a wrong signature is refused.
 pub async fn seal_if_signed(
     State(auth): State<Authenticator>,
     request: Request,
@@ -152,12 +152,12 @@ pub async fn seal_if_signed(
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// True if a request says that it is signed in our scheme.
+/// True if a request claims to be signed in our scheme.
 pub fn is_signed(parts: &Parts) -> bool {
     authorization(parts).is_some_and(|header| header.split(' ').next() == Some(SCHEME))
 }
 
-/// Who signed a request without a body. The answer will be signed on its way out.
+/// Returns who signed a request without a body. The answer will be signed on its way out.
 ///
 /// # Errors
 /// [`AuthError`].
@@ -178,7 +178,7 @@ fn authenticate(auth: &Authenticator, parts: &Parts, roles: &[Role]) -> Result<C
     Ok(checked)
 }
 
-/// The connection belongs to somebody who can sign.
+/// Marks the connection as belonging to somebody who can sign.
 fn trust(parts: &Parts) {
     if let Some(peer) = parts.extensions.get::<Peer>() {
         peer.line.trust();
@@ -194,7 +194,7 @@ fn signed(parts: &Parts) -> SignedRequest<'_> {
     SignedRequest { method: parts.method.as_str(), target }
 }
 
-/// The answer to a request that is not let in.
+/// The answer to a request that is refused.
 pub fn refuse(error: AuthError) -> Response {
     let status = match error {
         AuthError::Role { .. } => StatusCode::FORBIDDEN,
@@ -215,7 +215,7 @@ fn refuse_body(error: BodyError) -> Response {
     (status, error.to_string()).into_response()
 }
 
-/// Ends the connection behind an answer, unless there is no body that would be left on it.
+/// Ends the connection after an answer, unless the request has no body left unread on it.
 pub(crate) fn unread(response: Response, body: &Body) -> Response {
     if body.is_end_stream() { response } else { closing(response) }
 }
@@ -234,7 +234,7 @@ fn sealed(bytes: Vec<u8>, seal: &Seal) -> Response {
     response
 }
 
-/// Puts a seal on an answer.
+/// Adds the signature header to an answer.
 pub(crate) fn insert_seal<B>(response: &mut Response<B>, header: &str) {
     let value = HeaderValue::from_str(header).expect("numbers and hexadecimal digits");
     response.headers_mut().insert(HeaderName::from_static(ANSWER_HEADER), value);

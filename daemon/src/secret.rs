@@ -5,7 +5,7 @@
 //! crc32 8 hexadecimal digits: of the 64
 //! ```
 //!
-//! The second line keeps a digit that has changed from making another key. A file without it is taken; who may make one adds it.
+//! The second line keeps a changed digit from making another key. A file without it is accepted; a process that may create secrets adds it.
 
 use std::fs;
 use std::io;
@@ -17,10 +17,10 @@ use rand::TryRng;
 
 use crate::error::ServeError;
 
-/// Reads the secret, or makes it if the file does not exist and `create` is set (the first start of a NameNode).
+/// Reads the secret, or creates it if the file does not exist and `create` is set (the first start of a NameNode).
 ///
 /// # Errors
-/// [`ServeError::Secret`] if it is missing, readable by others, no secret, or cannot be written.
+/// [`ServeError::Secret`] if it is missing, readable by others, not a secret, or cannot be written.
 pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
     let fail = |reason: String| ServeError::Secret { path: path.to_owned(), reason };
     match fs::metadata(path) {
@@ -52,8 +52,8 @@ pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
     }
 }
 
-/// Reads the secret or makes it, as [`load`], and keeps `copies` of it. One that is lost is taken from them, so that a cluster never
-/// gets another one by the loss of a disk.
+/// Reads the secret or creates it, as [`load`], and keeps `copies` of it. A lost secret is restored from them, so a cluster never gets a new one because a disk
+/// was lost.
 ///
 /// # Errors
 /// As [`load`]; a copy that cannot be read or written is a warning.
@@ -65,7 +65,7 @@ pub fn load_or_make(path: &Path, copies: &[PathBuf]) -> Result<Key, ServeError> 
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 _ => {}
             }
-            // A copy that is there and no good is no reason to make another secret.
+            // An existing copy that is damaged is no reason to make another secret.
             let key = load(copy, false)?;
             sys::fs::write_atomic(path, key.file_text().as_bytes(), 0o600)
                 .map_err(|error| fail(error.to_string()))?;
@@ -110,7 +110,7 @@ mod tests {
         let refused = load_or_make(&at("secret"), &copies).unwrap_err().to_string();
         assert!(refused.contains("one/secret"), "{refused}");
         assert!(!at("secret").try_exists().unwrap(), "nothing is made");
-        // What the cluster uses counts; a copy of another is replaced.
+        // The secret in use wins; a copy of another is replaced.
         fs::write(at("secret"), key.file_text()).unwrap();
         fs::set_permissions(at("secret"), fs::Permissions::from_mode(0o600)).unwrap();
         assert!(load_or_make(&at("secret"), &copies).unwrap() == key);
@@ -152,7 +152,7 @@ mod tests {
         fs::write(&path, &damaged).unwrap();
         assert!(load(&path, true).unwrap_err().to_string().contains("it is damaged"));
         assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
-        // One of before there were checksums gets one from who may make secrets.
+        // A file from before checksums gets one from a process that may create secrets.
         let old = format!("{}\n", key.to_hex());
         fs::write(&path, &old).unwrap();
         assert!(load(&path, false).unwrap() == key);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Told once, seen by all clones.
+/// Set once, seen by all clones.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     sender: Arc<watch::Sender<bool>>,
@@ -19,12 +19,12 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// A token that is not told yet.
+    /// A token that is not set yet.
     pub fn new() -> Self {
         Shutdown { sender: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// A token that SIGTERM and SIGINT tell. Must be called on a runtime.
+    /// A token that SIGTERM and SIGINT set. Must be called on a runtime.
     ///
     /// # Errors
     /// If the system refuses the signal handlers.
@@ -48,12 +48,12 @@ impl Shutdown {
         self.sender.send_replace(true);
     }
 
-    /// True once it was told.
+    /// True once it is set.
     pub fn is_told(&self) -> bool {
         *self.sender.borrow()
     }
 
-    /// Returns once it was told.
+    /// Returns once it is set.
     pub async fn wait(&self) {
         let mut receiver = self.sender.subscribe();
         // The sender lives in `self`, so waiting cannot fail.

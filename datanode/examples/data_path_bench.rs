@@ -21,7 +21,7 @@ use client::dfs::{CreateOptions, DfsClient};
 use daemon::Shutdown;
 use protocol::DfsPath;
 
-/// How long the cluster may take to be ready.
+/// How long the cluster can take to be ready.
 const READY_MAX: Duration = Duration::from_secs(30);
 
 fn main() -> anyhow::Result<()> {

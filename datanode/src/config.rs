@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Every key has a default but `namenode`, `secret_file` and `data_directories`. Times end in their unit.
+/// Every key except `namenode`, `secret_file` and `data_directories` has a default. Times end in their unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -25,7 +25,7 @@ pub struct Config {
     pub http_bind: String,
     /// `host:port` that others use instead of `http_bind`, if it differs.
     pub http_advertise: Option<String>,
-    /// Listen on addresses that other machines reach although blocks travel unencrypted. Default false.
+    /// Listen on addresses that other machines can reach, although blocks travel unencrypted. Default false.
     pub allow_unencrypted: bool,
     /// Name of this machine, compared with clients' and workers'. Absent: the network name.
     pub host: Option<String>,
@@ -33,8 +33,8 @@ pub struct Config {
     pub rack: String,
     /// Offer an abstract Unix socket to clients on this machine: they map replicas instead of copying them. Default true.
     pub local_socket: bool,
-    /// Bytes to leave free in each data directory for other programs. Absent: 1 GiB, or 2 % of the disk if that is more, but at
-    /// most a tenth of it. New replicas stop there, and those that are being written within 4 MiB each.
+    /// Bytes to leave free in each data directory for other programs. Absent: 1 GiB, or 2 % of the disk if that is more, but at most a tenth of it. New
+    /// replicas are refused beyond that; those being written exceed it by at most 4 MiB each.
     pub reserved_bytes: Option<u64>,
     /// Operations at once: one thread and one packet buffer (1 MiB) each; a write of large packets one more thread and two more buffers.
     /// No more than a sixteenth of the descriptors that this process may have. Default 256: at most 768 MiB of buffers.
@@ -44,31 +44,29 @@ pub struct Config {
     pub connections_max: usize,
     /// Milliseconds to establish a connection to another DataNode. 5 s: they are on the local network.
     pub connect_timeout_ms: u64,
-    /// Milliseconds for a peer to make progress, as HDFS's 60 s; also how long idle connections are kept.
+    /// Milliseconds for a peer to make progress, as HDFS's 60 s; also how long idle connections stay open.
     pub io_timeout_ms: u64,
     /// Milliseconds that a writer may be silent between packets. 10 minutes: writers compute; a dead one ends its connection.
     pub writer_idle_ms: u64,
-    /// Bytes written to a replica after which it is synced in the background, so that the last sync is short. Default 16 MiB.
+    /// Bytes written to a replica after which it is synced in the background, to keep the last sync short. Default 16 MiB.
     pub sync_interval_bytes: u64,
-    /// Write all replicas but the one nearest to its writer past the page cache, which then keeps what is read. Turn it off where
-    /// memory is plentiful and the disks are slow. Default true.
+    /// Write all replicas but the one nearest to its writer bypassing the page cache, which then keeps what is read. Turn it off where memory is plentiful and
+    /// the disks are slow. Default true.
     pub bypass_cache: bool,
-    /// Data directories that may fail before the DataNode gives up. Absent: all but one, since what the others hold is as good as
-    /// before.
+    /// Data directories that may fail before the DataNode gives up. Absent: all but one, since the others still hold good replicas.
     pub failed_volumes_tolerated: Option<usize>,
-    /// Milliseconds between looks at every data directory: failed ones go out of service, replaced ones come back. 5 s: a look
-    /// writes and syncs a few bytes.
+    /// Milliseconds between checks of every data directory: failed ones go out of service, replaced ones return. 5 s: a check writes and syncs a few bytes.
     pub volume_check_ms: u64,
-    /// Bytes per second that this DataNode sends for the balancer at most. 100 MiB/s, as HDFS; the NameNode can change it.
+    /// Most bytes per second that this DataNode sends for the balancer. 100 MiB/s, as HDFS; the NameNode can change it.
     pub balancer_bandwidth_bytes: u64,
-    /// Milliseconds that deleted replicas are kept in the trash: time to notice a mistaken mass deletion. Default 60,000.
+    /// Milliseconds that deleted replicas stay in the trash: time to notice a mistaken mass deletion. Default 60,000.
     pub trash_grace_ms: u64,
-    /// Seconds in which the scanner verifies every replica once. Three weeks, as HDFS.
+    /// Seconds within which the scanner verifies every replica once. Three weeks, as HDFS.
     pub scan_period_s: u64,
-    /// Seconds between comparisons of what this DataNode believes to have with what its disks hold: files that somebody deleted or
-    /// brought back. 6 hours, as HDFS: it lists every directory; 0 for never.
+    /// Seconds between comparisons of this DataNode's table with its disks: they find files that somebody deleted or brought back. 6 hours, as HDFS, because a
+    /// comparison lists every directory; 0 for never.
     pub compare_period_s: u64,
-    /// Bytes per second that the scanner reads at most. 8 MiB/s: not noticed beside real work.
+    /// Most bytes per second that the scanner reads. 8 MiB/s: negligible beside real work.
     pub scan_rate_bytes: u64,
     /// WebHDFS: who may call it, and as whom.
     pub webhdfs: webhdfs::Config,
@@ -113,7 +111,7 @@ impl Config {
     pub const OPTIONAL: [&'static str; 5] =
         ["advertise", "http_advertise", "host", "reserved_bytes", "failed_volumes_tolerated"];
 
-    /// Checks what types cannot.
+    /// Checks what the types cannot express.
     ///
     /// # Errors
     /// [`Error::Config`] names the key.

@@ -15,7 +15,7 @@ use sys::fs::LockError;
 
 use crate::core::replica::Refusal;
 
-/// Why a DataNode cannot start or go on.
+/// Why a DataNode cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The configuration contradicts itself.
@@ -47,7 +47,7 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// The disk refused something at start.
+    /// A disk operation failed at start.
     #[error("cannot use {}", path.display())]
     Io {
         /// File or directory.
@@ -59,7 +59,7 @@ pub enum Error {
     /// The NameNode cannot be called at all.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The NameNode will never take this DataNode.
+    /// The NameNode will never accept this DataNode.
     #[error("NameNode refuses this DataNode: {0}")]
     Refused(RemoteError),
     /// All data directories have failed.
@@ -67,16 +67,16 @@ pub enum Error {
     NoVolumes,
 }
 
-/// Why the store cannot do what it was asked.
+/// Why the store cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No such replica.
     #[error("block {0} has no replica here under that generation stamp")]
     NotFound(BlockId),
-    /// Its file was there, and somebody has deleted it.
+    /// Its file existed, and somebody has deleted it.
     #[error("block {0}: its file is gone from the disk")]
     Vanished(BlockId),
-    /// The process or the machine lacks what opening or reading a file takes; says nothing of the disk.
+    /// The process or the machine lacks the resources to open or read a file; this is no fault of the disk.
     #[error("block {block}: out of descriptors or memory")]
     Shortage {
         /// The block.
@@ -113,7 +113,7 @@ pub enum StoreError {
     Corrupt {
         /// The block.
         block: BlockId,
-        /// First bad byte's chunk.
+        /// Start of the chunk with the first bad byte.
         offset: u64,
     },
     /// Its meta file cannot be used.
@@ -132,7 +132,7 @@ pub enum StoreError {
         block: BlockId,
         /// Where the packet begins.
         offset: u64,
-        /// Bytes there.
+        /// Bytes in the replica.
         length: u64,
     },
 }
@@ -149,7 +149,7 @@ impl StoreError {
         }
     }
 
-    /// As a pipeline member's status.
+    /// The status that a pipeline member reports for it.
     pub fn status(&self) -> Status {
         match self {
             StoreError::Full => Status::Full,
@@ -196,7 +196,7 @@ pub enum OperationError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The connection it came on, or one to another DataNode.
+    /// The connection that it arrived on, or one to another DataNode.
     #[error(transparent)]
     Transfer(#[from] TransferFailure),
     /// Too many transfers run.
@@ -205,13 +205,13 @@ pub enum OperationError {
         /// The limit.
         max: usize,
     },
-    /// A request that makes no sense.
+    /// An invalid request.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
 }
 
 impl OperationError {
-    /// As it is answered.
+    /// The error as sent to the peer.
     pub fn to_remote(&self) -> RemoteError {
         let kind = match self {
             OperationError::Token(_) => ErrorKind::Unauthenticated,

@@ -1,8 +1,8 @@
-//! What takes any bytes here, for `fuzz/`: the files of a data directory.
+//! Entry points for `fuzz/`: the files of a data directory.
 
 pub use crate::store::fuzz::{replica_files, volume_files};
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.

@@ -119,15 +119,15 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     ));
     let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
     shutdown.tell();
-    // The service's task ends with the token; what it was doing is of no use any more.
+    // The service's task ends with the token; its work in progress is of no use any more.
     let _ = served.await;
     service.close();
     tokio::task::spawn_blocking(|| drop(threads)).await.expect("the threads are joined");
     result
 }
 
-/// What the transfer service may take. Of the descriptors a quarter is for HTTP, an eighth for connections of this service, a quarter for
-/// what its operations open, and the rest for disks, peers and the log.
+/// Limits of the transfer service. A quarter of the descriptors is for HTTP, an eighth for connections of this service, a quarter for files that its operations
+/// open, and the rest for disks, peers and the log.
 fn limits(config: &Config) -> Limits {
     let descriptors = daemon::descriptors::max();
     let transfers_max = config.transfers_max.min(descriptors / 16).max(1);
@@ -172,7 +172,7 @@ fn router(config: &Config, service: &Arc<Service>) -> Router {
         .route("/prom", get(metrics))
 }
 
-/// WebHDFS's side of data: through a client of the file system, like everybody else's.
+/// The data side of WebHDFS: it uses a client of the file system, like any other program.
 fn web(config: &Config, secret: &Key, advertised: &str) -> Result<Router, Error> {
     let client = ClientConfig {
         namenode: Some(config.namenode.clone()),
@@ -233,7 +233,7 @@ impl Sockets {
     }
 }
 
-/// The threads that listen, scan and look at the disks; dropping this ends and joins them.
+/// The threads that listen, scan and check the disks; dropping this ends and joins them.
 struct Threads {
     stop: Option<UnixStream>,
     handles: Vec<JoinHandle<()>>,
@@ -242,7 +242,7 @@ struct Threads {
 impl Threads {
     fn start(sockets: Sockets, service: &Arc<Service>, config: &Config) -> Result<Self, Error> {
         let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
-        // The end of one side wakes everyone who waits on the other.
+        // When one side ends, everyone who waits on the other wakes up.
         let (stop, stopped) = UnixStream::pair().map_err(fail)?;
         let mut threads = Threads { stop: Some(stop), handles: Vec::new() };
         let mut spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
@@ -277,7 +277,7 @@ impl Threads {
     }
 }
 
-/// Looks at the data directories until `stop` ends; blocks. A thread of its own: a broken disk may take long to say so.
+/// Checks the data directories until `stop` ends; blocks. It has a thread of its own: a broken disk can take long to report an error.
 fn check_volumes(store: &Store, pause: Duration, stop: &UnixStream) {
     while matches!(sys::poll::wait_readable([stop.as_fd()], pause), Ok([false])) {
         store.check_volumes();

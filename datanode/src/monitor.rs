@@ -1,5 +1,4 @@
-//! What monitors built around Hadoop ask of a DataNode: `/jmx` and `/blockScannerReport`; and what every daemon tells, see
-//! [`daemon::inspect`].
+//! The pages that monitors built around Hadoop request from a DataNode, `/jmx` and `/blockScannerReport`, and those of every daemon, see [`daemon::inspect`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -85,7 +84,7 @@ fn dataset(service: &Service) -> Value {
     })
 }
 
-/// What the scanner has done, in the lines of Hadoop's report.
+/// The scanner's work, in the format of Hadoop's report.
 async fn scanner_report(State(monitor): State<Monitor>) -> Response {
     let scans = monitor.service.store.scans();
     let text: String = [

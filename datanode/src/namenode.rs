@@ -4,8 +4,8 @@
 //! register -> full report -> { heartbeats held open by the NameNode | changes as they happen } -> Fenced -> register …
 //! ```
 //!
-//! The NameNode may be away for any time: calls are tried again with growing, jittered pauses. Commands of an epoch lower than
-//! the highest seen are refused.
+//! The NameNode may be unreachable for any time: the loop tries calls again with growing, jittered pauses. It refuses commands of an epoch lower than the
+//! highest seen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,13 +25,13 @@ use crate::core::report;
 use crate::error::Error;
 use crate::transfer::{self, Service};
 
-/// Where DataNodes call.
+/// The path that DataNodes call.
 const TARGET: &str = "/rpc/datanode";
 /// Time for an answer beyond the time that the NameNode may hold it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause before the next try while the NameNode is away; jittered.
+/// Pause before the next try while the NameNode is unreachable; jittered.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
-/// Copies and recoveries at once: they share disk and network with clients.
+/// Copies and recoveries that run at once: they share disk and network with clients.
 const COMMANDS_AT_ONCE: usize = 4;
 
 /// One DataNode's link to its NameNode.
@@ -40,7 +40,7 @@ pub(crate) struct Link {
     service: Arc<Service>,
     info: DatanodeInfo,
     highest_epoch: AtomicU64,
-    /// The NameNode has told it to end.
+    /// The NameNode has ordered it to stop.
     dismissed: AtomicBool,
     slots: Arc<Semaphore>,
 }
@@ -67,7 +67,7 @@ impl Link {
         })
     }
 
-    /// Runs until `shutdown`, or the NameNode passes on that it is to end.
+    /// Runs until `shutdown`, or until the NameNode passes on the order to stop.
     ///
     /// # Errors
     /// [`Error`] if this DataNode can never serve this NameNode, or all its disks are gone.
@@ -104,7 +104,7 @@ impl Link {
         tokio::time::sleep(AWAY_PAUSE.mul_f64(rand::random_range(0.5..1.0))).await;
     }
 
-    /// `None`: try again.
+    /// Registers; `None`: try again.
     async fn register(&self) -> Result<Option<Session>, Error> {
         let store = &self.service.store;
         let register =
@@ -158,7 +158,7 @@ impl Link {
                 Err(error) if is_refusal(&error) => return Ended,
                 Err(error) => {
                     let text = client::error::chain(&error);
-                    // Perhaps its clock is wrong: an operator must see that, once.
+                    // Its clock may be wrong: log that once for an operator.
                     if matches!(error, RpcError::Status { .. })
                         && !std::mem::replace(&mut told, true)
                     {
@@ -189,12 +189,12 @@ impl Link {
         }
     }
 
-    /// Sends what changed, at once; what happens while a message is under way goes into the next.
+    /// Sends changes at once; those that occur while a message is in flight go into the next.
     async fn tell_changes(&self, session: Session) -> Ended {
         let queue = self.service.store.changes();
         loop {
             let changes = queue.take(self.info.id, session.epoch).await;
-            // If this future is dropped while the message is under way, the full report of the next session tells.
+            // If this future is dropped while the message is in flight, the full report of the next session covers it.
             if let Err(ended) = self.tell_one(&changes, session).await {
                 queue.give_back(changes);
                 return ended;
@@ -332,7 +332,7 @@ impl Link {
     }
 }
 
-/// True if the NameNode answered and the session is over; false if it was merely not reached or busy.
+/// True if the NameNode answered and the session is over; false if it was only unreachable or busy.
 fn is_refusal(error: &RpcError) -> bool {
     matches!(error, RpcError::Remote(refusal) if !refusal.kind.is_transient())
 }

@@ -11,17 +11,17 @@ use crate::core::scrub::{Next, Scrub};
 use crate::error::StoreError;
 use crate::store::{Cursor, OpenReplica, Store, verify_range};
 
-/// Longest sleep, so that the trash is emptied in time.
+/// Longest sleep: the trash must be emptied in time.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-/// How often the scanner's place is kept, as HDFS: a crash repeats so much at most.
+/// How often the scanner's place is saved, as HDFS: a crash repeats at most this much work.
 const CURSOR_SAVE_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What the scanner is to keep to.
+/// The limits of the scanner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacing {
     /// Bytes per second.
     pub(crate) rate: u64,
-    /// Time between comparisons with the disks; zero is never.
+    /// Time between comparisons with the disks; zero means never.
     pub(crate) compare_period: Duration,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, pacing: Pacing, stop: &U
                 let mut pace = Pace { start: Instant::now(), bytes: 0, rate: rate.max(1) };
                 let bytes = scan(store, block, &mut pace, stop);
                 store.scans().note(bytes);
-                // The pauses within a replica have kept the rate; what is left is its remainder.
+                // The pauses within a replica have kept the rate; only the remainder counts here.
                 scrub.scanned(start.elapsed(), bytes.saturating_sub(pace.bytes));
                 Duration::ZERO
             }
@@ -66,7 +66,7 @@ pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, pacing: Pacing, stop: &U
     }
 }
 
-/// The scanner's place as it is kept.
+/// The scanner's place in the form that is saved.
 fn place(scrub: &Scrub, start: Instant) -> Cursor {
     let (block, round_start, head_start) = scrub.place();
     let age = start.elapsed().saturating_sub(round_start) + head_start;
@@ -81,7 +81,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// How long to pause so that the rate is kept.
+    /// How long to pause to keep the rate.
     fn after(&mut self, bytes: u64) -> Duration {
         self.bytes += bytes;
         let due = Duration::from_secs_f64(self.bytes as f64 / self.rate as f64);
@@ -93,10 +93,10 @@ impl Pace {
 fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &UnixStream) -> u64 {
     let opened = match store.open_any(block) {
         Ok(opened) => opened,
-        // Deleted meanwhile, or its volume is out of service.
+        // It was deleted meanwhile, or its volume is out of service.
         Err(StoreError::NotFound(_)) => return 0,
         Err(StoreError::Shortage { .. }) => {
-            // Nothing was verified: once more, when others have ended.
+            // Nothing was verified: try again when other operations have ended.
             store.suspect(block);
             has_ended(stop, SLEEP_MAX);
             return 0;
@@ -129,7 +129,7 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Un
     read
 }
 
-/// True if a finalized replica has bytes behind its end, and nobody has begun to append to it since it was opened.
+/// True if a finalized replica has bytes past its end, and nobody has begun to append to it since it was opened.
 fn is_too_long(store: &Arc<Store>, opened: &OpenReplica) -> bool {
     let replica = opened.replica;
     let longer = opened.block.metadata().is_ok_and(|file| file.len() > replica.length);

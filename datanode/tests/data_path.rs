@@ -13,11 +13,11 @@ use common::{Cluster, dfs, flip, sample, until};
 
 const MIB: usize = 1 << 20;
 
-/// One bit in `block_of(path)` on one DataNode, the first that readers try; returns its number.
+/// Flips one bit in `block_of(path)` on one DataNode, the first that readers try; returns its number.
 fn damage_first(cluster: &Cluster, path: &str, at: u64) -> usize {
     let first = cluster.locations(path).blocks[0].replicas[0].id;
     let number = cluster.number_of(first);
-    // The last replica of a pipeline arrives behind its acknowledgement.
+    // The last replica of a pipeline appears after its acknowledgement.
     until("the replica is there", || cluster.block_files(number).len() == 1);
     flip(&cluster.block_files(number)[0], at);
     number
@@ -138,7 +138,7 @@ fn damaged_and_missing_meta_files_are_read_around() {
     }
 }
 
-/// Waits for the third replica of the one block: it is finalized behind its acknowledgement.
+/// Waits for the third replica of the one block: it is finalized after its acknowledgement.
 fn until_everywhere(cluster: &Cluster) {
     until("finalized on all three", || {
         (0..3).all(|number| !cluster.block_files(number).is_empty())
@@ -177,7 +177,7 @@ fn all_replicas_damaged() {
     assert!(rest == data[2 * MIB..2 * MIB + MIB / 2], "the rest can be read");
 }
 
-/// Writes, stops DataNode `victim` after `stop_at` bytes, writes on, and reads back.
+/// Writes, stops DataNode `victim` after `stop_at` bytes, continues writing, and reads back.
 fn check_stop(count: usize, victim: usize, stop_at: usize) {
     let mut cluster = Cluster::start(count, true);
     let data = sample(9 * MIB + 77, 13);

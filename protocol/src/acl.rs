@@ -9,15 +9,15 @@ use crate::wire::at_most;
 
 /// Most entries of the access list, and of the default list, of one file or directory.
 pub const ACL_ENTRIES_MAX: usize = 32;
-/// Most entries that a message has room for; a list of more than [`ACL_ENTRIES_MAX`] is refused by the NameNode, in HDFS's words.
+/// Most entries that a message has room for; the NameNode refuses a list of more than [`ACL_ENTRIES_MAX`], in HDFS's words.
 const ENTRIES_SENT_MAX: usize = 1000;
 
 /// Which list an entry belongs to, in the order of lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum AclScope {
-    /// Counts for accesses.
+    /// Applies to accesses.
     Access,
-    /// Is copied to what is made in the directory.
+    /// Is copied to new children of the directory.
     Default,
 }
 
@@ -28,13 +28,13 @@ pub enum AclKind {
     User,
     /// The group, or the group named.
     Group,
-    /// What named entries and the group get at most.
+    /// The most that named entries and the group get.
     Mask,
     /// Everybody else.
     Other,
 }
 
-/// One entry. Order of fields is the order of lists.
+/// One entry. The order of the fields is the order of lists.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct AclEntry {
     /// Its list.
@@ -48,7 +48,7 @@ pub struct AclEntry {
 }
 
 impl AclKind {
-    /// Its word in texts.
+    /// Its word in the text form.
     pub fn as_str(self) -> &'static str {
         match self {
             AclKind::User => "user",
@@ -71,12 +71,12 @@ impl AclEntry {
         AclEntry { scope, kind, name: None, action }
     }
 
-    /// What makes two entries the same entry.
+    /// The key: entries with the same key are the same entry.
     pub fn key(&self) -> (AclScope, AclKind, Option<&str>) {
         (self.scope, self.kind, self.name.as_deref())
     }
 
-    /// Reads entries separated by commas; without `has_actions` they name entries to remove and end after the name.
+    /// Reads entries separated by commas; without `has_actions` they only name entries to remove, and end after the name.
     ///
     /// # Errors
     /// [`AclTextError`] in Hadoop's words.
@@ -120,10 +120,10 @@ impl fmt::Display for AclEntry {
     }
 }
 
-/// A text that is no list of entries.
+/// Text that is not a list of entries.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AclTextError {
-    /// Too few or too many words.
+    /// Too few or too many fields.
     #[error("Invalid <aclSpec> : {text}")]
     Shape {
         /// The entry.
@@ -143,7 +143,7 @@ pub enum AclTextError {
     },
 }
 
-/// The list of a file or directory as it is told: owner, group and others are in `mode`.
+/// The list of a file or directory as the NameNode reports it: owner, group and others are in `mode`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AclStatus {
     /// Owner.
@@ -158,7 +158,7 @@ pub struct AclStatus {
 }
 
 impl AclStatus {
-    /// The whole list: what is in the permission bits, the entries, mask and others, then the default list.
+    /// The whole list: the permission bits as entries, the entries, mask and others, then the default list.
     pub fn whole(&self) -> Vec<AclEntry> {
         let plain = |kind, action| AclEntry::plain(AclScope::Access, kind, action);
         let split = self.entries.partition_point(|entry| entry.scope == AclScope::Access);
@@ -183,13 +183,13 @@ impl AclStatus {
 pub enum AclChange {
     /// Adds entries, and replaces those with the same scope, kind and name.
     Modify(#[serde(deserialize_with = "at_most::<ENTRIES_SENT_MAX, _, _>")] Vec<AclEntry>),
-    /// Takes entries away; what they grant does not matter.
+    /// Removes entries; their rights do not matter.
     Remove(#[serde(deserialize_with = "at_most::<ENTRIES_SENT_MAX, _, _>")] Vec<AclEntry>),
-    /// Takes the default list away.
+    /// Removes the default list.
     RemoveDefault,
-    /// Leaves permission bits alone.
+    /// Removes all but the permission bits.
     RemoveAll,
-    /// Replaces the list of each scope that is named.
+    /// Replaces the list of each scope named.
     Replace(#[serde(deserialize_with = "at_most::<ENTRIES_SENT_MAX, _, _>")] Vec<AclEntry>),
 }
 

@@ -15,7 +15,7 @@ use std::fmt;
 
 /// Port of a NameNode whose address names none, as in HDFS.
 pub const NAMENODE_PORT: u16 = 9870;
-/// Longest part of an address that an error repeats, characters.
+/// Longest part of an address that an error message repeats, characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// What a scheme stands for.
@@ -23,7 +23,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub enum Scheme {
     /// `hanno`, `webhdfs`: a NameNode by its HTTP address.
     Namenode,
-    /// `hdfs`: a cluster by the address of a protocol that is not spoken here.
+    /// `hdfs`: a cluster by the address of a protocol that Hanno does not speak.
     Hdfs,
     /// `file`: this machine.
     Machine,
@@ -42,12 +42,12 @@ impl Scheme {
     }
 }
 
-/// A typed path, taken apart.
+/// A typed path, split into its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Typed<'a> {
     /// `None` for a plain path.
     pub scheme: Option<Scheme>,
-    /// What stands between `//` and the path; empty if absent.
+    /// The text between `//` and the path; empty if absent.
     pub authority: &'a str,
     /// The text before the path: scheme and authority.
     pub prefix: &'a str,
@@ -56,7 +56,7 @@ pub struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    /// Takes `text` apart.
+    /// Splits `text`.
     pub fn new(text: &'a str) -> Self {
         let (scheme, rest) = match scheme_len(text) {
             Some(len) => (Some(Scheme::of(&text[..len])), &text[len + 1..]),
@@ -72,13 +72,13 @@ impl<'a> Typed<'a> {
         Typed { scheme, authority, prefix, path }
     }
 
-    /// `http://host:port` of the NameNode that it names by its HTTP address, if it does.
+    /// `http://host:port` of the NameNode, if it names one by its HTTP address.
     pub fn namenode(&self) -> Option<String> {
         let is_named = self.scheme == Some(Scheme::Namenode) && !self.authority.is_empty();
         is_named.then(|| format!("http://{}", with_port(self.authority)))
     }
 
-    /// True if it has the scheme of this machine.
+    /// True if it has the scheme for this machine.
     pub fn is_of_machine(&self) -> bool {
         self.scheme == Some(Scheme::Machine)
     }
@@ -112,14 +112,14 @@ pub enum Side {
 enum Default {
     Cluster,
     Machine,
-    /// To another cluster than the one that is called: its address, if one is configured.
+    /// To another cluster than the one being called: its address, if one is configured.
     Elsewhere(Option<String>),
 }
 
 /// The file systems that a command or a job reaches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Site {
-    /// `host:port` of the NameNode that is called; empty if none is known.
+    /// `host:port` of the NameNode being called; empty if none is known.
     authority: String,
     /// Other authorities for it, as `hdfs://` addresses have them.
     aliases: Vec<String>,
@@ -127,7 +127,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// With the NameNode at `namenode` (`http://host:port`, empty if none is known). `aliases` are what `hdfs://` addresses call it.
+    /// With the NameNode at `namenode` (`http://host:port`, empty if none is known). `aliases` are its names in `hdfs://` addresses.
     pub fn new(namenode: &str, aliases: &[String]) -> Self {
         let bare = |text: &String| Typed::new(text).authority.to_owned();
         let named =
@@ -139,12 +139,12 @@ impl Site {
         }
     }
 
-    /// Plain paths are this machine's (`-fs file:///`).
+    /// Plain paths belong to this machine (`-fs file:///`).
     pub fn with_machine_default(self) -> Self {
         Site { default: Default::Machine, ..self }
     }
 
-    /// The NameNode that is called was named by one path; plain paths still belong to the configured one.
+    /// One path named the NameNode being called; plain paths still belong to the configured one.
     pub fn with_default_elsewhere(self, configured: Option<&str>) -> Self {
         let configured = configured.map(|address| authority_of(address).to_owned());
         match configured {
@@ -153,7 +153,7 @@ impl Site {
         }
     }
 
-    /// `host:port` of the NameNode that is called.
+    /// `host:port` of the NameNode being called.
     pub fn authority(&self) -> &str {
         &self.authority
     }
@@ -163,7 +163,7 @@ impl Site {
         format!("hanno://{}", self.authority)
     }
 
-    /// Takes `text` apart and tells whose path it is.
+    /// Splits `text` and returns whose path it is.
     ///
     /// # Errors
     /// [`AddressError`] if it leads neither to the cluster nor to this machine.
@@ -177,7 +177,7 @@ impl Site {
             }
             Some(Scheme::Namenode | Scheme::Hdfs) if typed.authority.is_empty() => {
                 match self.default_side(text)? {
-                    // The scheme says that it is not this machine's.
+                    // The scheme rules out this machine.
                     Side::Machine | Side::Cluster => Side::Cluster,
                 }
             }
@@ -224,7 +224,7 @@ impl Site {
 /// A file system as `-fs` and `fs.defaultFS` name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FileSystem {
-    /// The cluster that is configured.
+    /// The cluster in the configuration.
     Configured,
     /// The cluster of the NameNode with this address, `http://host:port`.
     Namenode(String),
@@ -233,10 +233,10 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    /// Reads what `option` was given; `site` has the configured cluster.
+    /// Reads the value of `option`; `site` has the configured cluster.
     ///
     /// # Errors
-    /// [`AddressError`] if it is no file system that can be reached.
+    /// [`AddressError`] if it is not a file system that can be reached.
     pub fn parse(option: &'static str, text: &str, site: &Site) -> Result<Self, AddressError> {
         let malformed = |reason| AddressError::Malformed { option, text: shown(text), reason };
         if text == "local" || text == "file:" {
@@ -267,8 +267,7 @@ impl FileSystem {
     }
 }
 
-/// The address of a NameNode, `http://host:port`, as `option` names it: `host:port` with `http://`, `webhdfs://`, `hanno://` or
-/// nothing in front.
+/// The address of a NameNode, `http://host:port`, from the value of `option`: `host:port`, after `http://`, `webhdfs://`, `hanno://` or nothing.
 ///
 /// # Errors
 /// [`AddressError::Malformed`].
@@ -289,7 +288,7 @@ pub fn namenode_address(option: &'static str, text: &str) -> Result<String, Addr
     }
 }
 
-/// The address of a daemon, `http://host:port`, as `option` names it, with or without `http://` in front.
+/// The address of a daemon, `http://host:port`, from the value of `option`, with or without `http://`.
 ///
 /// # Errors
 /// [`AddressError::Malformed`].
@@ -318,7 +317,7 @@ pub fn daemon_address(option: &'static str, text: &str) -> Result<String, Addres
     }
 }
 
-/// `path` from the root on, below `base` if it is relative; `.` and `..` are resolved by their words alone.
+/// `path` from the root, below `base` if it is relative; `.` and `..` are resolved as text only.
 pub fn absolute(base: &str, path: &str) -> String {
     let base = if path.starts_with('/') { "" } else { base };
     let mut elements: Vec<&str> = Vec::new();
@@ -332,7 +331,7 @@ pub fn absolute(base: &str, path: &str) -> String {
     format!("/{}", elements.join("/"))
 }
 
-/// The directory that relative paths of `user` begin in.
+/// The directory where relative paths of `user` begin.
 pub fn home(user: &str) -> String {
     format!("/user/{user}")
 }
@@ -367,7 +366,7 @@ fn shown(text: &str) -> String {
 /// An address that leads nowhere from here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It names another file system than the one that is called.
+    /// It names another file system than the one being called.
     #[error("Wrong FS: {typed}, expected: {expected}")]
     Wrong {
         /// The text.
@@ -375,7 +374,7 @@ pub enum AddressError {
         /// The file system that it may name.
         expected: String,
     },
-    /// An `hdfs://` address that nobody said is this cluster.
+    /// An `hdfs://` address that no alias makes this cluster's.
     #[error(
         "Wrong FS: {typed}, expected: {expected} (webhdfs://host:port names a Hanno NameNode; `aliases` in hanno.toml or HANNO_ALIASES, other names of yours)"
     )]
@@ -392,21 +391,21 @@ pub enum AddressError {
         typed: String,
         /// The file system it belongs to.
         of: String,
-        /// The one that is called.
+        /// The one being called.
         called: String,
     },
-    /// A scheme that stands for nothing here.
+    /// A scheme without a meaning here.
     #[error("No FileSystem for scheme \"{scheme}\" (there are webhdfs, hanno, hdfs and file)")]
     Scheme {
         /// The scheme.
         scheme: String,
     },
-    /// What an option or variable names is no address.
+    /// The value of an option or variable is not an address.
     #[error("{option}: `{text}' {reason}; give it like http://host:9870")]
     Malformed {
         /// The option, variable or key.
         option: &'static str,
-        /// What it was given.
+        /// Its value.
         text: String,
         /// What is wrong, as a verb phrase.
         reason: &'static str,

@@ -24,7 +24,7 @@ pub fn append_crcs(data: &[u8], out: &mut Vec<u8>) {
 /// Compares `data` with its checksums.
 ///
 /// # Errors
-/// [`ChecksumError`] with the offset of the first bad chunk within `data`, also when there are too few or too many checksums.
+/// [`ChecksumError`] with the offset of the first bad chunk within `data`; also if there are too few or too many checksums.
 pub fn verify(data: &[u8], crcs: &[u8]) -> Result<(), ChecksumError> {
     let mut expected = crcs.chunks_exact(CRC_BYTES);
     for (index, chunk) in data.chunks(CHUNK_BYTES).enumerate() {

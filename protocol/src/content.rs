@@ -1,19 +1,19 @@
-//! The hash by which executables and files of jobs are known. Its pieces are hashed apart, so that several threads can share a file: an
-//! executable is hashed at the start of every job, and takes most of the time that a small job has.
+//! The hash that identifies executables and files of jobs. Its pieces are hashed separately, so several threads can share a file. An executable is hashed at
+//! the start of every job, and that takes most of the time of a small job.
 //!
 //! ```text
 //! hash = SHA-256("hanno content 1\n" | SHA-256(piece)* | bytes u64, big endian)
 //! ```
 //!
-//! Every piece but the last has [`PIECE_BYTES`]; nothing has no piece.
+//! Every piece but the last has [`PIECE_BYTES`]; empty content has no piece.
 
 use sha2::{Digest, Sha256};
 
 use crate::BinaryHash;
 
-/// Bytes that are hashed apart.
+/// Bytes of one piece.
 pub const PIECE_BYTES: usize = 1 << 20;
-/// What tells this hash from others of the same bytes.
+/// Separates this hash from other hashes of the same bytes.
 const DOMAIN: &[u8] = b"hanno content 1\n";
 
 /// Hash of one piece.
@@ -24,14 +24,14 @@ pub fn piece(bytes: &[u8]) -> PieceHash {
     Sha256::digest(bytes).into()
 }
 
-/// The hash of what these pieces are, `bytes` in all.
+/// The hash of content that consists of these pieces, `bytes` in all.
 pub fn join<'a>(pieces: impl IntoIterator<Item = &'a PieceHash>, bytes: u64) -> BinaryHash {
     let mut outer = Sha256::new_with_prefix(DOMAIN);
     pieces.into_iter().for_each(|piece| outer.update(piece));
     finish(outer, bytes)
 }
 
-/// Hashes bytes as they come.
+/// Hashes bytes as they arrive.
 #[derive(Clone)]
 pub struct Hasher {
     outer: Sha256,
@@ -40,7 +40,7 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Of nothing yet.
+    /// A hasher that has seen nothing yet.
     pub fn new() -> Self {
         Hasher { outer: Sha256::new_with_prefix(DOMAIN), inner: Sha256::new(), bytes: 0 }
     }
@@ -59,7 +59,7 @@ impl Hasher {
         }
     }
 
-    /// The hash of all that was added.
+    /// The hash of everything added.
     pub fn finish(mut self) -> BinaryHash {
         if !self.bytes.is_multiple_of(PIECE_BYTES as u64) {
             self.outer.update(self.inner.finalize());

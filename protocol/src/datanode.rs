@@ -1,8 +1,7 @@
-//! DataNodes to the NameNode: `POST /rpc/datanode` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+//! Messages from DataNodes to the NameNode: `POST /rpc/datanode` with a [`Request`], answered by `Result<Reply, RemoteError>`.
 //!
-//! A DataNode registers, then keeps one heartbeat open at a time: the NameNode answers it when it has commands or when
-//! `wait` is over, so commands arrive at once and an idle cluster sends one small message per interval. Any answer with
-//! [`crate::ErrorKind::Fenced`] means: register again.
+//! A DataNode registers, then keeps one heartbeat open at a time. The NameNode answers it when it has commands or when `wait` is over: commands arrive at once,
+//! and an idle cluster sends one small message per interval. Any answer with [`crate::ErrorKind::Fenced`] means: register again.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,22 +12,22 @@ use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError}
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 2;
-/// Most replicas in one part of a full block report; bounds the NameNode's hold per message.
+/// Most replicas in one part of a full block report; bounds how long one message holds up the NameNode.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
 /// The answer to a [`Request`].
 pub type Answer = Result<Reply, RemoteError>;
 
-/// What a DataNode says. Append only.
+/// The requests of a DataNode. Append only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// First contact, and again after [`crate::ErrorKind::Fenced`]. -> [`Reply::Registered`]
     Register(Register),
-    /// Life sign that waits for commands. -> [`Reply::Commands`]
+    /// A sign of life that waits for commands. -> [`Reply::Commands`]
     Heartbeat(Heartbeat),
     /// All replicas, in parts, ascending by block id over all parts. -> [`Reply::Done`]
     FullReport(FullReport),
-    /// What changed since. -> [`Reply::Done`]
+    /// What changed since the last message. -> [`Reply::Done`]
     Changes(Changes),
     /// A block recovery that this DataNode led is finished. -> [`Reply::Done`]
     CommitRecovery(CommitRecovery),
@@ -45,7 +44,7 @@ pub struct Register {
     pub info: DatanodeInfo,
 }
 
-/// Life sign.
+/// A sign of life.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// Sender.
@@ -65,7 +64,7 @@ pub struct Heartbeat {
     /// Data directories that are out of service.
     #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
     pub failed_volumes: Vec<String>,
-    /// Bytes per second that it sends for the balancer at most.
+    /// Most bytes per second that it sends for the balancer.
     pub balancer_bandwidth: u64,
 }
 
@@ -106,25 +105,25 @@ pub struct Changes {
     pub datanode: DatanodeId,
     /// Epoch it registered under.
     pub epoch: Epoch,
-    /// Finalized since.
+    /// Finalized since the last message.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub received: Vec<Replica>,
-    /// Deleted since.
+    /// Deleted since the last message.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub deleted: Vec<BlockId>,
     /// Found corrupt, missing or unreadable by the DataNode itself.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub bad: Vec<Replica>,
-    /// Left by their writer before they were complete since.
+    /// Replicas that their writer left incomplete since the last message.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub unfinished: Vec<Replica>,
-    /// Ordered copies ([`Command::Replicate`]) that this DataNode could not send to all of their targets.
+    /// Ordered copies ([`Command::Replicate`]) that this DataNode could not send to all their targets.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub copies_failed: Vec<BlockId>,
 }
 
 impl Changes {
-    /// Entries of all kinds; at most [`REPORT_REPLICAS_MAX`] are taken.
+    /// Entries of all kinds; the NameNode takes at most [`REPORT_REPLICAS_MAX`].
     pub fn count(&self) -> usize {
         self.received.len()
             + self.deleted.len()
@@ -150,7 +149,7 @@ pub struct CommitRecovery {
     /// Who holds it now, finalized and fsynced.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeId>,
-    /// Who was asked and told of a replica, good for something or not.
+    /// The DataNodes that reported on a replica when asked, usable or not.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub answered: Vec<DatanodeId>,
 }
@@ -162,7 +161,7 @@ pub enum Reply {
     Done,
     /// Welcome.
     Registered {
-        /// The cluster; a new DataNode writes it down.
+        /// The cluster; a new DataNode stores it.
         cluster: ClusterId,
         /// This start of the NameNode. A full report must follow.
         epoch: Epoch,
@@ -197,7 +196,7 @@ pub enum Command {
         targets: Vec<DatanodeInfo>,
         /// Write permission for the targets.
         token: BlockToken,
-        /// True for a copy that only evens out: it keeps to the balancer's bandwidth.
+        /// True for a copy that only balances the load: it keeps to the balancer's bandwidth.
         balancing: bool,
     },
     /// Lead the recovery of a block whose writer is gone: agree on a length, adopt `stamp`, finalize, then
@@ -205,7 +204,7 @@ pub enum Command {
     Recover {
         /// The block.
         block: BlockId,
-        /// Stamp of the replicas so far (a replica may be older: it is left out).
+        /// Stamp of the replicas so far (older replicas are left out).
         old_stamp: GenerationStamp,
         /// The new stamp.
         stamp: GenerationStamp,
@@ -231,17 +230,17 @@ pub enum Command {
         stamp: GenerationStamp,
         /// Its bytes.
         length: u64,
-        /// Who will have it.
+        /// Who will hold it.
         #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
         targets: Vec<DatanodeInfo>,
         /// Write permission for the new block.
         token: BlockToken,
     },
-    /// Copies for the balancer take so many bytes per second at most, until the DataNode restarts.
+    /// From now on, copies for the balancer take at most this many bytes per second, until the DataNode restarts.
     SetBalancerBandwidth(u64),
-    /// End, as after SIGTERM.
+    /// Stop, as after SIGTERM.
     ShutDown,
-    /// A reader found these damaged: verify them soon, and tell of those that are.
+    /// A reader found these damaged: verify them soon, and report those that are.
     Verify(
         #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<(BlockId, GenerationStamp)>,
     ),

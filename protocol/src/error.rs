@@ -74,7 +74,7 @@ impl ErrorKind {
     }
 }
 
-/// An error as it travels.
+/// An error as it is sent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RemoteError {
@@ -85,7 +85,7 @@ pub struct RemoteError {
 }
 
 impl RemoteError {
-    /// Puts the two together.
+    /// Joins the two.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         RemoteError { kind, message: message.into() }
     }

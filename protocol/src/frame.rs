@@ -15,10 +15,10 @@ use crate::wire;
 
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 8;
-/// Largest control message on a stream socket. Block lists of a whole job fit; nothing grows without end.
+/// Largest control message on a stream socket. Block lists of a whole job fit, and nothing grows without bound.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Room that is taken for a body before it comes.
+/// Memory reserved for a body before it arrives.
 const ROOM_BYTES: usize = 64 << 10;
 
 /// A frame that cannot be read.
@@ -35,7 +35,7 @@ pub enum FrameError {
         /// Limit, bytes.
         max: usize,
     },
-    /// The body was damaged on its way.
+    /// The body was damaged in transit.
     #[error("frame checksum is {found:08x}, expected {expected:08x}")]
     Checksum {
         /// From the header.
@@ -43,7 +43,7 @@ pub enum FrameError {
         /// Of the body.
         found: u32,
     },
-    /// The body is no message of the expected kind.
+    /// The body is not a message of the expected kind.
     #[error(transparent)]
     Malformed(#[from] wire::WireError),
 }
@@ -98,7 +98,7 @@ pub fn decode_body<T: DeserializeOwned>(
 /// Writes one message to a blocking stream.
 ///
 /// # Errors
-/// What the stream says.
+/// The stream's error.
 pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> io::Result<()> {
     stream.write_all(&encode(message))
 }
@@ -115,7 +115,7 @@ pub fn read<T: DeserializeOwned>(
     Ok(wire::decode(&read_body(stream, max)?, what)?)
 }
 
-/// Reads the body of one frame from a blocking stream and checks it. Its memory grows with what is there, not with what is announced.
+/// Reads the body of one frame from a blocking stream and checks it. Its memory grows with the bytes received, not with the announced length.
 ///
 /// # Errors
 /// [`FrameError::Io`], [`FrameError::TooLong`] or [`FrameError::Checksum`].

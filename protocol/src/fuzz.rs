@@ -1,5 +1,4 @@
-//! What takes any bytes here, for `fuzz/`: each function gives them to decoders, and checks that what came out encodes and decodes as
-//! the same again.
+//! Entry points for `fuzz/`: each function feeds any bytes to decoders, and checks that whatever decodes encodes and decodes to the same value again.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,7 +16,7 @@ use crate::{
     namenode, printable, property, runner, tracker, wire,
 };
 
-/// The name of a target, and what takes its bytes.
+/// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
@@ -60,7 +59,7 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-/// With the checksum that belongs to it in its last four bytes.
+/// Puts the matching checksum in its last four bytes.
 fn sealed<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     let crc = crc32fast::hash(&bytes[..N - 4]);
     bytes[N - 4..].copy_from_slice(&crc.to_le_bytes());
@@ -85,7 +84,7 @@ pub fn signatures(bytes: &[u8]) {
     stable::<Hello>(bytes);
 }
 
-/// What stands before each packet, and what acknowledges it.
+/// The header before each packet, and the ack of one.
 pub fn transfer_headers(bytes: &[u8]) {
     let header: [u8; PACKET_HEADER_BYTES] = padded(bytes);
     for header in [header, sealed(header)] {
@@ -110,7 +109,7 @@ pub fn transfer_messages(bytes: &[u8]) {
     stable::<transfer::Answer>(bytes);
 }
 
-/// Requests for map outputs, and what precedes each segment.
+/// Requests for map outputs, and the answer before each segment.
 pub fn shuffle_requests(bytes: &[u8]) {
     if let Ok(request) = FetchRequest::parse_query(text(bytes)) {
         let target = request.to_target();
@@ -233,7 +232,7 @@ pub fn names(bytes: &[u8]) {
     assert!(!printable::printable(text).contains(printable::steers));
 }
 
-/// What people type where an address or a path is expected.
+/// What people type in place of an address or a path.
 pub fn addresses(bytes: &[u8]) {
     let text = text(bytes);
     let typed = Typed::new(text);
@@ -251,7 +250,7 @@ pub fn addresses(bytes: &[u8]) {
     assert_eq!(address::absolute("/", &path), path);
 }
 
-/// Patterns and what they are compared with, a line each.
+/// Patterns and the names they are matched with, one a line.
 pub fn globs(bytes: &[u8]) {
     let text = text(bytes);
     let (pattern, name) = text.split_once('\n').unwrap_or((text, "part-00000"));

@@ -1,13 +1,13 @@
-//! Globs as Hadoop has them, in its shell and in the inputs of jobs: `* ? [a-c] [^a] {a,b} \`. Whoever expands them lists directories.
+//! Globs as in Hadoop's shell and in the inputs of its jobs: `* ? [a-c] [^a] {a,b} \`. Whoever expands them lists directories.
 
 use std::borrow::Cow;
 
-/// True if `text` has any character that a glob gives a meaning to.
+/// True if `text` has any character with a meaning in globs.
 pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
 }
 
-/// What a pattern that fits nothing stands for as a name: `\*` is a star.
+/// The name that a pattern without a match stands for: `\*` is a star.
 pub fn unquoted(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -19,7 +19,7 @@ pub fn unquoted(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Most patterns that one with braces stands for. Each costs a look at directories of its own; twenty pairs of two would be a million.
+/// Most patterns that one with braces can stand for. Each lists directories of its own; twenty pairs of two would be a million.
 pub const ALTERNATIVES_MAX: usize = 10_000;
 
 /// A pattern that stands for too many.
@@ -33,7 +33,7 @@ pub struct TooManyAlternatives;
 /// [`TooManyAlternatives`].
 pub fn expand_braces(pattern: &str) -> Result<Vec<String>, TooManyAlternatives> {
     let mut alternatives = Vec::new();
-    // What is still to be written out, the next one last.
+    // Patterns still to be expanded, the next one last.
     let mut rest = vec![pattern.to_owned()];
     while let Some(pattern) = rest.pop() {
         let Some((open, close, commas)) = outer_braces(&pattern) else {
@@ -118,7 +118,7 @@ impl Pattern {
         Pattern { tokens }
     }
 
-    /// The name that this pattern stands for if it stands for exactly one.
+    /// The name that this pattern matches, if it matches exactly one.
     pub fn literal(&self) -> Option<String> {
         self.tokens
             .iter()
@@ -133,7 +133,7 @@ impl Pattern {
     pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut at, mut token) = (0, 0);
-        // Where to go on after a mismatch: the last `*` and how much it has swallowed.
+        // Where to resume after a mismatch: the last `*` and how much it has swallowed.
         let mut retry = None;
         while at < name.len() {
             match self.tokens.get(token) {

@@ -23,7 +23,7 @@ pub(crate) fn write(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(&encode(bytes))
 }
 
-/// Fills `bytes`; `None` if `text` is something else or not of the right length. Digits may be upper case.
+/// Fills `bytes`; `None` if `text` is something else or has the wrong length. Digits may be upper case.
 pub(crate) fn read(text: &str, bytes: &mut [u8]) -> Option<()> {
     if text.len() != 2 * bytes.len() {
         return None;

@@ -1,4 +1,4 @@
-//! Identifiers as newtypes, so that one kind cannot be passed for another.
+//! Identifiers as newtypes: one kind cannot be passed for another.
 //!
 //! ```compile_fail
 //! let block = protocol::BlockId(7);
@@ -49,7 +49,7 @@ impl InodeId {
 }
 
 impl BlockId {
-    /// First block id HDFS hands out; clients and tools recognise the range.
+    /// The first block id that HDFS assigns; clients and tools recognise the range.
     pub const FIRST: BlockId = BlockId(1_073_741_825);
 }
 
@@ -122,7 +122,7 @@ impl fmt::Debug for BinaryHash {
     }
 }
 
-/// Names one logical call of a client, however often it is sent. The server answers a repeated call with its first answer.
+/// Names one logical call of a client, however often it is sent. The server gives a repeated call its first answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct CallId {
     /// The client process.
@@ -245,7 +245,7 @@ impl FromStr for AttemptId {
     }
 }
 
-/// A text that is not an id of the expected kind.
+/// Text that is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct IdError {

@@ -15,19 +15,18 @@
 //!            seal     u32 LE   CRC-32 of the 12 bytes before
 //! ```
 //!
-//! The checksum of a chunk that is not full is replaced in place when the chunk grows, and the disk may take the new bytes of
-//! one file and not of the other. A tail is not replaced before another is on disk, and bytes of a block never change once they
-//! are written: so a tail proves its bytes whatever became of those behind them.
+//! When a chunk that is not full grows, its checksum is replaced in place. The disk may then take the new bytes of one file and not of the other. A tail is not
+//! replaced before another is on disk, and bytes of a block never change once written. So a tail proves its bytes whatever happened to those behind them.
 
 use crate::checksum::{CHUNK_BYTES, CRC_BYTES, chunk_count};
 
-/// Bytes that tell what the rest is: the same in all versions.
+/// Bytes that identify the format of the rest: the same in all versions.
 pub const PREAMBLE_BYTES: usize = 16;
 /// Bytes of a tail.
 pub const TAIL_BYTES: usize = 16;
 /// Tails in a header: one is on disk while the other is written.
 pub const TAILS: usize = 2;
-/// Bytes before the first checksum of the version that is written.
+/// Bytes before the first checksum, in the version that is written.
 pub const HEADER_BYTES: usize = PREAMBLE_BYTES + TAILS * TAIL_BYTES;
 
 const MAGIC: [u8; 4] = *b"hnmt";
@@ -36,7 +35,7 @@ const ALGORITHM_CRC32: u8 = 1;
 /// A meta file that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MetaError {
-    /// The header is cut off, damaged or of something else.
+    /// The header is cut off, damaged or belongs to something else.
     #[error("meta file has no valid header")]
     Header,
     /// A version, algorithm or chunk size this program does not know.
@@ -63,9 +62,9 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// What is written.
+    /// The layout that is written.
     pub const CURRENT: Layout = Layout::V2;
-    /// All that can be read.
+    /// All layouts that can be read.
     pub const ALL: [Layout; 2] = [Layout::V1, Layout::V2];
 
     fn version(self) -> u16 {
@@ -94,7 +93,7 @@ impl Layout {
         }
     }
 
-    /// Where the checksum of the chunk that begins at `offset` of the block is in the meta file.
+    /// Position in the meta file of the checksum of the chunk that begins at `offset` of the block.
     pub fn crc_position(self, offset: u64) -> u64 {
         self.header_bytes() as u64 + offset / CHUNK_BYTES as u64 * CRC_BYTES as u64
     }
@@ -104,7 +103,7 @@ impl Layout {
         self.header_bytes() as u64 + chunk_count(length) * CRC_BYTES as u64
     }
 
-    /// Where the tails are.
+    /// The positions of the tails.
     pub fn tail_positions(self) -> impl Iterator<Item = u64> {
         let tails = (self.header_bytes() - PREAMBLE_BYTES) / TAIL_BYTES;
         (0..tails).map(|slot| (PREAMBLE_BYTES + slot * TAIL_BYTES) as u64)
@@ -118,7 +117,7 @@ pub fn header() -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// Checks the first bytes of a meta file, at least [`PREAMBLE_BYTES`], and tells what comes behind them.
+/// Checks the first bytes of a meta file, at least [`PREAMBLE_BYTES`], and returns the layout of the rest.
 ///
 /// # Errors
 /// [`MetaError`].
@@ -135,12 +134,12 @@ pub fn check_header(bytes: &[u8]) -> Result<Layout, MetaError> {
     })
 }
 
-/// Says of the first bytes of a block that they end in the middle of a chunk, and proves that part of it.
+/// States that the first bytes of a block end in the middle of a chunk, and proves that part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tail {
     /// Bytes of the block; not a multiple of [`CHUNK_BYTES`].
     pub length: u64,
-    /// CRC-32 of those in the last chunk.
+    /// CRC-32 of those bytes that lie in the last chunk.
     pub crc: u32,
 }
 
@@ -160,12 +159,12 @@ impl Tail {
         (self.length % CHUNK_BYTES as u64) as usize
     }
 
-    /// True if `bytes`, from the begin of its chunk to its length, are what it was made of.
+    /// True if `bytes`, from the start of its chunk to its length, are the bytes it was made from.
     pub fn proves(self, bytes: &[u8]) -> bool {
         bytes.len() == self.chunk_bytes() && crc32fast::hash(bytes) == self.crc
     }
 
-    /// The bytes in the file.
+    /// Its bytes in the file.
     pub fn encode(self) -> [u8; TAIL_BYTES] {
         let mut bytes = [0; TAIL_BYTES];
         bytes[..8].copy_from_slice(&self.length.to_le_bytes());
@@ -175,7 +174,7 @@ impl Tail {
         bytes
     }
 
-    /// Reads a tail; `None` if there is none, or one that was cut off while it was written.
+    /// Reads a tail; `None` if there is none, or if writing it was cut off.
     pub fn decode(bytes: [u8; TAIL_BYTES]) -> Option<Tail> {
         let (body, seal) = bytes.split_at(12);
         if crc32fast::hash(body).to_le_bytes() != seal {

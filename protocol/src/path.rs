@@ -8,16 +8,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest path in bytes of UTF-8; bounds every message that carries one.
+/// Longest path in bytes of UTF-8; bounds every message with a path.
 pub const PATH_BYTES_MAX: usize = 8000;
 /// Longest element in bytes of UTF-8, as `dfs.namenode.fs-limits.max-component-length`.
 pub const ELEMENT_BYTES_MAX: usize = 255;
 /// Deepest path, as HDFS's MAX_PATH_DEPTH.
 pub const DEPTH_MAX: usize = 1000;
 
-/// Name below the root that nobody can make: what is there is the system's, as in HDFS.
+/// A name below the root that nobody can create: its contents belong to the system, as in HDFS.
 pub const RESERVED: &str = ".reserved";
-/// The directory that shows the whole tree again, with its attributes of the namespace `raw`, as in HDFS.
+/// The directory under which the whole tree appears again, with its attributes of the namespace `raw`, as in HDFS.
 pub const RESERVED_RAW: &str = "/.reserved/raw";
 
 /// A checked absolute path.
@@ -31,7 +31,7 @@ impl DfsPath {
         DfsPath("/".to_owned())
     }
 
-    /// Checks `text`; slashes are collapsed and one at the end is dropped.
+    /// Checks `text`; repeated slashes collapse into one, and one at the end is dropped.
     ///
     /// # Errors
     /// [`PathError`] names the first rule that `text` breaks.
@@ -169,7 +169,7 @@ impl From<DfsPath> for String {
     }
 }
 
-/// A text that is no path of the file system.
+/// Text that is not a path of the file system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// It breaks a rule.
@@ -187,9 +187,9 @@ pub enum PathError {
     LongElement {
         /// The element.
         name: String,
-        /// Where.
+        /// Its directory.
         directory: String,
-        /// Its bytes.
+        /// Its length, bytes.
         length: usize,
     },
     /// It is too long, or too deep.

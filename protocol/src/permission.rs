@@ -1,4 +1,4 @@
-//! Rights as both ends name them: what an access wants to do, and permission bits as text.
+//! Rights as both ends name them: the actions of an access, and permission bits as text.
 //!
 //! Permission bits are those of POSIX: `rwx` for owner, group and others, and the sticky bit `0o1000`.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The sticky bit: entries of the directory can only be deleted or renamed by their owner or the directory's.
 pub const STICKY: u16 = 0o1000;
 
-/// What an access wants to do: a set of read, write and execute.
+/// The actions of an access: a set of read, write and execute.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -38,7 +38,7 @@ impl Action {
         Action(bits.to_le_bytes()[0] & 7)
     }
 
-    /// Three bits, `r` the highest.
+    /// Three bits, `r` is the highest.
     pub fn bits(self) -> u16 {
         u16::from(self.0)
     }
@@ -63,13 +63,13 @@ impl Action {
         self.0 & wanted.0 == wanted.0
     }
 
-    /// What is in both.
+    /// The actions in both.
     #[must_use]
     pub fn and(self, other: Action) -> Action {
         Action(self.0 & other.0)
     }
 
-    /// What is in either.
+    /// The actions in either.
     #[must_use]
     pub fn or(self, other: Action) -> Action {
         Action(self.0 | other.0)
@@ -96,7 +96,7 @@ impl Action {
 }
 
 impl fmt::Display for Action {
-    /// Hadoop's name of it.
+    /// Hadoop's name for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 & 7 {
             0 => "NONE",

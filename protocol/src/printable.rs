@@ -1,12 +1,11 @@
-//! Text of others as a terminal may get it: names, messages and logs come from whoever wrote them, and a terminal obeys some characters.
+//! Makes text from others safe for a terminal: names, messages and logs come from whoever wrote them, and a terminal obeys some characters.
 //!
-//! Invariant: what [`printable`] gives holds no control character but newlines and tabs, and nothing that turns the direction of writing.
+//! Invariant: the result of [`printable`] holds no control character but newlines and tabs, and nothing that changes the direction of writing.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// True for a character that steers a terminal instead of being shown: C0 and C1 but newline and tab, DEL, and those that turn the direction
-/// of writing.
+/// True for a character that a terminal obeys instead of displaying: C0 and C1 but newline and tab, DEL, and those that change the direction of writing.
 pub fn steers(c: char) -> bool {
     let is_plain = matches!(c, '\n' | '\t');
     let turns = matches!(
@@ -16,7 +15,7 @@ pub fn steers(c: char) -> bool {
     (c.is_control() && !is_plain) || turns
 }
 
-/// `text` with what steers a terminal escaped: `\x1b`, `\u{202e}`.
+/// `text` with everything that steers a terminal escaped: `\x1b`, `\u{202e}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);

@@ -17,20 +17,20 @@ pub enum StorageType {
     Archive,
     /// Memory that keeps its contents.
     Nvdimm,
-    /// Storage outside of the cluster.
+    /// Storage outside the cluster.
     Provided,
 }
 
 /// A storage policy. Append only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum StoragePolicy {
-    /// One replica outside of the cluster, the others on disks.
+    /// One replica outside the cluster, the others on disks.
     Provided,
     /// All on archives.
     Cold,
     /// One on a disk, the others on archives.
     Warm,
-    /// All on disks; what counts where no policy was set.
+    /// All on disks; the policy where none was set.
     Hot,
     /// One on a solid state disk, the others on disks.
     OneSsd,
@@ -42,20 +42,20 @@ pub enum StoragePolicy {
     LazyPersist,
 }
 
-/// What HDFS says of a policy.
+/// HDFS's definition of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
     /// Its number.
     pub id: u8,
     /// Its name.
     pub name: &'static str,
-    /// Kinds of storage in the order of replicas; the last one is that of all others.
+    /// Kinds of storage in the order of replicas; the last kind is for all further replicas.
     pub storage_types: &'static [StorageType],
-    /// What is taken instead when a file is written.
+    /// Kinds used instead when a file is written.
     pub creation_fallbacks: &'static [StorageType],
-    /// What is taken instead when a replica is copied.
+    /// Kinds used instead when a replica is copied.
     pub replication_fallbacks: &'static [StorageType],
-    /// New files keep it for good, wherever they are moved.
+    /// New files keep the policy for good, wherever they are moved.
     pub copy_on_create: bool,
 }
 
@@ -86,7 +86,7 @@ impl StoragePolicy {
         StoragePolicy::LazyPersist,
     ];
 
-    /// What HDFS says of it.
+    /// HDFS's definition of it.
     pub fn definition(self) -> Definition {
         use StorageType::{Archive, Disk, Nvdimm, Provided, RamDisk, Ssd};
         type Types = &'static [StorageType];
@@ -136,13 +136,13 @@ impl StoragePolicy {
         Self::ALL.into_iter().find(|policy| policy.definition().name.eq_ignore_ascii_case(name))
     }
 
-    /// True if HDFS, too, would write such files where there are only disks.
+    /// True if HDFS would write files of this policy even where there are only disks.
     pub fn takes_disks(self) -> bool {
         let Definition { storage_types, creation_fallbacks, .. } = self.definition();
         [storage_types, creation_fallbacks].concat().contains(&StorageType::Disk)
     }
 
-    /// What of it is not done, for whoever sets it; `None` for [`StoragePolicy::Hot`].
+    /// The part of the policy that has no effect here, to warn whoever sets it; `None` for [`StoragePolicy::Hot`].
     pub fn unhonoured(self) -> Option<String> {
         let Definition { name, storage_types, .. } = self.definition();
         let others = storage_types.iter().filter(|kind| **kind != StorageType::Disk);

@@ -1,13 +1,13 @@
 //! Block bytes: client to DataNode and DataNode to DataNode, over TCP or an abstract Unix socket.
 //!
-//! A connection begins with [`Operation::Hello`], which names a token and a nonce; the DataNode answers with a nonce of its own and shows
-//! that it made the token's secret and is the one that was meant. Only then the sender believes it and sends more. It keeps the
-//! connection for many operations, so the exchange costs nothing where connections are kept.
+//! A connection begins with [`Operation::Hello`], which names a token and a nonce. The DataNode answers with a nonce of its own and proves two things: that it
+//! derived the token's secret, and that it is the DataNode meant. Only then does the sender trust it and send more. The sender keeps the connection for many
+//! operations, so the exchange costs nothing where connections are kept.
 //!
-//! A connection carries operations one after the other. Each begins with a [`crate::frame`] of [`Operation`], with 32 bytes behind it
-//! that show that the sender has the secret of the token that it names, and is answered by a frame of [`Answer`]. After `Write` packets follow at once (the sender does not wait for the answer) and [`Ack`]s come
-//! back behind the answer; after the answer to `Read` packets follow. An operation that fails ends the connection if bytes
-//! may be under way, so a reader of a connection is never out of step.
+//! A connection carries operations one after the other. Each begins with a [`crate::frame`] of [`Operation`], followed by 32 bytes that prove that the sender
+//! has the secret of the token it names. A frame of [`Answer`] answers it. After `Write`, packets follow at once (the sender does not wait for the answer), and
+//! [`Ack`]s follow the answer. After the answer to `Read`, packets follow. An operation that fails ends the connection if bytes may still be in transit, so a
+//! reader of a connection is never out of step.
 //!
 //! ```text
 //! hello    HMAC(secret, "hanno datanode\n" sender's nonce, DataNode's nonce, DataNode's id)
@@ -31,8 +31,8 @@
 //!          crc        u32 LE   CRC-32 of the 88 bytes before
 //! ```
 //!
-//! Invariants: the data of a packet begins at or before the end of what was sent so far, so a packet may replace a partial last
-//! chunk but never leaves a hole; only the last chunk of a packet may be partial.
+//! Invariants: the data of a packet begins at or before the end of the data sent so far (a packet can replace a partial last chunk but never leaves a hole);
+//! only the last chunk of a packet may be partial.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,14 +42,13 @@ use crate::token::{AccessMode, BlockToken, TokenName};
 use crate::wire::at_most;
 use crate::{BlockId, ClientId, DatanodeId, GenerationStamp, RemoteError};
 
-/// Data in a packet unless something forces a shorter one: large enough that a packet's fixed costs vanish, small enough for
-/// the caches of three hops.
+/// Data in a packet unless something forces a shorter one: large enough to make a packet's fixed costs vanish, small enough for the caches of three hops.
 pub const PACKET_DATA_BYTES: usize = 1 << 20;
 /// Most data a receiver takes in one packet.
 pub const DATA_BYTES_MAX: usize = 4 << 20;
 /// Longest pipeline.
 pub const PIPELINE_MEMBERS_MAX: usize = 16;
-/// Largest [`Operation`] or [`Answer`] frame; a pipeline of [`PIPELINE_MEMBERS_MAX`] members fits many times.
+/// Largest [`Operation`] or [`Answer`] frame; a pipeline of [`PIPELINE_MEMBERS_MAX`] members fits many times over.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the proof behind an operation's frame.
 pub const PROOF_BYTES: usize = 32;
@@ -69,7 +68,7 @@ const FLAG_SYNC: u8 = 2;
 /// The answer to an [`Operation`].
 pub type Answer = Result<Reply, RemoteError>;
 
-/// What a connection is used for next. Append only.
+/// What a connection does next. Append only.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Operation {
     /// Packets follow. -> [`Reply::Writing`] and acks
@@ -86,7 +85,7 @@ pub enum Operation {
         /// Permission to read.
         token: TokenName,
     },
-    /// Begins the recovery of a block under a new stamp: stops its writer and asks what is there. -> [`Reply::State`]
+    /// Begins the recovery of a block under a new stamp: stops its writer and asks for the state of the replica. -> [`Reply::State`]
     ReplicaState {
         /// The block.
         block: BlockId,
@@ -122,7 +121,7 @@ pub enum Operation {
         /// Permission to write under the new stamp.
         token: TokenName,
     },
-    /// First of a connection, without a proof: has the DataNode show who it is. -> [`Reply::Hello`]
+    /// The first operation of a connection, without a proof: asks the DataNode to prove who it is. -> [`Reply::Hello`]
     Hello {
         /// The block of the token.
         block: BlockId,
@@ -151,7 +150,7 @@ pub enum Operation {
     },
 }
 
-/// What an operation is permitted by.
+/// The permission that an operation needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     /// The block.
@@ -160,12 +159,12 @@ pub struct Needs {
     pub stamp: GenerationStamp,
     /// The token.
     pub token: TokenName,
-    /// What it must permit.
+    /// The access it must permit.
     pub mode: AccessMode,
 }
 
 impl Operation {
-    /// What it needs.
+    /// The permission it needs.
     pub fn needs(&self) -> Needs {
         let (block, stamp, token, mode) = match self {
             Operation::Write(Write { block, stamp, token, .. })
@@ -194,17 +193,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// A connection on which both have told their nonces.
+    /// A connection on which both sides have sent their nonces.
     pub fn new(sender: [u8; NONCE_BYTES], datanode: [u8; NONCE_BYTES]) -> Self {
         Session { sender, datanode, operation_count: 0 }
     }
 
-    /// What a DataNode shows to be believed.
+    /// The proof that a DataNode gives of itself.
     pub fn hello(&self, token: &BlockToken, datanode: DatanodeId) -> [u8; PROOF_BYTES] {
         self.hello_over(datanode, |parts| token.mac(parts))
     }
 
-    /// True if `proof` shows that it is this DataNode.
+    /// True if `proof` comes from this DataNode.
     pub fn is_hello(&self, token: &BlockToken, datanode: DatanodeId, proof: &[u8]) -> bool {
         self.hello_over(datanode, |parts| token.matches(parts, proof))
     }
@@ -213,12 +212,12 @@ impl Session {
         then(&[b"hanno datanode\n", &self.sender, &self.datanode, &datanode.0])
     }
 
-    /// Shows that the sender of the next operation, whose frame has this body, has the token's secret.
+    /// Proves that the sender of the next operation, whose frame has this body, has the token's secret.
     pub fn prove(&mut self, token: &BlockToken, body: &[u8]) -> [u8; PROOF_BYTES] {
         self.next_over(body, |parts| token.mac(parts))
     }
 
-    /// True if `proof` shows that of the next operation.
+    /// True if `proof` proves that for the next operation.
     pub fn is_proven(&mut self, token: &BlockToken, body: &[u8], proof: &[u8]) -> bool {
         self.next_over(body, |parts| token.matches(parts, proof))
     }
@@ -241,24 +240,24 @@ pub struct Write {
     pub token: TokenName,
     /// Who writes.
     pub client: ClientId,
-    /// Go on with a replica that is there; `None` for a new one.
+    /// Continue a replica that exists; `None` for a new one.
     pub resume: Option<Resume>,
-    /// Leave the replica unfinished after the last packet: it is the prefix for a new member of a pipeline.
+    /// Leave the replica unfinished after the last packet: it becomes the prefix for a new member of a pipeline.
     pub prefix_only: bool,
     /// Members after the receiver, in order.
     #[serde(deserialize_with = "at_most::<PIPELINE_MEMBERS_MAX, _, _>")]
     pub pipeline: Vec<DatanodeInfo>,
     /// How many members, from the end of the pipeline, sync their replica to disk before they acknowledge the last packet.
     pub durable: u16,
-    /// The receiver keeps what it writes in its page cache: readers are expected there. Others may write past it.
+    /// The receiver keeps what it writes in its page cache: readers are expected there. Other members may bypass it.
     pub cached: bool,
 }
 
-/// Where a broken write goes on.
+/// Where to continue a broken write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Resume {
-    /// Stamp under which the bytes before `offset` were acknowledged. A replica with a later stamp up to the new one is taken
-    /// too, so a resume can be tried again.
+    /// Stamp under which the bytes before `offset` were acknowledged. A replica with a later stamp up to the new one is accepted too, so a resume can be
+    /// retried.
     pub prior: GenerationStamp,
     /// Bytes that every member has; the replica is cut to this length.
     pub offset: u64,
@@ -296,7 +295,7 @@ pub enum Reply {
         /// Bytes of the replica.
         length: u64,
     },
-    /// What is there; `None` if there is no replica or only one that is newer than the recovery.
+    /// The state of the replica; `None` if there is none, or only one that is newer than the recovery.
     State(Option<ReplicaSummary>),
     /// The DataNode is who it should be.
     Hello {
@@ -318,27 +317,27 @@ pub struct ReplicaSummary {
     pub finalized: bool,
 }
 
-/// Begins the name of the abstract Unix socket of a DataNode; the number of its user, a dash and a hexadecimal number of 128 bits follow.
+/// Prefix of the name of a DataNode's abstract Unix socket; the number of its user, a dash and a hexadecimal number of 128 bits follow.
 const LOCAL_SOCKET_PREFIX: &str = "hanno-datanode-";
 const LOCAL_SOCKET_DIGITS: usize = 32;
 
-/// The name of the abstract Unix socket of a DataNode that runs as `user` and drew `number`. Anybody may listen there once it does not: who connects looks whether it is that
-/// user ([`local_socket_user`]).
+/// The name of the abstract Unix socket of a DataNode that runs as `user` and drew `number`. Anybody can listen there when it does not, so whoever connects
+/// checks that the listener is that user ([`local_socket_user`]).
 pub fn local_socket_name(user: u32, number: u128) -> String {
     format!("{LOCAL_SOCKET_PREFIX}{user}-{number:032x}")
 }
 
-/// Whose the abstract Unix socket of a DataNode is, by its name; `None` if it is no name of one.
+/// The owner of a DataNode's abstract Unix socket, from its name; `None` if the name has another form.
 pub fn local_socket_user(name: &str) -> Option<u32> {
     let (user, digits) = name.strip_prefix(LOCAL_SOCKET_PREFIX)?.split_once('-')?;
     let is_number = digits.len() == LOCAL_SOCKET_DIGITS
         && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     let number: u32 = user.parse().ok().filter(|_| is_number)?;
-    // One user has one form.
+    // Each user has exactly one form.
     (number.to_string() == user).then_some(number)
 }
 
-/// What goes before the data of a packet.
+/// The header before the data of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketHeader {
     /// Bytes of data.
@@ -356,7 +355,7 @@ pub struct PacketHeader {
 /// A packet header or an ack that does not decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransferError {
-    /// Damaged on its way, or no such thing at all.
+    /// Damaged in transit, or something else entirely.
     #[error("{what} is damaged")]
     Damaged {
         /// What it should be.
@@ -365,13 +364,13 @@ pub enum TransferError {
     /// More data than a receiver takes.
     #[error("packet of {data_bytes} bytes is over the limit of {DATA_BYTES_MAX}")]
     TooLong {
-        /// As announced.
+        /// The announced length.
         data_bytes: u32,
     },
     /// The data does not begin at a chunk, or ends beyond the range of offsets.
     #[error("packet at offset {offset} does not fit the block's chunks")]
     Misplaced {
-        /// As announced.
+        /// The announced offset.
         offset: u64,
     },
 }
@@ -401,7 +400,7 @@ impl PacketHeader {
     /// Reads a header.
     ///
     /// # Errors
-    /// [`TransferError`] if it is damaged or breaks a rule; a length that comes back is safe to allocate.
+    /// [`TransferError`] if it is damaged or breaks a rule; a length that it returns is safe to allocate.
     pub fn decode(bytes: [u8; PACKET_HEADER_BYTES]) -> Result<Self, TransferError> {
         let flags = bytes[16];
         if !is_sealed(&bytes) || flags & !(FLAG_LAST | FLAG_SYNC) != 0 || bytes[17..20] != [0; 3] {
@@ -431,7 +430,7 @@ impl PacketHeader {
 pub enum Status {
     /// Written; on disk if it was asked for.
     Success = 0,
-    /// It cannot write: disk, or a defect.
+    /// It cannot write: a disk failure or a defect.
     Failed = 1,
     /// The data does not match its checksums: the hop before it is to blame.
     Checksum = 2,
@@ -439,7 +438,7 @@ pub enum Status {
     Unreachable = 3,
     /// It has too many transfers.
     Busy = 4,
-    /// It does not permit this: token, or the state of its replica.
+    /// It does not permit this: the token or the state of its replica is wrong.
     Refused = 5,
     /// Its disks are full.
     Full = 6,
@@ -454,10 +453,10 @@ impl Status {
     }
 }
 
-/// A packet's way back: who has it.
+/// The acknowledgement of a packet: who has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack {
-    /// Of the packet.
+    /// Number of the packet.
     pub sequence: u32,
     count: u8,
     statuses: [Status; PIPELINE_MEMBERS_MAX],
@@ -472,7 +471,7 @@ impl Ack {
         Ack { sequence, count: 1, statuses, waits_ms: [0; PIPELINE_MEMBERS_MAX] }
     }
 
-    /// This member's status with those of the members behind it.
+    /// This member's status, followed by those of the members behind it.
     pub fn followed_by(mut self, behind: &[Status]) -> Self {
         for status in behind.iter().take(PIPELINE_MEMBERS_MAX - usize::from(self.count)) {
             self.statuses[usize::from(self.count)] = *status;
@@ -481,7 +480,7 @@ impl Ack {
         self
     }
 
-    /// As [`Ack::followed_by`], with the waits of the members behind.
+    /// As [`Ack::followed_by`], with the waits of the members behind it.
     pub fn ahead_of(self, behind: &Ack) -> Self {
         let mut ack = self.followed_by(behind.statuses());
         let count = usize::from(ack.count);
@@ -489,7 +488,7 @@ impl Ack {
         ack
     }
 
-    /// With how long this member has waited for those behind it.
+    /// Sets how long this member has waited for those behind it.
     pub fn with_wait(mut self, waited_ms: u32) -> Self {
         self.waits_ms[0] = waited_ms;
         self
@@ -500,7 +499,7 @@ impl Ack {
         &self.waits_ms[..usize::from(self.count)]
     }
 
-    /// Statuses from the sender of the ack on.
+    /// Statuses from the sender of the ack onwards.
     pub fn statuses(&self) -> &[Status] {
         &self.statuses[..usize::from(self.count)]
     }
@@ -541,7 +540,7 @@ impl Ack {
         }
         let waits_ms = std::array::from_fn(|number| u32_at(&bytes, ACK_WAITS_AT + 4 * number));
         let ack = Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms };
-        // Behind the last member there is nothing.
+        // The bytes behind the last member's are zero.
         if ack.encode() == bytes { Ok(ack) } else { Err(damaged) }
     }
 }

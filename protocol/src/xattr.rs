@@ -6,23 +6,23 @@ use crate::wire::at_most;
 
 /// Most bytes of an attribute's name (without its namespace) and value together.
 pub const XATTR_BYTES_MAX: usize = 16_384;
-/// Most bytes of a value that a message has room for; one of more than [`XATTR_BYTES_MAX`] is refused by the NameNode, in HDFS's words.
+/// Most bytes of a value that a message has room for; the NameNode refuses one over [`XATTR_BYTES_MAX`], in HDFS's words.
 pub(crate) const VALUE_BYTES_SENT_MAX: usize = 1 << 20;
 /// Most attributes of one file or directory.
 pub const XATTRS_MAX: usize = 32;
 
-/// Who may see and set an attribute. The order is the order of lists.
+/// Who may see and set an attribute. The order is that of lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum XattrSpace {
     /// Everybody with the rights on the file.
     User,
-    /// The superuser.
+    /// The superuser alone.
     Trusted,
-    /// The system's security.
+    /// The system's security code.
     Security,
     /// The system.
     System,
-    /// The system, for copies that must not look inside.
+    /// The system, for copies that must not interpret the content.
     Raw,
 }
 
@@ -48,11 +48,11 @@ pub struct Xattr {
 /// What may happen when an attribute is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum XattrFlag {
-    /// It is made or replaced.
+    /// It is created or replaced.
     CreateOrReplace,
-    /// It is made; it must not be there.
+    /// It is created; it must not exist.
     Create,
-    /// It is replaced; it must be there.
+    /// It is replaced; it must exist.
     Replace,
 }
 
@@ -65,7 +65,7 @@ impl XattrSpace {
         XattrSpace::Raw,
     ];
 
-    /// Its prefix, without the point.
+    /// Its prefix, without the dot.
     pub fn as_str(self) -> &'static str {
         match self {
             XattrSpace::User => "user",
@@ -99,7 +99,7 @@ impl XattrName {
     }
 }
 
-/// A text that names no attribute.
+/// Text that names no attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum XattrNameError {
     /// No known namespace.

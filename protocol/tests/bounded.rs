@@ -1,15 +1,14 @@
-//! Every list in a message says how many elements it may have: the sources of this crate are read, since a type cannot tell what its
-//! decoder would take.
+//! Every list in a message states its maximum length. The test reads the sources of this crate, since a type cannot show what its decoder would accept.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::Path;
 
-/// Modules without messages: what they hold is parsed or built here, never decoded.
+/// Modules without messages: their types are parsed or built here, never decoded.
 const NO_MESSAGES: &[&str] =
     &["checksum.rs", "decoder.rs", "frame.rs", "hex.rs", "history.rs", "path.rs"];
-/// Types that take as much as they are given.
+/// Types of any length.
 const LISTS: &[&str] =
     &["Vec<", "VecDeque<", "BTreeMap<", "BTreeSet<", "HashMap<", "HashSet<", "Box<["];
 
@@ -48,7 +47,7 @@ fn a_list_without_a_bound_is_found() {
     assert!(lists("pub struct S {\n    pub a: Vec<u8>,\n}\n").is_empty(), "it is never decoded");
 }
 
-/// Fields that are lists, of types that are decoded, and whether each has a bound.
+/// The list fields of types that are decoded, and whether each has a bound.
 fn lists(text: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     let (mut is_decoded, mut is_inside, mut before) = (false, false, String::new());

@@ -1,4 +1,4 @@
-//! The table of properties against the list of all that Hadoop 3.4 has for jobs and streaming: a name without a class cannot be overlooked.
+//! Compares the table of properties with the list of all that Hadoop 3.4 has for jobs and streaming, so no name can go without a class.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use protocol::property::{Class, row};
 
 /// One name a line, below headings.
 const HADOOPS: &str = include_str!("../testdata/hadoop-properties.txt");
-/// Names in it, at least: what was lost from the file would be missed by nobody.
+/// Least number of names in it: otherwise nobody would notice names lost from the file.
 const COUNT_MIN: usize = 700;
 
 #[test]

@@ -1,8 +1,8 @@
 //! `hanno balancer` and Hadoop's `hdfs balancer`: moves replicas until every DataNode is about as full as the average.
 //!
-//! One iteration: ask how full everybody is, plan ([`plan`]), begin moves and wait for them. The NameNode refuses moves that would
-//! break the rules of racks, and deletes the old replica only when the new one is there. One balancer at a time: it holds the
-//! lease of [`ID_PATH`]. Ctrl-C begins no more moves and waits for those under way.
+//! One iteration: ask how full every DataNode is, plan ([`plan`]), start moves and wait for them. The NameNode refuses moves that would break the rules of
+//! racks, and deletes the old replica only once the new one exists. Only one balancer runs at a time: it holds the lease of [`ID_PATH`]. After Ctrl-C it starts
+//! no more moves and waits for those in progress.
 
 mod options;
 mod plan;
@@ -31,13 +31,13 @@ use crate::output::{EXIT_OK, java_date, report_size, say, tell};
 
 /// Whoever holds the lease of this file is the balancer.
 const ID_PATH: &str = "/system/balancer.id";
-/// Block size of that file: the smallest that a NameNode takes by default.
+/// Block size of that file: the smallest that a NameNode accepts by default.
 const ID_BLOCK_BYTES: u64 = 1 << 20;
-/// Pause between looks at moves under way.
+/// Pause between checks of moves in progress.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// Time for DataNodes to tell how full they are after an iteration.
+/// Time for DataNodes to report how full they are after an iteration.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
-/// Time for the lease of a balancer that died to be taken over: HDFS's soft limit and a recovery.
+/// Time to take over the lease of a balancer that died: HDFS's soft limit and a recovery.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(10);
 
 /// HDFS's exit codes, as the shell sees them.
@@ -128,7 +128,7 @@ fn hold(client: &DfsClient) -> Result<Option<DfsWriter>> {
         match client.create(&path, options) {
             Ok(writer) => return Ok(Some(writer)),
             Err(error) => match error.kind() {
-                // Left by one that died; its lease is over.
+                // A balancer that died left it; its lease is over.
                 Some(ErrorKind::AlreadyExists) => drop(client.delete(&path, false)?),
                 Some(ErrorKind::RecoveryInProgress) if Instant::now() < deadline => {}
                 Some(ErrorKind::AlreadyBeingCreated | ErrorKind::RecoveryInProgress) => {
@@ -148,11 +148,11 @@ struct Balancer {
     client: DfsClient,
     interrupted: Arc<AtomicBool>,
     moved_bytes: u64,
-    /// Blocks that were moved or refused in this run: they are not tried again.
+    /// Blocks that were moved or refused in this run; they are not tried again.
     seen: BTreeSet<BlockId>,
 }
 
-/// A pair of the plan while it is carried out.
+/// A pair of the plan in progress.
 struct Work {
     from: DatanodeId,
     to: DatanodeId,
@@ -218,7 +218,7 @@ impl Balancer {
         out.flush()
     }
 
-    /// DataNodes that take part: alive, in service and not left out; the fullest first.
+    /// DataNodes that take part: alive, in service and not excluded; the fullest first.
     fn nodes(&self, options: &Options) -> Result<Vec<Node>, DfsError> {
         let reports = self.client.datanodes()?.into_iter();
         let takes_part = reports.filter(|report| {
@@ -239,7 +239,7 @@ impl Balancer {
         Ok(nodes)
     }
 
-    /// Moves what the plan says, as far as there are blocks; returns the bytes moved.
+    /// Moves what the plan says, as far as there are suitable blocks; returns the bytes moved.
     fn carry_out(
         &mut self,
         nodes: &[Node],
@@ -299,7 +299,7 @@ impl Balancer {
         Ok(moved)
     }
 
-    /// Begins as many moves as may run at once.
+    /// Starts as many moves as may run at once.
     fn begin(&mut self, work: &mut Work, moves_max: usize) -> Result<(), DfsError> {
         let mut wanted: Vec<(ReplicaMove, u64)> = Vec::new();
         while work.under_way.len() + wanted.len() < moves_max && !work.exhausted {
@@ -341,7 +341,7 @@ impl Balancer {
         Ok(())
     }
 
-    /// Waits until every DataNode has told how full it is after the moves.
+    /// Waits until every DataNode has reported how full it is after the moves.
     fn settle(&self) -> Result<(), DfsError> {
         let begin = Instant::now();
         let mut beaten: BTreeSet<DatanodeId> = BTreeSet::new();

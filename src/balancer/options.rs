@@ -1,4 +1,4 @@
-//! What the balancer is asked for: Hadoop's options and properties, each honoured, or refused by name.
+//! The options of the balancer: Hadoop's options and properties, each honoured, or refused by name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,20 +10,20 @@ use protocol::namenode::DatanodeInfo;
 use crate::dfs::size;
 use crate::output::tell;
 
-/// Default difference from the average that is left alone, per cent of the capacity.
+/// Default difference from the average that is tolerated, per cent of the capacity.
 const THRESHOLD: f64 = 10.0;
 /// Iterations without a byte moved after which it ends, as HDFS.
 const IDLE_ITERATIONS_MAX: u32 = 5;
 /// Most bytes that one DataNode gives or takes in one iteration, as HDFS.
 const BYTES_PER_NODE_MAX: u64 = 10 << 30;
-/// Moves of one DataNode under way at once; the NameNode refuses more.
+/// Most moves of one DataNode in progress at once; the NameNode refuses more.
 const MOVES_PER_SOURCE: usize = 8;
 
 const BYTES_KEY: &str = "dfs.balancer.max-size-to-move";
 const MOVES_KEY: &str = "dfs.datanode.balance.max.concurrent.moves";
 /// Properties that are honoured.
 pub(super) const KEYS: [&str; 2] = [BYTES_KEY, MOVES_KEY];
-/// Options that are not, with what to do instead.
+/// Options that are refused, with what to do instead.
 const REFUSED: [(&str, &str); 4] = [
     ("-blockpools", "there is one pool of blocks"),
     (
@@ -34,7 +34,7 @@ const REFUSED: [(&str, &str); 4] = [
     ("-hotBlockTimeInterval", "blocks are chosen without regard to who reads them"),
 ];
 
-/// What was asked for.
+/// The options given.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Options {
     pub(super) threshold: f64,
@@ -42,11 +42,11 @@ pub(super) struct Options {
     pub(super) idle_iterations_max: Option<u32>,
     pub(super) bytes_per_node_max: u64,
     pub(super) moves_per_source: usize,
-    /// Take no part.
+    /// DataNodes that take no part.
     excluded: BTreeSet<String>,
-    /// Take part; empty for all.
+    /// DataNodes that take part; empty for all.
     included: BTreeSet<String>,
-    /// May give; empty for all.
+    /// DataNodes that may give; empty for all.
     sources: BTreeSet<String>,
 }
 
@@ -73,7 +73,7 @@ impl Options {
         }
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
-            // Met anyway: there is no upgrade to wait for, and the fullest always begin.
+            // Fulfilled anyway: there is no upgrade to wait for, and the fullest always start.
             if matches!(word, "-runDuringUpgrade" | "-sortTopNodes") {
                 continue;
             }
@@ -148,7 +148,7 @@ impl Options {
         self.sources.is_empty() || names(&self.sources, node)
     }
 
-    /// What a list names and nobody is: a slip of the pen would move what it should not.
+    /// Refuses a listed name that no DataNode has: a typing error would move the wrong data.
     pub(super) fn check_names(&self, nodes: &[&DatanodeInfo]) -> Result<()> {
         for (option, list) in
             [("-exclude", &self.excluded), ("-include", &self.included), ("-source", &self.sources)]
@@ -172,7 +172,7 @@ fn threshold(text: &str) -> Result<f64> {
     Ok(threshold)
 }
 
-/// -1 is for ever.
+/// -1 means forever.
 fn iterations(text: &str) -> Result<Option<u32>> {
     match text {
         "-1" => Ok(None),
@@ -185,7 +185,7 @@ fn hosts(text: &str) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The lines of a file; what follows a `#` is a remark.
+/// The lines of a file; a `#` starts a comment.
 fn listed(file: &Path) -> Result<BTreeSet<String>> {
     let text =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -193,7 +193,7 @@ fn listed(file: &Path) -> Result<BTreeSet<String>> {
     Ok(hosts(&lines.collect::<Vec<_>>().join("\n")))
 }
 
-/// Whether a list names a DataNode: by its machine's name or address, alone or with the port of its transfer service.
+/// Whether a list names a DataNode: by its machine's name or address, with or without the port of its transfer service.
 fn names(list: &BTreeSet<String>, node: &DatanodeInfo) -> bool {
     let (address, port) = node.transfer_address.rsplit_once(':').unwrap_or_default();
     [

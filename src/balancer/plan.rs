@@ -1,4 +1,4 @@
-//! Who gives how much to whom: pure, as HDFS's balancer decides it.
+//! Decides who gives how much to whom: pure, and as HDFS's balancer does.
 
 use protocol::DatanodeId;
 
@@ -9,7 +9,7 @@ pub(super) struct Node {
     pub(super) capacity: u64,
     pub(super) used: u64,
     pub(super) remaining: u64,
-    /// It is not only to take.
+    /// True if it may give, not only take.
     pub(super) may_give: bool,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Pair {
     pub(super) bytes: u64,
 }
 
-/// What an iteration does.
+/// The plan of an iteration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Plan {
     /// Bytes beyond the threshold: 0 when the cluster is balanced.
@@ -36,9 +36,8 @@ impl Plan {
     }
 }
 
-/// Plans an iteration for nodes whose use may differ from the average by `threshold` per cent of their capacity. First those
-/// beyond the threshold give to those below it, then they and the merely fuller ones even each other out. What is fuller than the
-/// average and may not give is left alone.
+/// Plans an iteration for nodes whose use may differ from the average by `threshold` per cent of their capacity. First, those above the threshold give to those
+/// below it; then each of these two groups evens out with the nodes in between. A node above the average that may not give is left alone.
 pub(super) fn plan(nodes: &[Node], threshold: f64, bytes_per_node_max: u64) -> Plan {
     let capacity: u128 = nodes.iter().map(|node| u128::from(node.capacity)).sum();
     let used: u128 = nodes.iter().map(|node| u128::from(node.used)).sum();
@@ -112,9 +111,9 @@ mod tests {
             (vec![(100, 55), (100, 45)], 10.0, 0, vec![]),
             (vec![(100, 80), (100, 20)], 10.0, 20, vec![pair(0, 1, 30)]),
             (vec![(100, 90), (100, 90), (100, 0)], 10.0, 50, vec![pair(0, 2, 30), pair(1, 2, 30)]),
-            // Twice the capacity holds twice as much.
+            // A node with twice the capacity holds twice as much.
             (vec![(200, 100), (100, 50)], 1.0, 0, vec![]),
-            // Below the threshold, but the only one that can take.
+            // Within the threshold, but the only one that can take.
             (vec![(100, 66), (100, 45), (100, 48)], 10.0, 3, vec![pair(0, 1, 8), pair(0, 2, 5)]),
         ] {
             let plan = plan(&nodes(&spec), threshold, 10 << 30);

@@ -1,7 +1,7 @@
 //! `hanno bench namenode`: metadata calls per second, closed loop, every client in its own directory.
 //!
-//! Does what Hadoop's users measure with a threaded client against its NameNode: the same phases on the same kind of tree, one
-//! call at a time per client, each client with its own kept-alive connection.
+//! Does what Hadoop's users measure with a threaded client against their NameNode: the same phases on the same kind of tree, one call at a time per client,
+//! each client with its own kept-alive connection.
 
 use std::time::{Duration, Instant};
 
@@ -223,7 +223,7 @@ async fn join<F: Future<Output = Timed> + Send + 'static>(
 }
 
 impl Client {
-    /// Makes what `operation` needs and is not there.
+    /// Creates whatever `operation` needs and does not exist.
     async fn prepare(mut self, operation: Operation) -> Timed {
         let needs_files = !matches!(operation, Operation::Mkdirs | Operation::Create);
         if needs_files && self.file_count == 0 {
@@ -294,7 +294,7 @@ impl Client {
         }
     }
 
-    /// Where file `index` is now.
+    /// The present path of file `index`.
     fn file(&self, index: u64) -> Result<DfsPath, RpcError> {
         let rounds = self.rename_count / self.file_count
             + u64::from(index < self.rename_count % self.file_count);

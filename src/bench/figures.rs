@@ -1,4 +1,4 @@
-//! Figures that a bench finds, printed as they come or as JSON at the end.
+//! The figures of a bench, printed as they arrive or as JSON at the end.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ struct Figure {
     unit: &'static str,
 }
 
-/// All of a run.
+/// All figures of a run.
 pub(super) struct Figures {
     json: bool,
     all: Vec<Figure>,
@@ -33,7 +33,7 @@ impl Figures {
         self.all.push(Figure { name, value, unit });
     }
 
-    /// Prints them, unless they were printed.
+    /// Prints them, unless they are already printed.
     pub(super) fn finish(&self) -> Result<()> {
         if self.json {
             print_json(&self.all)?;
@@ -49,7 +49,7 @@ fn line(name: &str, value: f64, unit: &str) -> String {
     }
 }
 
-/// Makes the directory of a bench's daemons, which must not hold anything, and gets ready for many sockets.
+/// Creates the directory of a bench's daemons, which must be empty, and prepares for many sockets.
 pub(super) fn prepare(data: &Path) -> Result<()> {
     let is_used = data.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if is_used {

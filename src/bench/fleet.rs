@@ -1,7 +1,6 @@
 //! Simulated DataNodes: they register, send heartbeats and block reports over real connections as a DataNode does, but hold no data.
 //!
-//! Each is one task. After the NameNode was restarted it refuses the old epoch; then they register and report again, all at once, as
-//! after a real restart.
+//! Each is one task. A restarted NameNode refuses the old epoch; they then register and report again, all at once, as after a real restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +18,7 @@ use protocol::namenode::DatanodeInfo;
 use protocol::{BlockId, DatanodeId, Epoch, ErrorKind, GenerationStamp};
 use tokio::task::JoinHandle;
 
-/// Time for one message; far above the 3 s that a heartbeat is held.
+/// Time for one message; far above the 3 s for which the NameNode holds a heartbeat.
 const MESSAGE_MAX: Duration = Duration::from_secs(120);
 /// Pause before a message is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -30,10 +29,10 @@ const CAPACITY: u64 = 1 << 50;
 /// Bytes of each block.
 pub(super) const BLOCK_LENGTH: u64 = 1000;
 
-/// A replica: distances from the first block id and the first stamp, which is all that differs.
+/// A replica: distances from the first block id and the first stamp, the only parts that differ.
 pub(super) type Held = (u32, u32);
 
-/// First stamp that a NameNode hands out.
+/// First stamp that a NameNode assigns.
 const STAMP_FIRST: u64 = 1001;
 
 /// The block and the stamp of a replica as `Held`; `None` if the cluster is not a new one.
@@ -55,7 +54,7 @@ pub(super) struct Fleet {
 pub(super) struct Node {
     rpc: RpcClient,
     number: u32,
-    /// What it holds.
+    /// Its replicas.
     pub(super) replicas: Mutex<Vec<Held>>,
     epoch: AtomicU64,
 }
@@ -91,7 +90,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Replicas of all.
+    /// Number of replicas of all DataNodes.
     pub(super) fn replica_count(&self) -> usize {
         self.nodes.iter().map(|node| node.replicas.lock().len()).sum()
     }
@@ -133,7 +132,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends a full report; returns how many replicas it has.
+    /// Sends a full report; returns the number of replicas in it.
     pub(super) async fn report(&self) -> Result<usize, RpcError> {
         let replicas = {
             let mut held = self.replicas.lock();
@@ -162,7 +161,7 @@ impl Node {
         Ok(replicas.len())
     }
 
-    /// Heartbeats until the task is ended.
+    /// Sends heartbeats until the task is ended.
     async fn live(&self, beats: &AtomicU64) {
         loop {
             let beat = Heartbeat {
@@ -187,7 +186,7 @@ impl Node {
         }
     }
 
-    /// Deletes what it is told to delete; copies are not made, for there are no data.
+    /// Deletes blocks as ordered; makes no copies, because there are no data.
     async fn obey(&self, commands: Vec<Command>) {
         let mut deleted: Vec<BlockId> = Vec::new();
         for command in commands {
@@ -206,7 +205,7 @@ impl Node {
         for deleted in deleted.chunks(REPORT_REPLICAS_MAX) {
             let deleted = deleted.to_vec();
             let changes = Changes { datanode, epoch, deleted, ..Changes::default() };
-            // What was not told comes with the next order to delete it.
+            // The next order to delete repeats what could not be reported.
             let _ = self.send(&Request::Changes(changes)).await;
         }
     }

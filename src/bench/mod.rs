@@ -1,4 +1,4 @@
-//! `hanno bench`: figures of this cluster, or of one made for the purpose, that anybody can repeat.
+//! `hanno bench`: repeatable figures of this cluster, or of one made for the purpose.
 
 mod calls;
 mod figures;

@@ -1,4 +1,4 @@
-//! A daemon of the bench's own: a child process with its data in one directory, started and stopped as an operator would.
+//! A daemon that the bench starts itself: a child process with its data in one directory, started and stopped as an operator would.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use client::rpc::{Health, RpcClient};
 use protocol::auth::{Key, Role};
 use tokio::time::{sleep, timeout};
 
-/// Longest start that is waited for: far beyond the promise, so that a slow one is measured and not just called a failure.
+/// Longest wait for a start: far beyond the promise, so a slow one is measured instead of reported as a failure.
 const START_MAX: Duration = Duration::from_secs(1800);
 /// Longest stop: the last rows of the checkpoint are written.
 const STOP_MAX: Duration = Duration::from_secs(600);
-/// Pause between looks at a process that starts or stops; the resolution of those times.
+/// Pause between checks of a process that starts or stops; also the resolution of those times.
 const POLL: Duration = Duration::from_millis(50);
-/// Time for one look.
+/// Time for one check.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 /// Ticks per second of times in /proc: fixed on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What is started.
+/// The daemon to start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Daemon {
     /// A NameNode.
@@ -57,7 +57,7 @@ impl Daemon {
     }
 }
 
-/// The NameNode makes it, everybody else reads it.
+/// The file of the secret: the NameNode creates it, everybody else reads it.
 fn secret_file(directory: &Path) -> PathBuf {
     directory.join("namenode").join("secret")
 }
@@ -98,7 +98,7 @@ impl Process {
         Ok(Process { name, child, directory: directory.to_owned(), address })
     }
 
-    /// A client of it; it must have answered once, for its secret is read from its directory.
+    /// A client of it; it must have answered once, because its secret is read from its directory.
     pub(super) fn client(&self, role: Role) -> Result<RpcClient> {
         Ok(RpcClient::new(&self.address, role, Some(&self.secret()?))?)
     }
@@ -107,7 +107,7 @@ impl Process {
         Ok(client::rpc::read_secret(&secret_file(&self.directory))?)
     }
 
-    /// Waits until `condition` holds for what it says of itself.
+    /// Waits until `condition` holds for its health report.
     pub(super) async fn until(&mut self, condition: impl Fn(&Health) -> bool) -> Result<()> {
         let rpc = RpcClient::new(&self.address, Role::Client, None)?;
         let deadline = Instant::now() + START_MAX;
@@ -131,7 +131,7 @@ impl Process {
         log_file(&self.directory, self.name)
     }
 
-    /// Stops it in an orderly way.
+    /// Stops it cleanly.
     pub(super) async fn stop(mut self) -> Result<()> {
         Command::new("kill").arg(self.child.id().to_string()).status().context("run kill")?;
         let deadline = Instant::now() + STOP_MAX;
@@ -149,7 +149,7 @@ impl Process {
         Ok(())
     }
 
-    /// Memory it has now and had at most, bytes.
+    /// Its memory now and its maximum so far, bytes.
     pub(super) fn memory(&self) -> Result<Memory> {
         let text = self.proc("status")?;
         let bytes = |key: &str| {
@@ -191,15 +191,15 @@ fn log_file(directory: &Path, name: &str) -> PathBuf {
 /// Memory of a process, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
-    /// Now.
+    /// At present.
     pub(super) now: u64,
-    /// At most, so far.
+    /// Maximum so far.
     pub(super) most: u64,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended; nothing more can be done either way.
+        // It may have ended already; nothing more can be done either way.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

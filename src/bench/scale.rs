@@ -1,9 +1,8 @@
 //! `hanno bench namenode scale`: a NameNode of its own, with millions of files and simulated DataNodes, over real sockets.
 //!
-//! The phases follow one another on the same namespace: fill, list, stat alone and during block reports, restart, heartbeats. Half
-//! of the files, but a million at most, are in one directory; the others in directories of a thousand. Files are made by the
-//! calls a writer makes (create with a first block, complete with the replicas that are on disk), in batches; what is not
-//! simulated is the data and the DataNodes' messages that a block arrived.
+//! The phases follow one another on the same namespace: fill, list, stat alone and during block reports, restart, heartbeats. Half of the files, but at most a
+//! million, are in one directory; the others are in directories of a thousand. Files are created with the calls that a writer makes (create with a first block,
+//! complete with the replicas that are on disk), in batches. Two things are not simulated: the data, and the DataNodes' messages that a block has arrived.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,15 +24,15 @@ use super::fleet::{BLOCK_LENGTH, Fleet, held, number_of};
 use super::process::{Daemon, Process};
 use crate::connect::random_client;
 
-/// Files per directory, beside the large one.
+/// Files per directory, apart from the large one.
 const DIRECTORY_FILES: u64 = 1000;
-/// Files in the large directory at most.
+/// Most files in the large directory.
 const LARGE_FILES_MAX: u64 = 1_000_000;
-/// Files per batch: a few milliseconds of the NameNode.
+/// Files per batch: a few milliseconds of the NameNode's time.
 const BATCH_FILES: u64 = 500;
-/// Batches under way: one is applied while others are made, signed and synced.
+/// Batches in progress: one is applied while others are created, signed and synced.
 const WRITERS: u64 = 4;
-/// Connections that ask for the status of files.
+/// Connections that query the status of files.
 const STAT_CONNECTIONS: u64 = 64;
 /// Connections over which DataNodes register at once.
 const JOINS: u32 = 64;
@@ -121,7 +120,7 @@ fn memory(process: &Process, files: u64, when: &'static str, figures: &mut Figur
     Ok(())
 }
 
-/// Where the files are.
+/// The layout of the files.
 #[derive(Clone, Copy)]
 struct Tree {
     files: u64,
@@ -206,7 +205,7 @@ async fn fill(rpc: &RpcClient, tree: Tree, fleet: &Fleet, figures: &mut Figures)
     Ok(())
 }
 
-/// Makes some files and closes them; returns their blocks.
+/// Creates some files and closes them; returns their blocks.
 async fn write(
     caller: &mut Caller,
     tree: Tree,
@@ -354,7 +353,7 @@ async fn stat(
     Ok(Latencies { rate, p50_ms: at(50), p99_ms: at(99) })
 }
 
-/// What DataNodes cost that only say that they are alive.
+/// The cost of DataNodes that only send signs of life.
 async fn heartbeats(
     process: &Process,
     tree: Tree,

@@ -1,8 +1,8 @@
 //! `hanno bench jobtracker`: a JobTracker of its own, with simulated workers over real sockets and tasks that take no time.
 //!
-//! The phases follow one another: workers register; a job of many maps is submitted; it runs until every task is done; reports of idle
-//! workers, one at a time per connection. The machines that hold the input of each map are drawn from a seed, three for each, so that it can be told how
-//! many ran next to their data. What is not simulated: task processes and their data. Everything that the JobTracker decides is journalled as ever.
+//! The phases follow one another: workers register; a job of many maps is submitted; it runs until every task is done; idle workers send reports, one at a time
+//! per connection. A seed determines the machines that hold the input of each map, three for each, so the bench can count how many ran next to their data. Task
+//! processes and their data are not simulated. The JobTracker journals all its decisions as usual.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,13 +36,13 @@ const REPLICAS: usize = 3;
 const DATANODES: u32 = 3;
 /// Time for one message; a poll is held for two seconds.
 const MESSAGE_MAX: Duration = Duration::from_secs(120);
-/// Pause between looks at the job; the resolution of its time is better, as the last report is noted.
+/// Pause between checks of the job. The resolution of its time is better, because the last report is timed.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// Registrations at once.
 const JOINS: u32 = 64;
 /// Connections over which idle workers report.
 const REPORTERS: u32 = 64;
-/// Reports under way at once while the job runs: their connections are used again, so that it takes few besides those of the polls.
+/// Most reports in progress at once while the job runs: their connections are reused, so it takes few besides those of the polls.
 const REPORTS: usize = 512;
 
 /// What is measured.
@@ -92,7 +92,7 @@ async fn phases(args: &TrackerArgs, figures: &mut Figures) -> Result<()> {
     namenode.until(|health| health.ready).await?;
     let under = Daemon::Jobtracker { namenode: args.port };
     let mut process = Process::start(under, &args.data, args.port + 1)?;
-    // It is ready once it has workers: these are about to come.
+    // It is ready once it has workers, which are about to register.
     process.until(|_| true).await?;
 
     let crowd = Crowd::register(&process.client(Role::Worker)?, args, figures).await?;
@@ -133,7 +133,7 @@ fn rack(worker: u32) -> String {
     format!("/r{:03}", worker / RACK_WORKERS)
 }
 
-/// Input of one map each, on machines drawn from the seed.
+/// Splits, one for each map, on machines drawn from the seed.
 fn splits(args: &TrackerArgs) -> Result<Vec<Split>> {
     let mut random = StdRng::seed_from_u64(args.seed);
     let path = DfsPath::parse("/bench-in")?;
@@ -158,7 +158,7 @@ fn splits(args: &TrackerArgs) -> Result<Vec<Split>> {
     Ok((0..args.tasks).map(split).collect())
 }
 
-/// Who submits the job and asks after it.
+/// The client that submits the job and queries it.
 struct Client {
     rpc: RpcClient,
     splits: Vec<Split>,
@@ -211,7 +211,7 @@ struct Crowd {
     workers: Vec<(WorkerId, Epoch)>,
 }
 
-/// How the job went.
+/// The result of the job.
 struct Ran {
     took: Duration,
     messages: u64,
@@ -228,7 +228,7 @@ struct Counts {
     reports: ReportSlots,
 }
 
-/// Who may report.
+/// Limits the reports in progress.
 struct ReportSlots(Semaphore);
 
 impl Default for ReportSlots {
@@ -300,7 +300,7 @@ impl Crowd {
         Ok(Ran { took, messages, local: counts.local.load(Ordering::Relaxed) })
     }
 
-    /// Reports without news, as fast as they are answered.
+    /// Sends reports without news, as fast as they are answered.
     async fn reports(&self, length: Duration, figures: &mut Figures) -> Result<()> {
         let mut reporting = JoinSet::new();
         let began = Instant::now();
@@ -408,7 +408,7 @@ impl Simulated {
         attempts
     }
 
-    /// Lets their time pass and reports them done.
+    /// Waits for their duration and reports them done.
     async fn end(self: Arc<Self>, attempts: Vec<AttemptId>) -> Result<()> {
         if !self.length.is_zero() {
             tokio::time::sleep(self.length).await;

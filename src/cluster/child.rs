@@ -24,22 +24,22 @@ use tokio::time::{sleep, timeout};
 use crate::daemons::Kind;
 use crate::output::tell;
 
-/// Second pause before a restart (the first is none).
+/// Second pause before a restart (the first restart has none).
 const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest pause before a restart.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// A child that lived this long is healthy: the next restart is at once again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(30);
-/// So many kills within [`KILLS_WINDOW`] are answered at once: whoever kills wants to see a restart. More look like a machine
-/// without memory, and are treated like children that end by themselves.
+/// This many kills within [`KILLS_WINDOW`] lead to a restart at once: whoever kills wants to see one. More suggest a machine without memory, and count like
+/// children that end by themselves.
 const KILLS_AT_ONCE_MAX: usize = 100;
 const KILLS_WINDOW: Duration = Duration::from_secs(60);
-/// The signal that no process can answer to.
+/// The signal that no process can handle.
 const SIGKILL: i32 = 9;
 /// Time between SIGTERM and SIGKILL.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// Where the last line of a log is looked for, bytes from its end: longer lines are cut.
+/// Bytes at the end of a log that are searched for its last line; longer lines are truncated.
 const LOG_TAIL_BYTES: u64 = 4 << 10;
 
 /// What to run.
@@ -51,7 +51,7 @@ pub(super) struct Spec {
     pub(super) number: u16,
     /// Its configuration.
     pub(super) config: PathBuf,
-    /// Where its standard error goes.
+    /// The file for its standard error.
     pub(super) log: PathBuf,
     /// Holds its process id while it runs.
     pub(super) pid: PathBuf,
@@ -64,21 +64,21 @@ impl Spec {
     }
 }
 
-/// What the children tell the one who waits for the cluster to be ready.
+/// The reports of the children to the start-up code that waits for the cluster to be ready.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Most ends in a row of one child, and what to say about it.
+    /// Most ends in a row of one child, and the message about it.
     worst: RefCell<Option<(u32, String)>>,
     ready: Cell<bool>,
 }
 
 impl Progress {
-    /// Children may now fail without ending the start.
+    /// From now on, children may fail without failing the start.
     pub(super) fn set_ready(&self) {
         self.ready.set(true);
     }
 
-    /// What to say if a child ended at least `count` times in a row.
+    /// The message if a child ended at least `count` times in a row.
     pub(super) fn failed_at_least(&self, count: u32) -> Option<String> {
         let worst = self.worst.borrow();
         worst.as_ref().filter(|(ends, _)| *ends >= count).map(|(_, text)| text.clone())
@@ -92,7 +92,7 @@ impl Progress {
     }
 }
 
-/// A daemon that is kept running.
+/// A daemon that is restarted whenever it ends.
 pub(super) struct Child {
     spec: Spec,
     progress: Rc<Progress>,
@@ -104,7 +104,7 @@ impl Child {
         Child { spec, progress, stop }
     }
 
-    /// Starts the daemon and restarts it whenever it ends, until told to stop.
+    /// Starts the daemon and restarts it whenever it ends, until it is told to stop.
     pub(super) async fn keep_running(self) {
         let (mut restarts, mut ends_in_a_row) = (Restarts::default(), 0);
         while !self.stop.is_told() {
@@ -134,7 +134,7 @@ impl Child {
         }
     }
 
-    /// One life: the exit status if the daemon ended by itself, `None` if it was told to.
+    /// One life: the exit status if the daemon ended by itself, `None` if it was stopped.
     async fn live(&self) -> io::Result<Option<ExitStatus>> {
         let log = File::options().create(true).append(true).open(&self.spec.log)?;
         let mut process = Command::new(std::env::current_exe()?)
@@ -164,14 +164,14 @@ impl Child {
     }
 }
 
-/// Readers see the old or the new number, never half of one. Not synced: it means nothing after a crash of the machine.
+/// Readers see the old or the new number, never half of one. It is not synced: it means nothing after a crash of the machine.
 fn write_pid(path: &Path, pid: u32) -> io::Result<()> {
     let temporary = path.with_extension("pid.tmp");
     fs::write(&temporary, format!("{pid}\n"))?;
     fs::rename(&temporary, path)
 }
 
-/// How a child ended and why, as far as it said so since `log_start`: the end of an earlier life explains nothing.
+/// How a child ended and why, if its log since `log_start` gives a reason: the end of an earlier life explains nothing.
 fn death_text(spec: &Spec, end: &str, log_start: u64) -> String {
     let reason = match last_line(&spec.log, log_start) {
         Ok(line) => line,
@@ -181,7 +181,7 @@ fn death_text(spec: &Spec, end: &str, log_start: u64) -> String {
     format!("{} {end}{reason}; log: {}", spec.name(), spec.log.display())
 }
 
-/// The last line at or behind `start` that is not empty.
+/// The last line that starts at or after `start` and is not empty.
 fn last_line(log: &Path, start: u64) -> io::Result<Option<String>> {
     let file = File::open(log)?;
     let end = file.metadata()?.len();
@@ -195,14 +195,14 @@ fn last_line(log: &Path, start: u64) -> io::Result<Option<String>> {
 /// How often a child ended.
 #[derive(Debug, Default)]
 struct Restarts {
-    /// By itself, in a row, each soon after its start.
+    /// Ends by itself, in a row, each soon after its start.
     ends: u32,
-    /// When it was killed, within the window.
+    /// Times of kills within the window.
     kills: VecDeque<Instant>,
 }
 
 impl Restarts {
-    /// How long to wait after an end at `now`; `healthy` tells that the child had lived for a while.
+    /// How long to wait after an end at `now`; `healthy` means that the child had run for a while.
     fn pause(&mut self, killed: bool, healthy: bool, now: Instant) -> Duration {
         if healthy {
             self.ends = 0;

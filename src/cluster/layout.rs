@@ -1,7 +1,7 @@
-//! What a cluster's directory holds: ports, configuration files, names.
+//! The contents of a cluster's directory: ports, configuration files, names.
 //!
-//! Ports are chosen once and kept, so that the addresses a user has written down stay true. They lie below the range from
-//! which the kernel takes outgoing ports: a daemon that restarts finds its port free.
+//! Ports are chosen once and kept, so addresses that a user has noted stay valid. They are below the range from which the kernel takes outgoing ports, so a
+//! daemon that restarts finds its port free.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,16 +23,16 @@ use crate::daemons::Kind;
 const NAMENODE_PORT: u16 = 9870;
 /// Usual port of the JobTracker's web page.
 const JOBTRACKER_PORT: u16 = 8088;
-/// Where other ports come from: above the well-known ones, below the kernel's.
+/// Range of the other ports: above the well-known ones, below the kernel's.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
-/// The NameNode takes changes once so many DataNodes are there: as many as must have a block on disk before `close` succeeds.
+/// The NameNode takes changes once this many DataNodes have registered: as many as must have a block on disk before `close` succeeds.
 const DURABLE_DATANODES: u16 = 2;
-/// Nobody but the owner looks into a directory of a cluster.
+/// Only the owner can read a cluster's directory.
 const PRIVATE: u32 = 0o700;
 /// Default replication is this, or the number of DataNodes if there are fewer.
 const REPLICATION_MAX: u16 = 3;
 
-/// What is to run.
+/// The daemons to run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// DataNodes.
@@ -69,7 +69,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Makes what is missing and takes the lock.
+    /// Creates what is missing and takes the lock.
     pub(super) fn open(data: &Path) -> Result<Self> {
         let cannot_make = |path: &Path| format!("cannot make {}", path.display());
         sys::fs::create_private_dir(data).with_context(|| cannot_make(data))?;
@@ -83,7 +83,7 @@ impl Layout {
                 .with_context(|| cannot_make(&path))?;
         }
         if sys::host::user_id() == 0 {
-            // What lies in it is closed by itself. Jobs of root's workers have users of their own, who pass through on the way to their files.
+            // Everything in it is closed by its own mode. Jobs of root's workers run as users of their own, who must pass through to reach their files.
             sys::fs::let_pass(&root).with_context(|| cannot_make(&root))?;
         }
         let layout = Layout { root, _lock: lock };
@@ -91,7 +91,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The kept ports where they are free, new ones elsewhere; with a port base exactly those.
+    /// The kept ports where they are free, otherwise new ones; with a port base, exactly those.
     pub(super) fn choose_ports(&self, plan: &Plan) -> Result<Ports> {
         let path = self.root.join("conf/ports.toml");
         let kept = match fs::read_to_string(&path) {
@@ -219,10 +219,10 @@ impl Layout {
     }
 }
 
-/// What DataNodes leave free on a disk that the NameNode and the JobTracker use, too, if it is more than what they leave by default. They
-/// stop before the masters do: half as much again as the larger of what these need, for replicas that are being written then.
+/// Bytes that DataNodes reserve on a disk that the NameNode and the JobTracker use too, if that is more than their default. They stop before the masters do:
+/// the reserve is half as much again as the larger of the masters' needs, because replicas may be in progress then.
 fn shared_reserve(capacity: u64, masters_need: [u64; 2]) -> Option<u64> {
-    // What no such disk can give is no reason to leave it empty.
+    // A need that no disk of this size can meet is no reason to leave the disk empty.
     let need = masters_need.into_iter().filter(|need| *need < capacity).max().unwrap_or_default();
     let bytes = need.saturating_add(need / 2);
     (bytes > datanode::core::volumes::reserved_bytes(capacity, None)).then_some(bytes)
@@ -236,7 +236,7 @@ fn line(text: &mut String, key: &str, value: impl std::fmt::Display) {
     writeln!(text, "{key} = {value}").expect("writing into memory cannot fail");
 }
 
-/// The table that NameNode and DataNodes must agree on; it comes last.
+/// The table that NameNode and DataNodes must agree on; it is written last.
 fn webhdfs_table(text: &mut String, auth: Auth) {
     text.push_str("[webhdfs]\n");
     line(text, "auth", quoted(auth_word(auth)));
@@ -268,7 +268,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers.
+/// Ports base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers.
 fn ports_from(base: u16, plan: &Plan) -> Result<Ports> {
     let mut next = u32::from(base);
     let mut take = || {
@@ -303,8 +303,7 @@ fn free_ports(kept: &Ports, plan: &Plan, seed: u64) -> Result<Ports> {
     })
 }
 
-/// Hands out free ports, each once. Clusters begin to look in different places, so that two that start at the same time
-/// rarely meet.
+/// Hands out free ports, each once. Clusters start their search at different places, so two that start at the same time rarely collide.
 struct Chooser {
     taken: Vec<u16>,
     next: u64,

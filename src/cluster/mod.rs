@@ -1,7 +1,7 @@
 //! `hanno cluster`: every daemon of a cluster as a child process of one foreground command.
 //!
-//! What is in the directory (all kept for the next start): `conf/` one TOML file per daemon and the ports, `logs/`, `pids/` (while it runs),
-//! `secret`, `lock`, and one data directory per daemon.
+//! The directory holds the following, all kept for the next start: `conf/` with one TOML file per daemon and the ports, `logs/`, `pids/` (while the cluster
+//! runs), `secret`, `lock`, and one data directory per daemon.
 //!
 //! ```text
 //! lock -> ports, conf/*.toml -> start all -> wait until ready -> `ready …` on stdout -> wait for a signal -> stop in order
@@ -106,7 +106,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
     }
     let ports = layout.choose_ports(&plan)?;
     let specs = layout.write_configs(&plan, &ports)?;
-    // One thread, because a child is told to end with the thread that started it.
+    // One thread, because a child ends with the thread that started it.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(LocalSet::new().run_until(async {
         let stop = Shutdown::on_signals()?;
@@ -148,7 +148,7 @@ fn announce(ports: &layout::Ports, auth: Auth) -> io::Result<()> {
     out.flush()
 }
 
-/// JobTracker, workers, DataNodes, NameNode: nobody loses whom it still needs.
+/// Stops JobTracker, workers, DataNodes, NameNode, in this order: no daemon loses one that it still needs.
 async fn stop_in_order(children: Vec<(Kind, Shutdown, JoinHandle<()>)>) {
     let mut children = children;
     for kind in [Kind::Jobtracker, Kind::Worker, Kind::Datanode, Kind::Namenode] {
@@ -166,7 +166,7 @@ async fn stop_in_order(children: Vec<(Kind, Shutdown, JoinHandle<()>)>) {
     }
 }
 
-/// Slots of each worker: as told, or the machine's cores shared out, at least one each.
+/// Slots of each worker: as given, or the machine's cores shared out, at least one each.
 fn worker_slots(workers: u16, slots: Option<u32>) -> Vec<u32> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     share(u32::try_from(cores).unwrap_or(u32::MAX), workers, slots)

@@ -1,4 +1,4 @@
-//! When a cluster takes work: the NameNode is out of safe mode with all DataNodes, the JobTracker has its workers.
+//! When a cluster accepts work: the NameNode is out of safe mode with all DataNodes, the JobTracker has its workers.
 
 use std::time::{Duration, Instant};
 
@@ -13,16 +13,16 @@ use super::layout::{Plan, Ports};
 use crate::connect::random_client;
 use crate::output::tell;
 
-/// Pause between questions: short beside the start of a process, and cheap.
+/// Pause between checks: short beside the start of a process, and cheap.
 const POLL_PAUSE: Duration = Duration::from_millis(4);
 /// Time for one answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// When to tell the user what the start waits for, and how often to repeat it.
+/// Time after which the user learns what the start waits for, and how often that is repeated.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A daemon that ends this often in a row before the cluster was ready will not come up.
+/// A daemon that ends this often in a row before the cluster is ready will not start at all.
 const ENDS_MAX: u32 = 5;
 
-/// Returns when the cluster takes work.
+/// Returns when the cluster accepts work.
 pub(super) async fn wait(plan: &Plan, ports: &Ports, progress: &Progress) -> Result<()> {
     let address = |port| format!("http://127.0.0.1:{port}");
     let namenode = RpcClient::new(&address(ports.namenode), Role::Client, None)?;
@@ -48,7 +48,7 @@ pub(super) async fn wait(plan: &Plan, ports: &Ports, progress: &Progress) -> Res
     }
 }
 
-/// What the NameNode still lacks.
+/// What the NameNode still waits for.
 async fn namenode_missing(rpc: &RpcClient, plan: &Plan) -> Option<String> {
     if let Err(error) = rpc.health().await {
         return Some(describe(&error));
@@ -66,7 +66,7 @@ async fn namenode_missing(rpc: &RpcClient, plan: &Plan) -> Option<String> {
     status.safe_mode
 }
 
-/// What the JobTracker still lacks.
+/// What the JobTracker still waits for.
 async fn jobtracker_missing(rpc: &RpcClient, plan: &Plan) -> Option<String> {
     if let Err(error) = rpc.health().await {
         return Some(describe(&error));

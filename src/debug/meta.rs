@@ -1,6 +1,6 @@
 //! `verifyMeta` and `computeMeta`: the checksums of a replica's file on the disk of a DataNode, without the DataNode.
 //!
-//! Exit codes are HDFS's: 1 for what does not match or cannot be read, 2 to 5 for what `computeMeta` was not told or would overwrite.
+//! Exit codes are HDFS's: 1 for a mismatch or an unreadable file, 2 to 5 for missing options of `computeMeta` and files that it would overwrite.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -11,9 +11,9 @@ use protocol::meta::{self, Layout, PREAMBLE_BYTES};
 
 use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
 
-/// Bytes of a block that are looked at at once: whole chunks.
+/// Bytes of a block read at once: whole chunks.
 const STEP_BYTES: usize = 1 << 20;
-/// A meta file is for the DataNode's user alone.
+/// Only the DataNode's user may read a meta file.
 const META_MODE: u32 = 0o600;
 
 const EXIT_NO_BLOCK: u8 = 2;
@@ -119,7 +119,7 @@ fn open_meta(path: &Path) -> Result<(BufReader<File>, Layout), String> {
     Ok((file, layout))
 }
 
-/// Why a block does not fit its checksums.
+/// Why a block does not match its checksums.
 enum Mismatch {
     Sums(String),
     Io(io::Error),
@@ -131,7 +131,7 @@ impl From<io::Error> for Mismatch {
     }
 }
 
-/// Compares every byte of a block; too few or too many checksums are a mismatch, too.
+/// Compares every byte of a block; too few or too many checksums are a mismatch too.
 fn compare(meta: &mut BufReader<File>, layout: Layout, block: &Path) -> Result<(), Mismatch> {
     let mut block = File::open(block)?;
     let (length, meta_length) = (block.metadata()?.len(), meta.get_ref().metadata()?.len());
@@ -178,7 +178,7 @@ fn write_meta(block: &Path, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Reads until the buffer is full or the file ends, so that every step but the last is of whole chunks.
+/// Reads until the buffer is full or the file ends, so every step but the last consists of whole chunks.
 fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {

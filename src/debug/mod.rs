@@ -1,4 +1,4 @@
-//! `hanno debug` (`hdfs debug`): what an administrator needs when something is stuck.
+//! `hanno debug` (`hdfs debug`): commands for an administrator when something is stuck.
 
 mod meta;
 
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     }
 }
 
-/// What `recoverLease` is told: the path, and how often to try.
+/// The arguments of `recoverLease`: the path, and how often to try.
 fn lease_arguments(arguments: &[OsString]) -> Result<(&str, u32), String> {
     let (mut path, mut tries_max) = (None, 1);
     let mut words = arguments.iter();

@@ -11,11 +11,11 @@ pub(crate) struct Opt {
     pub(crate) name: &'static str,
     /// True if the next argument is its value.
     pub(crate) takes_value: bool,
-    /// Letters that may follow its name in the same word (`-ptopax`); they are its value then.
+    /// Letters that may follow its name in the same word (`-ptopax`); they are then its value.
     pub(crate) letters: &'static str,
-    /// True if its value is left out before another option, and where nothing but the fewest operands would be left (`-count -q -t /d`).
+    /// True if its value may be missing before another option, and where taking it would leave too few operands (`-count -q -t /d`).
     pub(crate) is_optional: bool,
-    /// True if what it asks for is done without it, too; the help of its command says so.
+    /// True if its effect happens without it too; the help of its command says so.
     pub(crate) is_met: bool,
 }
 
@@ -34,17 +34,17 @@ pub(crate) const fn attached(name: &'static str, letters: &'static str) -> Opt {
     Opt { letters, ..flag(name) }
 }
 
-/// An option whose value may be left out before the last operands.
+/// An option whose value may be missing before the last operands.
 pub(crate) const fn value_unless_last(name: &'static str) -> Opt {
     Opt { is_optional: true, ..value(name) }
 }
 
-/// An option for what is done anyway.
+/// An option for something that happens anyway.
 pub(crate) const fn met(name: &'static str) -> Opt {
     Opt { is_met: true, ..flag(name) }
 }
 
-/// What a command accepts.
+/// The arguments that a command accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
     /// Its options.
@@ -57,7 +57,7 @@ pub(crate) struct Format {
     pub(crate) unknown_is_operand: bool,
 }
 
-/// What was given.
+/// The arguments given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parsed {
     options: BTreeMap<&'static str, String>,
@@ -69,7 +69,7 @@ pub(crate) struct Parsed {
     pub(crate) file_system: Option<String>,
     /// `-conf FILE`, in order.
     pub(crate) files: Vec<String>,
-    /// Generic options that no command has a use for.
+    /// Generic options that no command uses.
     pub(crate) unused: Vec<&'static str>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum ArgsError {
     Property(String),
 }
 
-/// Generic options that are accepted for the sake of scripts and that nothing here has a use for; each has a value.
+/// Generic options that are accepted for the sake of scripts and that nothing here uses; each has a value.
 pub(crate) const UNUSED_GENERIC: [&str; 4] = ["-jt", "-files", "-libjars", "-archives"];
 
 /// Takes generic options off the front of `args` into `parsed` and returns the rest.

@@ -1,4 +1,4 @@
-//! What a command of the shell is: a row of a table.
+//! A command of the shell: a row of a table.
 
 use super::args::Opt;
 use super::context::Context;
@@ -25,7 +25,7 @@ pub(crate) struct Command {
 /// No limit on operands.
 pub(crate) const MANY: usize = usize::MAX;
 
-/// What a row of the table needs to be written in a few lines.
+/// Builds a row of the table, so that each takes only a few lines.
 pub(crate) const fn command(
     name: &'static str,
     arguments: &'static str,

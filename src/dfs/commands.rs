@@ -1,9 +1,9 @@
-//! All commands of the shell: the tables of the rooms, joined, and what is found in them by name.
+//! All commands of the shell: the joined tables of the folders, and searches by name.
 
 use super::command::Command;
 use super::{contents, listing, namespace};
 
-/// Every command, by the room that brings it. A new room is one more word here.
+/// Every command, by the folder that defines it. A new folder is one more word here.
 static ROOMS: &[&[&[Command]]] = &[contents::COMMANDS, listing::COMMANDS, namespace::COMMANDS];
 
 fn each() -> impl Iterator<Item = &'static Command> {
@@ -22,7 +22,7 @@ pub(super) fn named(name: &str) -> Option<&'static Command> {
     each().find(|command| command.name == name)
 }
 
-/// The command that a mistyped name is a slip or two away from; of short names one.
+/// The command that differs from a mistyped name by one or two letters; by one for short names.
 pub(super) fn nearest(typed: &str) -> Option<&'static str> {
     let slips_max = if typed.len() > SHORT_NAME_CHARS { 2 } else { 1 };
     let distance = |command: &&Command| strsim::damerau_levenshtein(command.name, typed);
@@ -30,10 +30,10 @@ pub(super) fn nearest(typed: &str) -> Option<&'static str> {
     (distance(&nearest) <= slips_max).then_some(nearest.name)
 }
 
-/// Names up to this length are too alike for two slips.
+/// Names up to this length are too similar for two typing errors.
 const SHORT_NAME_CHARS: usize = 4;
 
-/// What Hadoop tells to use instead of a deprecated command.
+/// Hadoop's replacement for a deprecated command.
 pub(super) fn replacement(name: &str) -> Option<&'static str> {
     match name {
         "dus" => Some("du -s"),

@@ -1,4 +1,4 @@
-//! What every shell command works with: the NameNode, the arguments, the properties, standard output.
+//! The tools of every shell command: the NameNode, the arguments, the properties, standard output.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,7 +23,7 @@ pub(crate) struct Context {
     pub(crate) resolver: Resolver,
     /// The arguments.
     pub(crate) args: Parsed,
-    /// What `-D` set.
+    /// The properties from `-D`.
     pub(crate) properties: Properties,
     failed: AtomicBool,
 }
@@ -40,7 +40,7 @@ impl Context {
         Context { command, store, resolver, args, properties, failed }
     }
 
-    /// Prints a failure; the command goes on and ends with exit code 1. Any thread may call it.
+    /// Prints a failure; the command continues and ends with exit code 1. Any thread may call it.
     pub(crate) fn report(&self, failure: &Failure) {
         self.failed.store(true, Ordering::Relaxed);
         if !matches!(failure, Failure::ReaderLeft) {
@@ -48,10 +48,10 @@ impl Context {
         }
     }
 
-    /// What came out; a failure is reported, and the command goes on.
+    /// Unwraps an outcome; reports a failure, and the command continues.
     ///
     /// # Errors
-    /// [`Failure::ReaderLeft`], and what is no path at all.
+    /// [`Failure::ReaderLeft`], and text that is not a path.
     pub(crate) fn reported<T>(&self, outcome: Result<T, Failure>) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(found) => Ok(Some(found)),
@@ -63,7 +63,7 @@ impl Context {
         }
     }
 
-    /// Ends the command with exit code 1 although nothing is to be said.
+    /// Ends the command with exit code 1 without a message.
     pub(crate) fn set_failed(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
@@ -73,10 +73,10 @@ impl Context {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Expands `operands` and calls `each` on everything found; failures are reported and do not stop the rest.
+    /// Expands `operands` and calls `each` on every match; reports failures, which do not stop the rest.
     ///
     /// # Errors
-    /// [`Failure::ReaderLeft`], and what is no path at all.
+    /// [`Failure::ReaderLeft`], and text that is not a path.
     pub(crate) fn for_each(
         &self,
         operands: &[OsString],
@@ -90,7 +90,7 @@ impl Context {
         Ok(())
     }
 
-    /// Makes an empty file, or empties the one that is there.
+    /// Creates an empty file, or truncates the existing one.
     pub(crate) fn create_empty(&self, named: &Named) -> Result<(), Failure> {
         let options = WriteOptions {
             publish_as: None,
@@ -102,7 +102,7 @@ impl Context {
         self.store.create(named, &options)?.close()
     }
 
-    /// What an operand stands for: all matches of a glob, else the one path, which must exist.
+    /// The paths that an operand names: all matches of a glob, otherwise the one path, which must exist.
     pub(crate) fn expand(&self, operand: &OsString) -> Result<Vec<Item>, Failure> {
         let text = text_of(operand)?;
         let items = self.matches(text)?;
@@ -124,10 +124,10 @@ impl Context {
         Ok(vec![self.resolver.resolve(&glob::unquoted(text))?])
     }
 
-    /// What several operands stand for, in order; what is missing is told when its turn comes.
+    /// The paths that several operands name, in order; a missing one is reported when its turn comes.
     ///
     /// # Errors
-    /// What is no path at all.
+    /// Text that is not a path.
     pub(crate) fn expand_all(
         &self,
         operands: &[OsString],
@@ -143,7 +143,7 @@ impl Context {
         Ok(items)
     }
 
-    /// What fits a glob, in order; nothing for what is none.
+    /// The matches of a glob, in order; nothing for an operand that is not a glob.
     fn matches(&self, text: &str) -> Result<Vec<Item>, Failure> {
         let mut items = Vec::new();
         if glob::is_glob(text) {
@@ -206,13 +206,13 @@ impl Context {
     }
 }
 
-/// What may fit a glob, and what it is where a listing told: asking again for each of many matches takes long.
+/// A possible match of a glob, with its status if a listing included it: asking again for each of many matches takes long.
 struct Candidate {
     named: Named,
     status: Option<FileStatus>,
 }
 
-/// Standard output in the words of failures.
+/// Standard output, with errors as [`Failure`].
 pub(crate) struct Screen {
     out: Buffered,
 }
@@ -235,7 +235,7 @@ impl Screen {
         self.out.text(text).map_err(|error| Failure::output(&error))
     }
 
-    /// Prints what somebody stored beside a file; it need not be text.
+    /// Prints what somebody stored beside a file; it may not be text.
     pub(crate) fn value(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self.out.is_terminal() {
             true => self.print(&String::from_utf8_lossy(bytes)),
@@ -243,12 +243,12 @@ impl Screen {
         }
     }
 
-    /// Writes the bytes of a file as they are. Large slices are not copied.
+    /// Writes the bytes of a file unchanged. Large slices are not copied.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.bytes(bytes).map_err(|error| Failure::output(&error))
     }
 
-    /// Passes on what is buffered.
+    /// Flushes the buffer.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::output(&error))
     }

@@ -8,7 +8,7 @@ use crate::output::tell;
 
 /// How every usage begins.
 const PROGRAM: &str = "Usage: hadoop fs [generic options]";
-/// The two commands that are about all others.
+/// The two commands that describe all others.
 const ABOUT_COMMANDS: &str = "\t[-help [cmd ...]]\n\t[-usage [cmd ...]]\n";
 /// How the general usage ends.
 const GENERIC: &str = "\
@@ -25,7 +25,7 @@ The general command line syntax is:
 command [genericOptions] [commandOptions]
 
 ";
-/// What Hadoop does not tell.
+/// Help that Hadoop's shell lacks.
 const EXAMPLES: &str = "\
 The same commands work without the dash and under the names `hanno dfs', `hdfs dfs' and `hadoop fs'; `--' ends the options.
 Relative paths begin at /user/<you>. Globs: * ? [a-c] [^a] {a,b}, quoted so that your shell leaves them alone.

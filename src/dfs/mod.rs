@@ -1,8 +1,7 @@
 //! `hanno dfs`: Hadoop's file system shell.
 //!
-//! [`commands`] is the whole of it: tables with name, options, help and function of each command. Arguments are parsed by [`args`],
-//! because Hadoop's options have one dash and many letters. Every operand is processed even if one fails; what failed is one line on
-//! standard error, and the exit code is 1 at the end.
+//! [`commands`] is the entire shell: tables with the name, options, help and function of each command. [`args`] parses arguments, because Hadoop's options have
+//! one dash and many letters. Every operand is processed even if one fails; each failure is one line on standard error, and the exit code is then 1.
 
 mod args;
 mod command;
@@ -146,15 +145,14 @@ fn context(
     let names_machine = operands().any(|operand| Typed::new(operand).is_of_machine());
     let store = Store::new(config, parsed.has("ignoreCrc"));
     if file_system != FileSystem::Machine && !names_machine {
-        // Else the first path of the cluster makes first contact, if there is one.
+        // Otherwise the first path of the cluster makes first contact, if there is one.
         store.client()?;
     }
     let resolver = Resolver::new(&store.user(), site);
     Ok(Context::new(command.name, store, resolver, parsed, properties))
 }
 
-/// Goes to the NameNode that the first path with an address names. Where that is not the configured one, plain paths are refused: they
-/// belong to the other.
+/// Uses the NameNode that the first path with an address names. If that is not the configured one, plain paths are refused: they belong to the other.
 fn named_by_path<'a>(
     mut config: ClientConfig,
     mut operands: impl Iterator<Item = &'a str>,
@@ -172,7 +170,7 @@ fn named_by_path<'a>(
     Ok((config, site))
 }
 
-/// The paths of the cluster that an operand of another command stands for, as they are typed: all matches of a pattern, or itself.
+/// The paths of the cluster, as typed, that an operand of another command names: all matches of a pattern, or itself.
 pub(crate) fn expand(
     client: &DfsClient,
     resolver: &Resolver,
@@ -214,12 +212,12 @@ mod tests {
         assert_eq!(found, names);
     }
 
-    /// An option of the table that no code asks for would be taken and do nothing.
+    /// An option of the table that no code reads would be accepted without effect.
     #[test]
     fn every_option_of_the_table_is_asked_for() {
         let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dfs"));
         let is_asked = |name: &str| {
-            // `-test` goes by their letters.
+            // `-test` matches on their letters.
             let letter = format!("'{name}' =>");
             let asks = [format!("has(\"{name}\")"), format!("value(\"{name}\")"), letter];
             // The table itself says `value("t")`, too.

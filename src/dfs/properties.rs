@@ -1,11 +1,11 @@
 //! `-D key=value`: the properties that shell commands know.
 //!
-//! Scripts pass many properties of Hadoop's that mean nothing here: they are named in a warning. One that is a slip of the pen away
-//! from a known one is an error, because going on would do something else than was meant.
+//! Scripts pass many properties of Hadoop's without a meaning here; a warning names them. A name with a typing error, close to a known one, is an error:
+//! continuing would do something else than intended.
 
 use super::fs::Failure;
 
-/// Letters that may differ for a name to be taken for a misspelt known one.
+/// Most letters by which a name may differ to count as a misspelt known one.
 const SLIP_MAX: usize = 2;
 /// Milliseconds of a minute, the unit of `fs.trash.interval`.
 const MINUTE_MS: u64 = 60_000;
@@ -17,11 +17,11 @@ pub(crate) struct Properties {
     pub(crate) block_size: Option<u64>,
     /// Replicas of new files; `None` for the cluster's default.
     pub(crate) replication: Option<u16>,
-    /// Whether DataNodes on this machine are reached by their Unix sockets; `None` for what the client's configuration says.
+    /// Whether DataNodes on this machine are reached over their Unix sockets; `None` for the client's configuration.
     pub(crate) short_circuit: Option<bool>,
-    /// Permission bits that new files and directories do not get.
+    /// Permission bits to clear in new files and directories.
     pub(crate) umask: u16,
-    /// How long deleted files stay in the trash if the NameNode has no opinion, milliseconds; 0 for no trash.
+    /// How long deleted files stay in the trash if the NameNode does not decide, milliseconds; 0 for no trash.
     pub(crate) trash_interval_ms: u64,
     /// The file system of plain paths, as `-fs` names it.
     pub(crate) file_system: Option<String>,
@@ -30,13 +30,13 @@ pub(crate) struct Properties {
 /// A property that commands know.
 struct Key {
     name: &'static str,
-    /// What a value must be, for the message about another.
+    /// A description of valid values, for the error message.
     expected: &'static str,
-    /// Takes a value in; `None` if it is no value.
+    /// Stores a value; `None` if it is not valid.
     read: fn(&mut Properties, &str) -> Option<()>,
 }
 
-/// Every property that is known. One without a reader cannot be.
+/// Every known property. One without a reader cannot exist.
 #[rustfmt::skip]
 static KEYS: &[Key] = &[
     Key { name: "dfs.blocksize", expected: "a size like 134217728 or 128m", read: block_size },
@@ -95,7 +95,7 @@ impl Default for Properties {
 }
 
 impl Properties {
-    /// Reads `-D` arguments; later ones win. Hands names that mean nothing here to `unknown`.
+    /// Reads `-D` arguments; later ones win. Passes names without a meaning here to `unknown`.
     pub(crate) fn new(
         given: &[(String, String)],
         mut unknown: impl FnMut(&str),
@@ -125,7 +125,7 @@ fn check_spelling(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// `134217728`, `64k`, `128m`, `1g`, `1t`, `1p`, `1e`: every size that a user types goes through here.
+/// `134217728`, `64k`, `128m`, `1g`, `1t`, `1p`, `1e`: parses every size that a user types.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {

@@ -1,7 +1,7 @@
-//! Where copies and renames go, and what is refused before anything is said of a source: HDFS's rules, in its order.
+//! The target of copies and renames, and the checks made before any of a source: HDFS's rules, in its order.
 //!
-//! With several sources (a pattern counts as what it fits) the target must be a directory. With one it is a directory, or a file that may be
-//! replaced, or a name that is free in a directory that is there. The target may be a pattern that fits one path.
+//! With several sources (each match of a pattern counts) the target must be a directory. With one, the target is a directory, a file that may be replaced, or
+//! an unused name in an existing directory. The target may be a pattern with one match.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,12 +16,12 @@ use super::fs::{Failure, Named, Problem, local, text_of};
 pub(super) struct Target {
     pub(super) named: Named,
     pub(super) status: Option<FileStatus>,
-    /// As it was typed: a slash at its end wants a directory.
+    /// The text as typed: a slash at its end requires a directory.
     text: String,
 }
 
 impl Target {
-    /// Looks what is there.
+    /// Checks what exists there.
     pub(super) fn of(context: &Context, operand: &OsStr) -> Result<Self, Failure> {
         let text = text_of(operand)?.to_owned();
         let mut found = context.expand_any(&operand.to_owned())?;
@@ -37,7 +37,7 @@ impl Target {
         self.status.as_ref().is_some_and(|status| status.directory)
     }
 
-    /// Whether so many sources may go here.
+    /// Checks that this many sources may go here.
     pub(super) fn check(
         &self,
         context: &Context,
@@ -63,7 +63,7 @@ impl Target {
         }
     }
 
-    /// Where a source of this name goes: into the target if that is a directory, else onto it.
+    /// The destination of a source with this name: into the target if that is a directory, else onto it.
     pub(super) fn place_of(&self, name: Option<&str>) -> Result<Named, Failure> {
         match name {
             Some(name) if self.is_directory() => self.named.child(name),
@@ -103,7 +103,7 @@ pub(super) fn refuse_itself(context: &Context, from: &Named, to: &Named) -> Resu
     Ok(())
 }
 
-/// Makes a refusal for want of `target`'s parent name the parent's child with its full address, as Hadoop does.
+/// Rewrites an error about `target`'s missing parent to name the parent's child with its full address, as Hadoop does.
 pub(super) fn missing_parent<T>(
     context: &Context,
     target: &Named,
@@ -111,7 +111,7 @@ pub(super) fn missing_parent<T>(
 ) -> Result<T, Failure> {
     let is_missing = match &outcome {
         Err(Failure::At { problem, .. }) => *problem == Problem::Missing,
-        // A file above the parent: there is no parent either. If that cannot be told, the first refusal stands.
+        // A file above the parent: there is no parent either. If that cannot be determined, the first error stands.
         Err(Failure::FileAbove(_)) => matches!(has_parent(context, target), Ok(false)),
         _ => false,
     };

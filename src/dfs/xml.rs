@@ -4,7 +4,7 @@
 //! <configuration> <property> <name>dfs.replication</name> <value>2</value> </property> … </configuration>
 //! ```
 //!
-//! Of XML that is all: elements, comments, the five named entities. Anything else is passed over.
+//! This is all it reads of XML: elements, comments, the five named entities. It skips everything else.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn properties(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Content of the first element of this name, and what follows it.
+/// Content of the first element of this name, and the text after it.
 fn element<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>"))

@@ -1,7 +1,7 @@
 //! `hanno dfsadmin` (`hdfs dfsadmin`): the operator's commands, with Hadoop's options, words and exit codes.
 //!
-//! [`GROUPS`] joins tables of commands. A command gets a [`Session`]; what it prints and what it refuses is Hadoop's. Exit code 0,
-//! or 255 for usage errors and failures alike.
+//! [`GROUPS`] joins tables of commands. A command gets a [`Session`]; its output and its errors are Hadoop's. Exit code 0, or 255 for usage errors and failures
+//! alike.
 
 mod blocks;
 mod nodes;
@@ -23,7 +23,7 @@ use crate::dfs::Failure;
 use crate::generic::generic;
 use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
 
-/// Every command, by subject. A new family is one more line here.
+/// Every command, by subject. A new subject is one more line here.
 static GROUPS: &[&[Command]] = &[
     report::COMMANDS,
     state::COMMANDS,
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     }
     let (min, max) = command.words;
     if rest.len() < min || rest.len() > max {
-        // Where it takes any number of words Hadoop counts them.
+        // For a command with any number of words, Hadoop's message counts them.
         if max == MANY {
             tell!("{name}: Not enough arguments: expected {min} but got {}", rest.len());
         }
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     }
 }
 
-/// A word that is meant as an option and is none of this command's: its usage line has them all.
+/// A word that looks like an option but is none of this command's: its usage line lists them all.
 fn unknown_option<'a>(command: &Command, words: &'a [String]) -> Option<&'a str> {
     let known = |word: &str| {
         let mut options = command.arguments.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
@@ -102,7 +102,7 @@ fn unknown_option<'a>(command: &Command, words: &'a [String]) -> Option<&'a str>
     };
     let is_option = |word: &&String| {
         let rest = word.strip_prefix('-').unwrap_or_default();
-        // Numbers may be negative, and are told to be wrong as such.
+        // Numbers may be negative, and get their own error message.
         rest.starts_with(|c: char| !c.is_ascii_digit())
     };
     words.iter().find(|word| is_option(word) && !known(word)).map(String::as_str)

@@ -80,7 +80,7 @@ fn topology(datanodes: &[DatanodeReport]) -> String {
     text
 }
 
-/// HDFS's name of the state that an administrator put a node in; the report has others.
+/// HDFS's name for the state that an administrator put a node in; the report has others.
 fn admin_state(state: AdminState) -> &'static str {
     match state {
         AdminState::Normal => "In Service",
@@ -91,7 +91,7 @@ fn admin_state(state: AdminState) -> &'static str {
     }
 }
 
-/// The DataNode that an operator means by `host:port` of its transfer or HTTP service, or by its host alone.
+/// The DataNode that an operator names by `host:port` of its transfer or HTTP service, or by its host alone.
 pub(super) fn find(session: &Session, text: &str) -> Result<DatanodeReport, Failure> {
     let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
     let meant = |node: &DatanodeReport| {
@@ -120,7 +120,7 @@ fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
     let (Some(uptime), Some(version)) = (uptime.as_u64(), version.as_str()) else {
         return Err(Failure::Text(format!("{}: it is of another version", words[0])));
     };
-    // What a file may say is told by the version of the program.
+    // The version of the program determines what a configuration file may contain.
     say!("Uptime: {uptime}, Software version: {version}, Config version: {version}");
     Ok(())
 }

@@ -47,7 +47,7 @@ fn not_a_quota(text: &str) -> Failure {
     Failure::Usage(format!("\"{text}\" is not a valid value for a quota."))
 }
 
-/// Refuses options, of which there are none: a quota of one type of storage would be kept as one of all types.
+/// Refuses options, of which there are none: a quota of one type of storage would be stored as one for all types.
 fn check_words(words: &[String]) -> Result<(), Failure> {
     match words.iter().find(|word| word.starts_with('-')) {
         Some(option) if option == "-storageType" => Err(Failure::Text(
@@ -84,7 +84,7 @@ fn change(
     last
 }
 
-/// Every directory is tried; the last failure is told by the caller, earlier ones here.
+/// Tries every directory; the caller reports the last failure, this function the earlier ones.
 fn keep_last(last: &mut Result<(), Failure>, outcome: Result<(), Failure>, command: &str) {
     if let Err(failure) = outcome
         && let Err(earlier) = std::mem::replace(last, Err(failure))

@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[Command {
 
 /// A list of DataNodes in the report.
 struct Section {
-    /// Option that asks for it.
+    /// Option that selects it.
     option: &'static str,
     title: &'static str,
     holds: fn(&DatanodeReport) -> bool,
@@ -65,7 +65,7 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
     let (status, datanodes) = facts(session)?;
     let now_ms = client::rpc::now_ms();
     let text = report_text(&status, &datanodes, &wanted, now_ms, &TimeZone::system());
-    // Who is not the superuser sees the totals, as in HDFS.
+    // Anyone but the superuser sees only the totals, as in HDFS.
     let allowed = session.check_superuser();
     let shown = match &allowed {
         Ok(()) => text.as_str(),
@@ -108,7 +108,7 @@ fn report_text(
     now_ms: u64,
     zone: &TimeZone,
 ) -> String {
-    // As in HDFS: what is on its way out has no room to give.
+    // As in HDFS: a node that is going out of service has no room to offer.
     let serving = || datanodes.iter().filter(|node| node.is_in_service());
     let sum = |part: fn(&DatanodeReport) -> u64| serving().map(part).sum::<u64>();
     let (capacity, used, remaining) =

@@ -1,4 +1,4 @@
-//! What each of the operator's commands is, and the NameNode that it calls.
+//! The operator's commands as table rows, and the NameNode that they call.
 
 use client::dfs::{DfsClient, DfsError};
 use protocol::DfsPath;
@@ -17,14 +17,14 @@ pub(crate) struct Command {
     pub(crate) about: &'static str,
     /// Fewest and most words after the name.
     pub(crate) words: (usize, usize),
-    /// Does it.
+    /// Runs it.
     pub(crate) run: fn(&Session, &[String]) -> Result<(), Failure>,
 }
 
 /// No limit on words.
 pub(crate) const MANY: usize = usize::MAX;
 
-/// A NameNode that was contacted.
+/// A NameNode after first contact.
 pub(crate) struct Session {
     /// Its client.
     pub(crate) client: DfsClient,
@@ -41,17 +41,17 @@ impl Session {
         Ok(Session { client, resolver })
     }
 
-    /// Calls the NameNode; a refusal is its own first line.
+    /// Calls the NameNode; a refusal becomes its first line.
     pub(crate) fn call(&self, call: Call) -> Result<Reply, Failure> {
         self.client.call(call).map_err(|error| refused(&error))
     }
 
-    /// The paths that an operand stands for, as they are typed; itself if it is no pattern.
+    /// The paths, as typed, that an operand names; itself if it is not a pattern.
     pub(crate) fn directories(&self, operand: &str) -> Result<Vec<(String, DfsPath)>, Failure> {
         crate::dfs::expand(&self.client, &self.resolver, operand)
     }
 
-    /// Refuses whoever is not the superuser; for what HDFS tells to nobody else.
+    /// Refuses anyone but the superuser; for information that HDFS gives to nobody else.
     pub(crate) fn check_superuser(&self) -> Result<(), Failure> {
         self.call(Call::CheckSuperuser).map(drop)
     }

@@ -11,9 +11,9 @@ use super::session::{Command, MANY, Session, unexpected};
 use crate::dfs::Failure;
 use crate::output::say;
 
-/// An image names every file: it is for whoever fetched it alone.
+/// An image names every file: only the user who fetched it may read it.
 const IMAGE_MODE: u32 = 0o600;
-/// Pause between looks of `safemode wait`.
+/// Pause between checks of `safemode wait`.
 const WAIT_PAUSE: Duration = Duration::from_millis(200);
 
 /// See the module.
@@ -32,7 +32,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command { name: "listOpenFiles", arguments: "[-blockingDecommission] [-path <path>]", about: "List all open files with who writes them, or those below a path. With -blockingDecommission, only those that DataNodes on\ntheir way out of service wait for.", words: (0, MANY), run: list_open_files },
 ];
 
-/// What `safemode` is told.
+/// Runs `safemode` with its action.
 pub(crate) fn safe_mode(session: &Session, words: &[String]) -> Result<(), Failure> {
     let set = |action| session.client.safe_mode(action).map_err(|error| super::refused(&error));
     let is_on = match words[0].to_ascii_lowercase().as_str() {

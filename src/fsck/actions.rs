@@ -1,4 +1,4 @@
-//! What `-delete` and `-move` do about files that have lost blocks.
+//! The actions of `-delete` and `-move` on files that have lost blocks.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use protocol::namenode::FsckFile;
 
 use super::lines::complete_blocks;
 
-/// Where `-move` puts what is left of a file.
+/// Destination of `-move` for the remains of a file.
 const LOST_FOUND: &str = "/lost+found";
 /// Bytes copied at once.
 const PIECE_BYTES: usize = 1 << 20;

@@ -6,7 +6,7 @@ use protocol::namenode::{DatanodeInfo, FsckBlock, FsckFile, ReplicaState};
 
 use super::request::Request;
 
-/// The last block of a file that is being written has no settled replicas yet.
+/// The blocks to check: the last block of a file being written has no settled replicas yet.
 pub(super) fn complete_blocks(file: &FsckFile) -> &[FsckBlock] {
     match file.blocks.split_last() {
         Some((_, complete)) if file.status.open => complete,
@@ -19,7 +19,7 @@ pub(super) fn is_corrupt(block: &FsckBlock) -> bool {
     block.good_count() == 0 && block.corrupt_count() > 0
 }
 
-/// How many replicas count when it is asked whether they are enough. As in HDFS, those in maintenance only with `-maintenance`.
+/// How many replicas count towards the wanted number. As in HDFS, those in maintenance count only with `-maintenance`.
 pub(super) fn counted(block: &FsckBlock, maintenance: bool) -> usize {
     block.count(|state| match state {
         ReplicaState::EnteringMaintenance | ReplicaState::InMaintenance => maintenance,
@@ -27,7 +27,7 @@ pub(super) fn counted(block: &FsckBlock, maintenance: bool) -> usize {
     })
 }
 
-/// Everything that is said of one file: its line and its blocks with `-files`, and in any case what is wrong with it.
+/// All output about one file: its line and its blocks with `-files`, and its problems in any case.
 pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text: &mut String) {
     let open = file.status.open;
     if open && !request.open_for_write {
@@ -179,7 +179,7 @@ fn describe_blocks(file: &FsckFile, request: &Request, pool: &str, text: &mut St
     text.push('\n');
 }
 
-/// A replica as `-locations`, `-racks`, `-upgradedomains` or `-replicaDetails` shows it.
+/// A replica as `-locations`, `-racks`, `-upgradedomains` or `-replicaDetails` displays it.
 fn show((node, state): &(DatanodeInfo, ReplicaState), request: &Request) -> String {
     let DatanodeInfo { transfer_address, id, rack, .. } = node;
     let place = match request.racks {

@@ -1,7 +1,7 @@
 //! `hanno fsck`: the health of every file below a path, in HDFS's words.
 //!
-//! Files come from the NameNode in pages; totals, texts and repairs are this side's. The exit code is HDFS's: 0 healthy or no such
-//! path, 1 corrupt, 255 could not run; with `-blockId` 2 to 5 for what is done with the DataNode of the last replica.
+//! Files come from the NameNode in pages; totals, texts and repairs are this side's. The exit code is HDFS's: 0 healthy or no such path, 1 corrupt, 255 could
+//! not run; with `-blockId` 2 to 5 for the admin state of the last replica's DataNode.
 
 mod actions;
 mod lines;
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     })
 }
 
-/// Contact with the NameNode, told on standard error as HDFS tells it.
+/// Contacts the NameNode, and reports that on standard error as HDFS does.
 fn connect(overrides: &Overrides, query: &str) -> Result<DfsClient> {
     let client = file_system(&overrides.config()?)?;
     tell!("Connecting to namenode via {}/fsck?ugi={}{query}", client.namenode(), client.user());
@@ -85,7 +85,7 @@ fn begin(client: &DfsClient, what: &str) -> String {
 
 /// This machine's address as the NameNode sees it.
 fn own_address(namenode: &str) -> String {
-    // A datagram socket that is connected sends nothing; it only learns the way.
+    // Connecting a datagram socket sends nothing; it only determines the route.
     let way = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect(namenode.trim_start_matches("http://").trim_end_matches('/'))?;
         socket.local_addr()
@@ -137,7 +137,7 @@ fn examine(
         if !request.json {
             lines::describe_file(file, request, &totals.pool, &mut text);
         }
-        // What a snapshot has is read-only.
+        // Files in a snapshot are read-only.
         let is_former = file.path.elements().any(|element| element == DOT_SNAPSHOT);
         if actions::is_damaged(file) && !is_former {
             if request.moves {
@@ -202,7 +202,7 @@ fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
     Ok(if block_count == 0 { EXIT_OK } else { EXIT_USAGE })
 }
 
-/// `-blockId`: what is known of single blocks.
+/// `-blockId`: facts about single blocks.
 fn look_up(ids: &[String], maintenance: bool, overrides: &Overrides) -> Result<u8> {
     let client = connect(overrides, &format!("&blockId={}", ids.join("+")))?;
     let mut text = begin(&client, "");
@@ -261,7 +261,7 @@ fn describe_block(info: &BlockInfo, (id, maintenance): (&str, bool), text: &mut 
     code
 }
 
-/// HDFS's words for a replica, and the exit code that they mean. Those of maintenance are said only where they are asked for.
+/// HDFS's words for a replica, and their exit code. Maintenance appears only on request.
 fn words_of(state: ReplicaState, maintenance: bool) -> (String, u8) {
     let (words, code) = match state {
         ReplicaState::Corrupt(reason) => {
@@ -359,7 +359,7 @@ pub(super) mod tests {
         }
     }
 
-    /// What is said of all of it.
+    /// The totals of all files.
     fn whole(files: &[FsckFile], request: &Request) -> (Totals, String) {
         let mut totals = Totals {
             datanode_count: 3,

@@ -1,4 +1,4 @@
-//! What `fsck` is asked for: its options, and the query that HDFS's tool would make of them.
+//! The options of `fsck`, and the query that HDFS's tool would build from them.
 
 use crate::output::tell;
 
@@ -27,7 +27,7 @@ By default fsck does not check files opened for write, use -openforwrite to repo
 HEALTHY depending on their block allocation status.
 ";
 
-/// What is asked for.
+/// The options given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Request {
     pub(super) path: String,
@@ -78,7 +78,7 @@ impl Request {
                 "maintenance" => request.maintenance = true,
                 "upgradedomains" => request.upgrade_domains = true,
                 "storagepolicies" => request.storage_policies = true,
-                // What is misplaced is copied without being asked for.
+                // Misplaced replicas are copied without this option.
                 "replicate" => {}
                 "showprogress" => {
                     tell!(

@@ -1,4 +1,4 @@
-//! Totals over the files that were looked at, and HDFS's summary of them.
+//! Totals over the checked files, and HDFS's summary of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::lines::{complete_blocks, counted, is_corrupt};
 use crate::output::{EXIT_FAILED, EXIT_OK};
 
-/// What was found.
+/// The totals.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Totals {
     pub(super) datanode_count: usize,
@@ -38,7 +38,7 @@ pub(super) struct Totals {
     pub(super) corrupt_block_count: u64,
     pub(super) corrupt_length: u64,
     pub(super) corrupt_file_count: u64,
-    /// Files that were closed without bytes which a writer had synced, and these bytes.
+    /// Files that were closed without bytes that a writer had synced, and these bytes.
     pub(super) lost_file_count: u64,
     pub(super) lost_length: u64,
     /// Files whose recovery waits for dead DataNodes.
@@ -46,7 +46,7 @@ pub(super) struct Totals {
     pub(super) missing_replica_count: u64,
     pub(super) pending_replication_count: u64,
     pub(super) default_replication: u16,
-    /// How many blocks of files with a storage policy have so many replicas.
+    /// Blocks of files with a storage policy, by policy and number of replicas.
     #[serde(skip)]
     pub(super) blocks_by_policy: BTreeMap<(StoragePolicy, usize), u64>,
     /// Name of the cluster's only pool of blocks.
@@ -69,7 +69,7 @@ impl Totals {
         })
     }
 
-    /// Counts a file. One that is being written is only counted as such, unless `open_too`.
+    /// Counts a file. A file being written is only counted as that, unless `open_too`.
     pub(super) fn add(&mut self, file: &FsckFile, (open_too, maintenance): (bool, bool)) {
         self.waiting_file_count += u64::from(!file.awaited.is_empty());
         if file.status.open {
@@ -159,7 +159,7 @@ impl Totals {
         )
     }
 
-    /// What `-storagepolicies` adds. All replicas are on disks, which is what one of the policies asks for.
+    /// The output that `-storagepolicies` adds. All replicas are on disks, as one of the policies demands.
     pub(super) fn storage_policies_text(&self) -> String {
         let mut satisfied = "\nBlocks satisfying the specified storage policy:\n\
             Storage Policy                  # of blocks       % of blocks\n"
@@ -230,7 +230,7 @@ impl Totals {
         )
     }
 
-    /// What is said of files being written, where there are any.
+    /// The part about files being written, if there are any.
     fn open_part(&self, number: u64, before: &str, after: &str) -> String {
         match self.open_file_count {
             0 => String::new(),
@@ -275,7 +275,7 @@ impl Totals {
     }
 }
 
-/// There are none, but tools look for the heading.
+/// There are none, but tools search for the heading.
 const ERASURE_CODED: &str = "\
 Erasure Coded Block Groups:
  Total size:\t0 B

@@ -1,4 +1,4 @@
-//! Looks at every file below a path, in pages of the NameNode's, and at those of snapshots there.
+//! Visits every file below a path, in the NameNode's pages, and the files of snapshots there.
 
 use anyhow::Result;
 use client::dfs::DfsClient;
@@ -11,8 +11,8 @@ pub(super) enum Entry<'a> {
     File(&'a FsckFile),
 }
 
-/// Hands every file below `path` to `each` while it returns true, and with `snapshots` those in the snapshots of directories there;
-/// the number of directories, or `None` if there is nothing at `path`.
+/// Passes every file below `path` to `each` while it returns true; with `snapshots`, also the files in snapshots of directories there. Returns the number of
+/// directories, or `None` if `path` does not exist.
 pub(super) fn walk(
     client: &DfsClient,
     (path, snapshots): (&DfsPath, bool),

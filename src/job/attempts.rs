@@ -1,4 +1,4 @@
-//! What `hanno job -events` and `-list-attempt-ids` print.
+//! The output of `hanno job -events` and `-list-attempt-ids`.
 
 use protocol::jobs::{AttemptReport, TaskReport};
 use protocol::{JobId, TaskKind};
@@ -27,7 +27,7 @@ pub(super) fn events_text(
     text
 }
 
-/// Attempts of a kind in a state.
+/// Attempts of one kind in one state.
 pub(super) fn ids<'a>(tasks: &'a [TaskReport], kind: TaskKind, state: &str) -> Vec<&'a str> {
     let of_kind = tasks.iter().filter(|task| task.id.kind == kind);
     let wanted = of_kind.flat_map(|task| &task.attempts).filter(|attempt| attempt.state == state);

@@ -7,7 +7,7 @@ use protocol::JobId;
 use super::exit::unknown;
 use crate::output::EXIT_OK;
 
-/// Properties may be what only the job's owner may see.
+/// Properties may hold values that only the job's owner may see.
 const FILE_MODE: u32 = 0o600;
 
 /// The JobTracker's status for a job that it does not know.
@@ -41,7 +41,7 @@ fn text_of(properties: &[(String, String)]) -> String {
     text + "</configuration>\n"
 }
 
-/// Text for XML. What XML cannot say is shown as a replacement.
+/// Text for XML. Characters that XML cannot represent are replaced.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

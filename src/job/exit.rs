@@ -1,4 +1,4 @@
-//! How commands about jobs end: with wrong options, with an error, with a job that nobody knows.
+//! How commands about jobs end: with wrong options, with an error, with an unknown job.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use protocol::{ErrorKind, JobId};
 use crate::connect::describe;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell};
 
-/// Runs a command of its own options; wrong ones are told with its usage.
+/// Runs a command with options of its own; reports wrong ones with its usage.
 pub(super) fn with_args<A: Parser>(
     name: &str,
     arguments: &[OsString],
@@ -30,7 +30,7 @@ pub(super) fn with_args<A: Parser>(
     })
 }
 
-/// Of an answer about a job: Hadoop's words for one that is not known.
+/// The exit code for an answer about a job: Hadoop's words for an unknown one.
 pub(super) fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
     match outcome {
         Ok(()) => Ok(EXIT_OK),
@@ -39,7 +39,7 @@ pub(super) fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
     }
 }
 
-/// For what is no job, or none that is known.
+/// The exit code for text that is not a job id, or an unknown job.
 pub(super) fn unknown(id: &str) -> u8 {
     tell!("Could not find job {id}");
     EXIT_USAGE

@@ -1,4 +1,4 @@
-//! `hanno job -history`: the history of a job, from the JobTracker or from a file, as Hadoop's command shows it or as it is.
+//! `hanno job -history`: the history of a job, from the JobTracker or from a file, as Hadoop's command prints it or as JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use super::exit::unknown;
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, say, second_time_utc};
 
-/// HTTP status of what is not there.
+/// HTTP status for a missing page.
 const NOT_FOUND: u16 = 404;
 /// Attempts named in the analysis.
 const SLOWEST_SHOWN: usize = 10;
@@ -118,7 +118,7 @@ fn is_known(kind: &serde_json::Value) -> bool {
     kind.as_str().is_none_or(|kind| KNOWN.contains(&kind))
 }
 
-/// What a history tells, collected.
+/// The summary of a history.
 #[derive(Default)]
 struct Summary {
     submitted: Option<JobSubmitted>,
@@ -138,7 +138,7 @@ struct Kind {
     killed: u32,
     first: Option<u64>,
     last: u64,
-    /// Time and id of those that count.
+    /// Time and id of the attempts that count.
     times: Vec<(u64, String)>,
 }
 

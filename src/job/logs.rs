@@ -1,6 +1,6 @@
 //! `hanno job logs`: what attempts wrote on standard output and error, once or as it grows.
 //!
-//! Invariant: each byte of a log is printed once, behind a line that names its attempt.
+//! Invariant: each byte of a log is printed once, after a line that names its attempt.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use super::exit::{unknown, with_args};
 use crate::connect::{Overrides, describe, job_client};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, unless_reader_left};
 
-/// Pause before running attempts are looked at again: as often as they report.
+/// Pause between checks of running attempts: as long as between their reports.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
 /// Print what the attempts of a job wrote on standard output and error.
@@ -79,7 +79,7 @@ struct Logs<'a> {
     code: u8,
     /// Bytes of each attempt that were printed; `None` once it is over.
     printed: BTreeMap<String, Option<usize>>,
-    /// Whose log was printed last.
+    /// The attempt whose log was printed last.
     last: Option<String>,
 }
 
@@ -116,7 +116,8 @@ impl Logs<'_> {
                 out.flush()?;
                 log.len()
             }
-            // It has written nothing yet; if its worker is gone, that is told when the attempt is.
+            // It has written nothing yet; if its worker is gone, that is reported when the attempt
+            // ends.
             Err(_) if !over => printed,
             Err(error) => {
                 self.code = EXIT_FAILED;

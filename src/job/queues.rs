@@ -1,4 +1,4 @@
-//! `hanno queue`: the queues of the JobTracker, as `mapred queue` shows them.
+//! `hanno queue`: the queues of the JobTracker, as `mapred queue` prints them.
 
 use std::ffi::OsString;
 
@@ -73,7 +73,7 @@ fn show(wanted: Option<&str>, jobs: bool, json: bool, overrides: &Overrides) -> 
     Ok(EXIT_OK)
 }
 
-/// Everybody may submit; some may change the jobs of others.
+/// Prints rights: everybody may submit; some may change the jobs of others.
 fn show_rights(overrides: &Overrides) -> Result<u8> {
     let config = overrides.config()?;
     let client = job_client(&config)?;

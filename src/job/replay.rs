@@ -1,9 +1,9 @@
 //! `hanno job replay`: runs an attempt of a job again on this machine, from its recorded program, arguments, split and configuration.
 //!
-//! This process takes the place of the worker: it starts the program, tells it the job over the task socket ([`protocol::runner`]) and hears
-//! how the attempt ends. A reduce gets the map outputs that its job still has; otherwise all maps are run again first.
+//! This process takes the place of the worker: it starts the program, sends it the job over the task socket ([`protocol::runner`]) and receives the result of
+//! the attempt. A reduce gets the map outputs that its job still has; if some are missing, it first runs all maps again.
 //!
-//! Invariant: nothing in the cluster is changed. What the attempt writes goes to a directory of this machine, which is kept.
+//! Invariant: nothing in the cluster is changed. The attempt writes to a directory on this machine, which is kept.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -38,7 +38,7 @@ use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
 const HELLO_BYTES_MAX: usize = 4 << 10;
 /// How long the task may read the cluster's files: a debugger may hold it for a day.
 const PASS_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// Memory for sort buffers and shuffle: what a worker gives by default.
+/// Memory for sort buffers and shuffle: a worker's default.
 const MEMORY_BYTES: u64 = 256 << 20;
 
 /// Run an attempt of a job again on this machine, from its recorded program, arguments, input and configuration.
@@ -73,7 +73,7 @@ struct Args {
     stop_before_failure: bool,
 }
 
-/// What the task signs with.
+/// The pass that the task signs with.
 fn pass(config: &ClientConfig, attempt: AttemptId, program: &Program) -> Result<Pass> {
     let secret = config
         .secret(client::Daemon::Namenode)?
@@ -134,7 +134,7 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-/// The record to stop before, if one is asked for.
+/// The record to stop before, if the options name one.
 fn stop_place(args: &Args, diagnostics: &str) -> Result<Option<RecordPlace>> {
     if args.stop_before_failure {
         let place = RecordPlace::of_failure(diagnostics);
@@ -175,15 +175,15 @@ fn fetch(dfs: &DfsClient, program: &Program, directory: &Path) -> Result<PathBuf
     Ok(path)
 }
 
-/// What happens to a task's process.
+/// An event of a task's process.
 enum Event {
-    /// It has come with the right cookie.
+    /// It has connected with the right cookie.
     Arrived(UnixStream),
     Said(Box<FromRunner>),
     Exited(io::Result<ExitStatus>),
 }
 
-/// A running program that takes attempts; ended when dropped.
+/// A running program that accepts attempts; ended when dropped.
 struct Task {
     pid: u32,
     exited: bool,
@@ -213,7 +213,7 @@ impl Task {
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
         let pid = child.id();
-        // Whoever started it may have left.
+        // The receiver may be gone.
         thread::spawn(move || drop(sender.send(Event::Exited(child.wait()))));
         let stream = match events.recv()? {
             Event::Arrived(stream) => stream,
@@ -232,7 +232,7 @@ impl Task {
         }
     }
 
-    /// Runs the attempt, and before a reduce the maps whose outputs are gone.
+    /// Runs the attempt; before a reduce that lacks outputs, it runs all maps of the job.
     fn replay(&mut self, replay: Replay, directory: &Path) -> Result<(AttemptState, Counters)> {
         let Replay { launch, splits, .. } = replay;
         let work = match launch.work {
@@ -318,7 +318,7 @@ impl Drop for Task {
         if self.exited {
             return;
         }
-        // One that does not listen is ended; one that is gone already needs nothing.
+        // A program that does not respond is killed; one that is already gone needs nothing.
         if self.say(&ToRunner::Exit).is_err() {
             let _ = sys::process::kill(self.pid);
         }
@@ -330,7 +330,7 @@ impl Drop for Task {
     }
 }
 
-/// The program as a worker starts it; under a debugger, with a terminal and what its user has set.
+/// The program as a worker starts it; under a debugger, with a terminal and the user's own environment.
 fn command(binary: &Path, debugger: Option<&str>, args: &[String], directory: &Path) -> Command {
     let mut words = debugger.unwrap_or_default().split_whitespace();
     let mut command = match words.next() {
@@ -354,7 +354,7 @@ fn command(binary: &Path, debugger: Option<&str>, args: &[String], directory: &P
     command
 }
 
-/// Waits for the program, and passes on what it says until it leaves.
+/// Waits for the program to connect, and passes on its messages until it disconnects.
 fn hear(listener: &UnixListener, cookie: &str, events: &Sender<Event>) {
     let mut stream = loop {
         let Ok((mut stream, _)) = listener.accept() else { return };

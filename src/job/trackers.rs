@@ -19,7 +19,7 @@ Usage: hanno mradmin COMMAND
                   ask again which groups users belong to
 ";
 
-/// Prints workers that take tasks, or those that get none.
+/// Prints workers that get tasks, or those that get none.
 pub(super) fn list(client: &JobClient, blacklisted: bool, json: bool) -> Result<u8> {
     let mut workers = client.workers()?;
     workers.retain(|worker| reason(worker).is_some() == blacklisted);

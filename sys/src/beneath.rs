@@ -1,7 +1,7 @@
-//! Files below a directory in which somebody else may rename, link and swap at any time, reached from its descriptor and never by a path.
+//! Files below a directory in which somebody else may rename, link and swap at any time. They are reached from its descriptor, never by a path.
 //!
-//! Invariants: nothing outside the directory is opened, made, linked, measured or removed, whatever lies below it; no symbolic link is followed; only regular
-//! files and directories are opened, and no open waits; what a tree's depth costs in descriptors is bounded.
+//! Invariants: nothing outside the directory is opened, created, linked, measured or removed, whatever lies below it; no symbolic link is followed; only
+//! regular files and directories are opened, and no open waits; the number of descriptors that a deep tree costs is bounded.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -25,15 +25,15 @@ const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 /// The rights of the owner of a directory who removes what is in it.
 const OWNER: Mode = Mode::RWXU;
-/// Bytes of a block as `stat` counts them, whatever the file system's own blocks are.
+/// Bytes of a block as `stat` counts them, whatever the block size of the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
-/// Longest path below a directory that is given to the kernel at once, which takes 4,096 bytes.
+/// Longest path below a directory that is passed to the kernel at once; the kernel takes 4,096 bytes.
 const PATH_BYTES_MAX: usize = 2048;
-/// Deepest tree that is measured: a directory a level further is opened for each eight at most, so a look takes 128 descriptors.
+/// Deepest tree that is measured: at most every eighth level keeps an open directory, so a measurement takes 128 descriptors.
 const MEASURED_DEPTH_MAX: usize = 1024;
-/// Deepest tree that is removed as it stands, with a descriptor for each level. What lies deeper is moved up first.
+/// Deepest tree that is removed in place, with a descriptor for each level. Deeper parts are moved up first.
 const REMOVED_DEPTH_MAX: usize = 64;
-/// Names tried for what is moved up: the owner of the tree may have taken some.
+/// Names tried for a part that is moved up: the owner of the tree may have taken some.
 const NAMES_MAX: u32 = 10_000;
 
 /// An open directory.
@@ -42,7 +42,7 @@ pub struct Dir {
     descriptor: OwnedFd,
 }
 
-/// Tells a file from every other one that exists at the time.
+/// Distinguishes a file from every other one that exists at the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     device: u64,
@@ -50,10 +50,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of an open file.
+    /// The identity of an open file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn of(file: &File) -> io::Result<Identity> {
         let metadata = file.metadata()?;
         Ok(Identity { device: metadata.dev(), inode: metadata.ino() })
@@ -64,16 +64,16 @@ impl Dir {
     /// Opens a directory by a path that nobody else can change.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open(path: &Path) -> io::Result<Dir> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Dir { descriptor: openat(CWD, path, flags, Mode::empty())? })
     }
 
-    /// The same directory once more.
+    /// Opens the same directory again.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn try_clone(&self) -> io::Result<Dir> {
         Ok(Dir { descriptor: self.descriptor.try_clone()? })
     }
@@ -81,7 +81,7 @@ impl Dir {
     /// Opens a directory below.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if the path could lead elsewhere; else what the system says.
+    /// [`io::ErrorKind::InvalidInput`] if the path could lead elsewhere; else the system's error.
     pub fn dir(&self, below: impl AsRef<Path>) -> io::Result<Dir> {
         Ok(Dir { descriptor: self.open_below(below.as_ref(), OFlags::DIRECTORY)? })
     }
@@ -89,12 +89,12 @@ impl Dir {
     /// Opens a regular file below, for reading.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if the path could lead elsewhere or it is no regular file; else what the system says.
+    /// [`io::ErrorKind::InvalidInput`] if the path could lead elsewhere or the file is not a regular one; else the system's error.
     pub fn file(&self, below: impl AsRef<Path>) -> io::Result<File> {
         regular(self.open_below(below.as_ref(), OFlags::RDONLY)?)
     }
 
-    /// Opens a regular file here, for appending; makes it with permission bits `mode`, if it is missing.
+    /// Opens a regular file here, for appending; creates it with permission bits `mode` if it is missing.
     ///
     /// # Errors
     /// As [`Dir::file`].
@@ -102,7 +102,7 @@ impl Dir {
         self.open_here(name.as_ref(), OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode)
     }
 
-    /// Makes a file here, for writing, with permission bits `mode`.
+    /// Creates a file here, for writing, with permission bits `mode`.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`] if there is anything of that name; else as [`Dir::file`].
@@ -115,20 +115,20 @@ impl Dir {
         regular(openat(&self.descriptor, name, flags | OPEN, Mode::from_raw_mode(mode))?)
     }
 
-    /// Makes a directory here, private to this user.
+    /// Creates a directory here, private to this user.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if there is anything of that name; else what the system says.
+    /// [`io::ErrorKind::AlreadyExists`] if there is anything of that name; else the system's error.
     pub fn make_dir(&self, name: impl AsRef<OsStr>) -> io::Result<Dir> {
         let name = single(name.as_ref())?;
         rustix::fs::mkdirat(&self.descriptor, name, OWNER)?;
         self.dir(name)
     }
 
-    /// The directory of that name here, made if it is missing.
+    /// The directory of that name here, created if it is missing.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn ensure_dir(&self, name: impl AsRef<OsStr>) -> io::Result<Dir> {
         match self.make_dir(name.as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.dir(name.as_ref()),
@@ -136,10 +136,10 @@ impl Dir {
         }
     }
 
-    /// A new, empty directory here; whatever had the name is removed.
+    /// A new, empty directory here; removes whatever had the name.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn fresh_dir(&self, name: impl AsRef<OsStr>) -> io::Result<Dir> {
         match self.make_dir(name.as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -150,20 +150,20 @@ impl Dir {
         }
     }
 
-    /// Makes it a user's own, and closed to all others.
+    /// Gives the directory to a user, closed to all others.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn give_to(&self, user: User) -> io::Result<()> {
         let (owner, group) = user.ids();
         rustix::fs::fchown(&self.descriptor, Some(owner), Some(group))?;
         Ok(rustix::fs::fchmod(&self.descriptor, OWNER)?)
     }
 
-    /// Lets a user make files in it, and change those that are that user's own: neither the directory itself, nor what others make there.
+    /// Lets a user create files in it, and change that user's own files: neither the directory itself, nor files that others create there.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn let_work(&self, user: User) -> io::Result<()> {
         self.share(user, Mode::RWXU | Mode::RWXG | Mode::SVTX)
     }
@@ -171,7 +171,7 @@ impl Dir {
     /// Lets a user read what is in it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn let_read(&self, user: User) -> io::Result<()> {
         self.share(user, Mode::RWXU | Mode::RGRP | Mode::XGRP)
     }
@@ -181,10 +181,10 @@ impl Dir {
         Ok(rustix::fs::fchmod(&self.descriptor, mode)?)
     }
 
-    /// Lets everybody pass through it who knows a name in it. Nobody else may list it.
+    /// Lets everybody who knows a name in it pass through it. Nobody else can list it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn let_pass(&self) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.descriptor, OWNER | Mode::XGRP | Mode::XOTH)?)
     }
@@ -192,18 +192,18 @@ impl Dir {
     /// Gives an open file another name, here.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if there is anything of that name; else what the system says.
+    /// [`io::ErrorKind::AlreadyExists`] if there is anything of that name; else the system's error.
     pub fn link(&self, file: &File, name: impl AsRef<OsStr>) -> io::Result<()> {
         let open = format!("/proc/self/fd/{}", file.as_raw_fd());
         let name = single(name.as_ref())?;
         Ok(rustix::fs::linkat(CWD, open, &self.descriptor, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
-    /// Moves what is called `old` in `from` here, in the place of what is called `new`. What it is has to be looked at afterwards: it may have been
-    /// swapped a moment before.
+    /// Moves the entry `old` of `from` here, where it replaces the entry `new`. The caller must check the result afterwards: somebody may have swapped it a
+    /// moment before.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn take(
         &self,
         from: &Dir,
@@ -214,10 +214,10 @@ impl Dir {
         Ok(rustix::fs::renameat(&from.descriptor, old, &self.descriptor, new)?)
     }
 
-    /// What has a name here, whatever it is.
+    /// The identity of the entry with this name, whatever it is.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn identity(&self, name: impl AsRef<OsStr>) -> io::Result<Identity> {
         let name = single(name.as_ref())?;
         let stat = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -227,7 +227,7 @@ impl Dir {
     /// The names here.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         self.entries()?.map(|entry| Ok(entry?.0)).collect()
     }
@@ -235,17 +235,16 @@ impl Dir {
     /// Bytes left for this user on the file system.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn available_bytes(&self) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(&self.descriptor)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Bytes on disk of all files and directories below. What goes meanwhile does not count.
+    /// Bytes on disk of all files and directories below. Files that disappear meanwhile do not count.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if it is deeper than anybody needs; else what the system says, of a directory that cannot be listed for
-    /// instance.
+    /// [`io::ErrorKind::InvalidInput`] if it is too deep; else the system's error, for example for a directory that cannot be listed.
     pub fn used_bytes(&self) -> io::Result<u64> {
         let mut used: u64 = 0;
         let mut pending = vec![(Rc::new(self.try_clone()?), PathBuf::new(), 0)];
@@ -276,16 +275,15 @@ impl Dir {
         Ok(used)
     }
 
-    /// Removes what has this name here, with all below it: directories too whose owner has no rights to them, and trees of any depth. Nothing of that
-    /// name is fine.
+    /// Removes the entry with this name and all below it: even directories to which their owner has no rights, and trees of any depth. A missing entry is fine.
     ///
     /// # Errors
-    /// What the system says; a part may then be gone.
+    /// The system's error; part of it may then be gone.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         let name = single(name.as_ref())?;
         match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            // Of a directory; some file systems say it so, some so.
+            // The entry is a directory; file systems report that as one or the other.
             Err(Errno::ISDIR | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -293,7 +291,7 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes all that is in it.
+    /// Removes everything in it.
     fn clear(&self) -> io::Result<()> {
         let mut levels: Vec<(Dir, OsString)> = Vec::new();
         let mut moved = 0;
@@ -314,7 +312,7 @@ impl Dir {
         }
     }
 
-    /// Removes what is no directory; the first directory that is met ends it.
+    /// Removes everything but directories; stops at the first directory and returns its name.
     fn remove_files(&self) -> io::Result<Option<OsString>> {
         for entry in self.entries()? {
             let (name, kind) = entry?;
@@ -346,14 +344,14 @@ impl Dir {
         Err(invalid("a tree of directories is deeper than can be removed"))
     }
 
-    /// Opens a directory here whose content is to go, and gives this user the rights to it that takes.
+    /// Opens a directory here to remove its content, and gives this user the rights that this takes.
     fn open_for_removal(&self, name: &OsStr) -> io::Result<Dir> {
         let open = || openat(&self.descriptor, name, OFlags::DIRECTORY | OPEN, Mode::empty());
         let descriptor = match open() {
             Err(Errno::ACCESS) => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OPEN;
                 let place = openat(&self.descriptor, name, flags, Mode::empty())?;
-                // By the descriptor, as the name may be another's by now. `fchmod` does not take one that was opened without rights.
+                // Through the descriptor, as the name may belong to another file now. `fchmod` does not accept a descriptor that was opened without rights.
                 let place = format!("/proc/self/fd/{}", place.as_raw_fd());
                 rustix::fs::chmod(place, OWNER)?;
                 open()?
@@ -389,7 +387,7 @@ impl Dir {
         }
     }
 
-    /// As the kernel does it that has no `openat2`: one name after the other, no link among them.
+    /// The fallback for kernels without `openat2`: opens one name after the other, none of them a link.
     fn walk(&self, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let mut here = self.descriptor.try_clone()?;
         let mut parts = below.components().peekable();
@@ -401,10 +399,10 @@ impl Dir {
     }
 }
 
-/// Makes an open file this process's own, which all others who reach it only read.
+/// Gives an open file to this process's user; everybody else can only read it.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn seal(file: &File) -> io::Result<()> {
     rustix::fs::fchown(file, Some(rustix::process::geteuid()), None)?;
     Ok(rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH)?)
@@ -413,13 +411,13 @@ pub fn seal(file: &File) -> io::Result<()> {
 /// Opens a regular file by an absolute path without a link in it, for reading.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] if the path is not absolute or it is no regular file; else what the system says.
+/// [`io::ErrorKind::InvalidInput`] if the path is not absolute or the file is not a regular one; else the system's error.
 pub fn file_without_links(path: &Path) -> io::Result<File> {
     let below = path.strip_prefix("/").map_err(|_| invalid("the path is not absolute"))?;
     Dir::open(Path::new("/"))?.file(below)
 }
 
-/// `None` where what was looked at is gone.
+/// `None` if the file is gone.
 fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -434,7 +432,7 @@ fn regular(descriptor: OwnedFd) -> io::Result<File> {
     }
 }
 
-/// A name that means something in one directory only.
+/// A name that is a single component.
 fn single(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
@@ -447,7 +445,7 @@ fn invalid(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
-/// Linux 5.6, and no filter of a container against it.
+/// True if the kernel has `openat2`: Linux 5.6, and no container's filter against it.
 fn knows_beneath() -> bool {
     static KNOWS: OnceLock<bool> = OnceLock::new();
     *KNOWS.get_or_init(|| {

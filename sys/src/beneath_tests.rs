@@ -1,4 +1,4 @@
-//! Tests of [`super`]: what others may put below a directory, and that none of it leads out.
+//! Tests of [`super`]: whatever others put below a directory, none of it leads outside.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -109,7 +109,7 @@ fn files_are_made_linked_and_taken_by_descriptor() {
     stand.dir.create("new", 0o600).unwrap().write_all(b"new").unwrap();
     stand.dir.append("new", 0o600).unwrap().write_all(b" and more").unwrap();
     assert_eq!(fs::read_to_string(stand.path("box/new")).unwrap(), "new and more");
-    // What was opened is linked, whatever has its name by now.
+    // The opened file is linked, whatever has its name now.
     let inner = stand.dir.dir("inner").unwrap();
     let file = inner.file("file").unwrap();
     fs::remove_file(stand.path("box/inner/file")).unwrap();
@@ -120,7 +120,7 @@ fn files_are_made_linked_and_taken_by_descriptor() {
     stand.dir.link(&kept, "linked").unwrap();
     assert_eq!(stand.dir.identity("linked").unwrap(), Identity::of(&kept).unwrap());
     assert!(stand.dir.link(&file, "no-name-left").is_err());
-    // What is taken may be anything, which its identity tells.
+    // The taken entry can be anything; its identity shows which.
     stand.dir.take(&inner, "kept", "taken").unwrap();
     assert_ne!(stand.dir.identity("taken").unwrap(), Identity::of(&kept).unwrap());
     assert!(stand.dir.file("taken").is_err());
@@ -130,7 +130,7 @@ fn files_are_made_linked_and_taken_by_descriptor() {
 #[test]
 fn removal_takes_trees_of_any_depth_and_rights_and_nothing_outside() {
     let stand = stand();
-    // Deeper than a path can be, than there are descriptors, and than a stack.
+    // Deeper than the longest path, the number of descriptors, and the stack allow.
     let mut here = stand.dir.make_dir("deep").unwrap();
     for _ in 0..3_000 {
         here.create("file", 0o600).unwrap();

@@ -1,11 +1,11 @@
-//! Connecting for a process that may not make Unix sockets itself: it asks over a socket it was started with, and gets the connected one.
+//! Connects on behalf of a process that may not make Unix sockets itself: the process asks over a socket it was started with, and gets the connected one.
 //!
 //! ```text
 //! asks     length of the name (1 byte), the name of an abstract socket
 //! answers  1 byte: 1 with the connected socket (`SCM_RIGHTS`), 0 without
 //! ```
 //!
-//! Invariants: one question is under way at a time, and what is asked has at most [`NAME_BYTES_MAX`] bytes; whoever answers decides which names may be asked for.
+//! Invariants: one question is in progress at a time, and has at most [`NAME_BYTES_MAX`] bytes; the answering side decides which names are allowed.
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ use rustix::net::{
 
 /// Longest name of an abstract socket: the kernel's 108 bytes begin with a zero.
 pub const NAME_BYTES_MAX: usize = 107;
-/// Time for an answer: connecting to a socket of this machine takes none, so that only a process that was stopped is waited for.
+/// Time for an answer: connecting to a socket of this machine takes none, so only a stopped process takes this long.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 const CONNECTED: u8 = 1;
 const REFUSED: u8 = 0;
@@ -33,10 +33,10 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// One that is asked over `socket`.
+    /// A broker that asks over `socket`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_read_timeout(Some(ANSWER_MAX))?;
         socket.set_write_timeout(Some(ANSWER_MAX))?;
@@ -46,7 +46,7 @@ impl Broker {
     /// A connection to the abstract socket `name`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ConnectionRefused`] if it was refused or nobody listens there; else what the system says.
+    /// [`io::ErrorKind::ConnectionRefused`] if it was refused or nobody listens there; else the system's error.
     pub fn connect(&self, name: &str) -> io::Result<UnixStream> {
         let length = u8::try_from(name.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mut question = vec![length];
@@ -78,7 +78,7 @@ fn receive(socket: &UnixStream) -> io::Result<UnixStream> {
 /// Answers one question over `socket`: with a connection, or none.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] if `socket` does not wait and its peer reads no answers; else what the system says.
+/// [`io::ErrorKind::WouldBlock`] if `socket` is non-blocking and its peer reads no answers; else the system's error.
 pub fn answer(socket: BorrowedFd<'_>, connected: Option<&UnixStream>) -> io::Result<()> {
     let descriptors: Vec<BorrowedFd<'_>> = connected.iter().map(|socket| socket.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

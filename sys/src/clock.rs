@@ -1,16 +1,16 @@
-//! Whether somebody keeps this machine's clock right.
+//! Whether something keeps this machine's clock right.
 
 #![allow(unsafe_code, reason = "the call has no safe form; the proof is at the call")]
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// True if the kernel knows of somebody who keeps its clock right (NTP, PTP, a hypervisor that says so).
+/// True if the kernel reports that something keeps its clock right (NTP, PTP, a hypervisor).
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn is_synchronised() -> io::Result<bool> {
-    // SAFETY: a `timex` of zeros is one that asks and sets nothing; all its fields are numbers.
+    // SAFETY: a `timex` of zeros only queries and sets nothing; all its fields are numbers.
     let mut asked: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
     // SAFETY: the call reads and writes this value, which lives until it returns.
     let state = unsafe { libc::adjtimex(&raw mut asked) };

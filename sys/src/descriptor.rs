@@ -1,4 +1,4 @@
-//! Handing open files from one process to another over a Unix socket (`SCM_RIGHTS`).
+//! Passes open files from one process to another over a Unix socket (`SCM_RIGHTS`).
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,13 +13,13 @@ use rustix::net::{
 
 /// Most descriptors in one message: a block and its meta file.
 const DESCRIPTORS_MAX: usize = 2;
-/// The byte that carries the descriptors; a message without data would be lost.
+/// The byte that accompanies the descriptors; a message without data would be lost.
 const CARRIER: u8 = 0xfd;
 
 /// Sends up to two open files, with one carrier byte.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn send_files(socket: &UnixStream, files: &[&File]) -> io::Result<()> {
     let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -37,7 +37,7 @@ pub fn send_files(socket: &UnixStream, files: &[&File]) -> io::Result<()> {
 /// Receives what [`send_files`] sent: exactly `count` files.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] if the peer sent something else; else what the system says.
+/// [`io::ErrorKind::InvalidData`] if the peer sent something else; else the system's error.
 pub fn receive_files(socket: &UnixStream, count: usize) -> io::Result<Vec<File>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];

@@ -1,4 +1,4 @@
-//! Starting a process that has nothing of ours but what it is given: no terminal, no descriptors, and a control group of its own.
+//! Starts a process that inherits nothing of ours but what it is given: no terminal, no descriptors, and a control group of its own.
 
 #![allow(unsafe_code, reason = "what runs between fork and exec; the proofs are at the calls")]
 
@@ -17,9 +17,9 @@ use crate::process::Limits;
 /// The first descriptor that is not a standard stream.
 const FIRST: RawFd = 3;
 
-/// Lets `command` start a process in a session and group of its own, both led by it, and so without a controlling terminal; it gets the standard streams and
-/// `kept`, at the numbers that they have here, and no other descriptor, whoever opened it; `limits` and the bounds of the control group hold from its first moment,
-/// and for all that come from it.
+/// Lets `command` start a process in a session and group of its own. It leads both, and so has no controlling terminal. It gets the standard streams and
+/// `kept`, under their present numbers, and no other descriptor, whoever opened it. `limits` and the bounds of the control group hold from its first moment,
+/// for it and all its descendants.
 ///
 /// # Errors
 /// If the control group cannot be opened.
@@ -48,14 +48,14 @@ pub fn detach(
 
 /// Marks all descriptors but the standard streams, so that an exec closes them.
 fn close_at_exec() -> io::Result<()> {
-    // SAFETY: the call takes three numbers and touches no memory; it only sets flags, so that no descriptor of anybody is closed.
+    // SAFETY: the call takes three numbers and touches no memory; it only sets flags and closes no descriptor.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
     };
     match result {
         0 => Ok(()),
         _ => match io::Error::last_os_error() {
-            // Kernels before 5.11: there only [`keep_inherited`] has been at work.
+            // Kernels before 5.11: there, only [`keep_inherited`] protects.
             error if error.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => Ok(()),
             error if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(()),
             error => Err(error),
@@ -63,7 +63,7 @@ fn close_at_exec() -> io::Result<()> {
     }
 }
 
-/// Marks what this process was started with, the standard streams aside, so that no process that it starts inherits it. How many there were.
+/// Marks the descriptors that this process was started with, except the standard streams, so that no process it starts inherits them. Returns their number.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
@@ -74,7 +74,7 @@ pub fn keep_inherited() -> io::Result<usize> {
         let Some(number) = name.to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
             continue;
         };
-        // SAFETY: only its flag is set; if it is not open any more, as that of this very look, the kernel says so.
+        // SAFETY: only its flag is set; if it is not open any more, like the descriptor of this very listing, the kernel returns an error.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         if number >= FIRST && fcntl_setfd(descriptor, FdFlags::CLOEXEC).is_ok() {
             count += 1;
@@ -83,7 +83,7 @@ pub fn keep_inherited() -> io::Result<usize> {
     Ok(count)
 }
 
-/// A copy of the descriptor that this process was started with under a number; the original goes to no process that this one starts.
+/// A copy of the inherited descriptor with this number; no process that this one starts gets the original.
 ///
 /// # Errors
 /// If there is none.
@@ -91,7 +91,7 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     if number < FIRST {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: it is only copied and marked; if it is not open, the kernel says so.
+    // SAFETY: it is only copied and marked; if it is not open, the kernel returns an error.
     let original = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl_setfd(original, FdFlags::CLOEXEC)?;
     Ok(fcntl_dupfd_cloexec(original.as_fd(), FIRST)?)

@@ -1,11 +1,11 @@
-//! Which environment variables a piece of code reads, and other answers for it.
+//! Records which environment variables a piece of code reads, and can answer in place of the environment.
 //!
-//! A job's function runs twice, in the driver and in the task process on a worker, and must come out the same. What it reads in its environment is
-//! noted in the driver and given as the answer on the worker. The process has its own `getenv` for that: what the standard library and C code
-//! call ends there. Everywhere else it answers as the C library's does.
+//! A job's function runs twice, in the driver and in the task process on a worker, and must have the same result. The driver notes what the function reads from
+//! its environment, and the worker gives it the same answers. The process defines its own `getenv` for that: calls of the standard library and of C code reach
+//! it. Outside of these two modes it answers like the C library's.
 //!
-//! Invariants: notes and answers hold for the calling thread while the closure runs, for no other; a variable is read from `environ` alone, which
-//! is what the C library reads. `std::env::vars` walks over `environ` by itself and is not seen.
+//! Invariants: notes and answers apply only to the calling thread while the closure runs; a variable is read only from `environ`, like in the C library.
+//! `std::env::vars` walks over `environ` itself and is not noted.
 
 #![allow(
     unsafe_code,
@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
-/// Answers by name; `None` is a variable that is not there.
+/// Answers by name; `None` is a variable that is not set.
 pub type Answers = BTreeMap<Vec<u8>, Option<CString>>;
 
 enum Mode {
     Plain,
     Noting(BTreeSet<Vec<u8>>),
-    /// Kept for ever, as the pointers that are handed out are.
+    /// Kept forever, like the pointers that are handed out.
     Answering(&'static Answers),
 }
 
@@ -31,7 +31,7 @@ thread_local! {
     static MODE: RefCell<Mode> = const { RefCell::new(Mode::Plain) };
 }
 
-/// Runs `code`; its result and the names of the variables that it asked for.
+/// Runs `code`; returns its result and the names of the variables that it read.
 pub fn note<T>(code: impl FnOnce() -> T) -> (T, BTreeSet<Vec<u8>>) {
     let _end = Scope::begin(Mode::Noting(BTreeSet::new()));
     let result = code();
@@ -42,14 +42,14 @@ pub fn note<T>(code: impl FnOnce() -> T) -> (T, BTreeSet<Vec<u8>>) {
     (result, noted)
 }
 
-/// Runs `code`, to which the variables named in `answers` have these values, whatever the environment says. The answers stay in memory: what is
-/// meant is one call in the life of a process.
+/// Runs `code` with these values of the variables named in `answers`, whatever the environment says. The answers stay in memory: a process is meant to call
+/// this once in its life.
 pub fn answer<T>(answers: Answers, code: impl FnOnce() -> T) -> T {
     let _end = Scope::begin(Mode::Answering(Box::leak(Box::new(answers))));
     code()
 }
 
-/// Ends a mode, also where the code panics.
+/// Ends a mode, even if the code panics.
 struct Scope;
 
 impl Scope {
@@ -73,8 +73,8 @@ unsafe extern "C" {
 /// The value of an environment variable, as in POSIX.
 ///
 /// # Safety
-/// `name` is null or ends with a zero byte; nobody changes the environment meanwhile: the standard library holds its lock around the call, and C
-/// code has to see to it with any `getenv`.
+/// `name` is null or ends with a zero byte. Nobody changes the environment meanwhile: the standard library holds its lock around the call, and C code must
+/// ensure it, as for any `getenv`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
     if name.is_null() {

@@ -1,7 +1,7 @@
-//! A process with everything that came from it: found in `/proc`, measured, ended.
+//! A process with all its descendants: found in `/proc`, measured, ended.
 //!
-//! A process belongs to the family of `root` if it is in the group that `root` leads, descends from a member, or carries the family's mark in the environment it
-//! was started with (a child that left the group and whose parent is gone). A child that left all three behind is not found.
+//! A process belongs to the family of `root` in any of three cases: it is in the group that `root` leads; it descends from a member; or it has the family's
+//! mark in the environment it was started with (for a child that left the group and whose parent is gone). A child that has escaped all three is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::process;
 
-/// Rounds of looking and killing; a family that grows faster than it is killed loses some at each, as forks fail while a signal is pending.
+/// Rounds of listing and killing; a family that grows faster than it is killed loses some in each, since forks fail while a signal is pending.
 const ROUNDS_MAX: u32 = 50;
 /// Time for killed processes to go.
 const ROUND_PAUSE: Duration = Duration::from_millis(10);
@@ -24,14 +24,14 @@ const STAT_BYTES_MAX: usize = 2048;
 /// Where the kernel shows processes.
 pub(crate) const PROC: &str = "/proc";
 
-/// All processes at one moment, in the relations by which families are found.
+/// All processes at one moment, with the relations that define families.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     by_group: BTreeMap<u32, Vec<u32>>,
     by_parent: BTreeMap<u32, Vec<u32>>,
-    /// Those that have ended and were not waited for.
+    /// Processes that have ended and were not waited for.
     dead_by_parent: BTreeMap<u32, Vec<u32>>,
-    /// When each was started, in the kernel's ticks: with its id this names a process for good.
+    /// When each was started, in the kernel's ticks; together with its id this identifies a process for good.
     started: BTreeMap<u32, u64>,
 }
 
@@ -45,10 +45,10 @@ struct Row {
 }
 
 impl Table {
-    /// Looks at all processes but the dead that nobody has looked at yet.
+    /// Reads all processes, including those that have ended and were not waited for.
     ///
     /// # Errors
-    /// If `/proc` cannot be read, or is none: this very process is not in it.
+    /// If `/proc` cannot be read, or is not a real one: this very process is not in it.
     pub fn read() -> io::Result<Table> {
         Table::read_in(Path::new(PROC))
     }
@@ -63,11 +63,11 @@ impl Table {
             };
             path.clear();
             path.extend([proc, Path::new(&name), Path::new("stat")]);
-            // The kernel gives all of it at once.
+            // The kernel returns all of it at once.
             let read = File::open(&path).and_then(|mut stat| stat.read(&mut line));
             let Some(count) = seen(read)? else { continue };
             has_own |= pid == std::process::id();
-            // The name in it may be no text.
+            // The name in it may not be UTF-8.
             match parse(pid, &String::from_utf8_lossy(&line[..count])) {
                 Some(row) if row.is_dead => {
                     table.dead_by_parent.entry(row.parent).or_default().push(pid);
@@ -87,8 +87,8 @@ impl Table {
         self.with_descendants(self.by_group.get(&root).cloned().unwrap_or_default())
     }
 
-    /// As [`Table::family`], with those below this process that carry `mark` (slower: it reads their environments). Whose parents are gone
-    /// is there, as this process adopts them ([`crate::orphans::adopt`]).
+    /// As [`Table::family`], plus the descendants of this process that have `mark` (slower: it reads their environments). Processes whose parents are gone are
+    /// among them, since this process adopts them ([`crate::orphans::adopt`]).
     fn marked_family(&self, root: u32, mark: &str) -> BTreeSet<u32> {
         let below = self.with_descendants(self.children(std::process::id()).to_vec());
         let mut members: Vec<u32> = below.into_iter().filter(|pid| carries(*pid, mark)).collect();
@@ -96,7 +96,7 @@ impl Table {
         self.with_descendants(members)
     }
 
-    /// The children of a process that live.
+    /// The living children of a process.
     pub(crate) fn children(&self, parent: u32) -> &[u32] {
         self.by_parent.get(&parent).map_or(&[], Vec::as_slice)
     }
@@ -132,7 +132,7 @@ impl Extend<Row> for Table {
     }
 }
 
-/// Ends every process of the family of `root`. True if none was left at the last look.
+/// Ends every process of the family of `root`. True if the last listing found none.
 ///
 /// # Errors
 /// If `/proc` cannot be read or a process cannot be killed.
@@ -152,8 +152,8 @@ pub fn kill_family(root: u32, mark: &str) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Ends the process `pid` that was started at `started`. One that is gone already is fine, also if another has its id by now: where processes
-/// come and go by the thousand, ids come round within a second.
+/// Ends the process `pid` that was started at `started`. One that is already gone is fine, even if another process has its id now: with thousands of short
+/// processes, ids are reused within a second.
 pub(crate) fn kill_exactly(pid: u32, started: Option<u64>) -> io::Result<()> {
     let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
     let process = match pidfd_open(id, PidfdFlags::empty()) {
@@ -163,7 +163,7 @@ pub(crate) fn kill_exactly(pid: u32, started: Option<u64>) -> io::Result<()> {
         Err(Errno::NOSYS) => return process::kill(pid),
         Err(error) => return Err(error.into()),
     };
-    // The descriptor is of one process; it is the right one if that was started when the table says.
+    // The descriptor refers to one process; it is the right one if its start is the one in the table.
     let stat = seen(fs::read(format!("{PROC}/{pid}/stat")))?;
     let row = stat.and_then(|stat| parse(pid, &String::from_utf8_lossy(&stat)));
     if row.is_none_or(|row| row.is_dead || Some(row.started) != started) {
@@ -175,7 +175,7 @@ pub(crate) fn kill_exactly(pid: u32, started: Option<u64>) -> io::Result<()> {
     }
 }
 
-/// What was read of a process; `None` if it is gone, or not to be seen: another user's where `/proc` is mounted so, none of ours.
+/// The result of reading something of a process; `None` if it is gone, or not visible: in a `/proc` mounted that way, another user's process, none of ours.
 fn seen<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Ok(found) => Ok(Some(found)),
@@ -187,8 +187,8 @@ fn seen<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// `pid (name) state parent group …`, the 20th field counts threads, the 22nd is the start; the name may hold anything. One whose first thread has ended looks dead, and
-/// lives as long as it has others.
+/// `pid (name) state parent group …`, the 20th field counts threads, the 22nd is the start; the name may contain anything. A process whose first thread has
+/// ended looks dead, but lives as long as it has others.
 fn parse(pid: u32, stat: &str) -> Option<Row> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
@@ -201,7 +201,7 @@ fn parse(pid: u32, stat: &str) -> Option<Row> {
     Some(Row { pid, parent, group, started, is_dead })
 }
 
-/// True of a state of the process table in which nothing runs any more.
+/// True for a state of the process table in which nothing runs any more.
 pub(crate) fn is_dead(state: &str) -> bool {
     matches!(state, "Z" | "X")
 }
@@ -246,7 +246,7 @@ mod tests {
         format!("7 ({name}) {state} 3 5 5 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 {threads} 0 99 1000 1")
     }
 
-    /// Its id was another's when it was looked for.
+    /// The id belonged to another process at the time of the listing.
     #[test]
     fn a_process_that_has_the_id_of_a_dead_one_is_spared() {
         let mut child = marked("exec sleep 1000", "HANNO_TEST_SPARED=1");
@@ -296,7 +296,7 @@ mod tests {
         assert!(Table::read_in(&proc.path().join("none")).is_err());
         let own = proc.path().join(std::process::id().to_string());
         fs::create_dir(&own).unwrap();
-        // Gone between the list and the look.
+        // It has ended between the listing and the read.
         assert!(Table::read_in(proc.path()).is_err());
         fs::write(own.join("stat"), b"1 (\xff) S 3 5 5 0 -1 0 0 0 0 0 0 0 0 0 0 0 0 0 9").unwrap();
         assert_eq!(Table::read_in(proc.path()).unwrap().family(5).len(), 1);
@@ -309,7 +309,7 @@ mod tests {
     fn grandchildren_that_left_the_group_are_found_by_their_mark_and_killed() {
         crate::orphans::adopt().unwrap();
         let mark = format!("HANNO_TEST_FAMILY={}", std::process::id());
-        // The child in the middle ends at once: the one in a session of its own is nobody's.
+        // The child in the middle ends at once: the one in a session of its own is then an orphan.
         let script = "(setsid sleep 1000 & setsid sleep 1000 &); sleep 1000 & wait";
         let mut child = marked(script, &mark);
         let root = child.id();

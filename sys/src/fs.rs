@@ -8,36 +8,36 @@ use std::path::{Path, PathBuf};
 /// Makes renames, creations and removals in `directory` durable.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn sync_dir(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Gives `file` room on the disk for `bytes` from `offset` on. It becomes as long as that, and what was not written reads as zeros.
+/// Reserves room on the disk for `bytes` of `file` from `offset`. The file grows to that length, and unwritten parts read as zeros.
 ///
 /// # Errors
-/// [`io::ErrorKind::Unsupported`] if the file system cannot; [`io::ErrorKind::StorageFull`]; else what the system says.
+/// [`io::ErrorKind::Unsupported`] if the file system cannot do that; [`io::ErrorKind::StorageFull`]; else the system's error.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, bytes)?)
 }
 
-/// What offsets, lengths and memory of [`open_direct`]'s writes are multiples of: as much as any disk asks for.
+/// Offsets, lengths and memory of direct writes ([`open_direct`]) are multiples of this: the most that any disk requires.
 pub const DIRECT_ALIGNMENT_BYTES: usize = 4096;
 
-/// Opens a file for writes that go past the page cache. A write that is not aligned to [`DIRECT_ALIGNMENT_BYTES`] may be refused with
+/// Opens a file for writes that bypass the page cache. A write that is not aligned to [`DIRECT_ALIGNMENT_BYTES`] may be refused with
 /// [`io::ErrorKind::InvalidInput`].
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] if the file system cannot; else what the system says.
+/// [`io::ErrorKind::InvalidInput`] if the file system cannot do that; else the system's error.
 pub fn open_direct(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::DIRECT.bits();
     OpenOptions::new().write(true).custom_flags(flags.cast_signed()).open(path)
 }
 
-/// Opens a file for reading in a directory that somebody else may write to: it is no link, and what is no file is not waited for.
+/// Opens a file for reading in a directory that somebody else may write to: it must not be a link, and the call never waits on something that is not a file.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] if it is no file; else what the system says.
+/// [`io::ErrorKind::InvalidInput`] if it is not a file; else the system's error.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = flags.bits().cast_signed();
@@ -48,41 +48,41 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Most bytes of one write into the page cache. Linux takes memory for a write in pieces as large as the write, up to 2 MiB, and moves
-/// other pages about to get them: 1 GiB in writes of 4 MiB took 0.7 to 1.3 s, in writes of 128 KiB 0.4 s.
+/// Most bytes of one write into the page cache. Linux takes memory for a write in pieces as large as the write, up to 2 MiB, and moves other pages to get them:
+/// 1 GiB in writes of 4 MiB took 0.7 to 1.3 s, in writes of 128 KiB 0.4 s.
 const CACHED_WRITE_BYTES_MAX: usize = 128 << 10;
 
-/// Writes all of `bytes` at `offset`, by way of the page cache.
+/// Writes all of `bytes` at `offset`, through the page cache.
 ///
 /// # Errors
-/// What the system says; a part may then be written.
+/// The system's error; part of it may then be written.
 pub fn write_cached_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     let starts = (offset..).step_by(CACHED_WRITE_BYTES_MAX);
     let mut pieces = bytes.chunks(CACHED_WRITE_BYTES_MAX).zip(starts);
     pieces.try_for_each(|(piece, start)| file.write_all_at(piece, start))
 }
 
-/// Replaces `path` by `bytes` so that after any crash it holds either the old or the new content, whole and durable.
+/// Replaces `path` by `bytes`; after any crash it holds either the old or the new content, whole and durable.
 ///
 /// The file gets permission bits `mode`. A temporary file beside it (`.NAME.tmp`) may be left by a crash and is overwritten by
 /// the next call; callers of one path are serialised by the daemon's lock.
 ///
 /// # Errors
-/// What the system says; the old content is then still there.
+/// The system's error; the old content is then intact.
 pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     write_atomic_with(path, mode, |file| file.write_all(bytes))
 }
 
-/// As [`write_atomic`], with the bytes that `write` gives, which it may give in small pieces.
+/// As [`write_atomic`], with the bytes that `write` produces, possibly in small pieces.
 ///
 /// # Errors
-/// What the system or `write` says; the old content is then still there, and nothing else.
+/// The error of the system or of `write`; only the old content is then there.
 pub fn write_atomic_with(
     path: &Path,
     mode: u32,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    // A name alone is in the working directory.
+    // A bare name is in the working directory.
     let path = &std::path::absolute(path)?;
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -95,17 +95,17 @@ pub fn write_atomic_with(
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
-        // On a full disk it is in the way of what comes next; what cannot be removed either is overwritten then.
+        // On a full disk the file would be in the way of later writes; if it cannot be removed either, the next call overwrites it.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
     sync_dir(directory)
 }
 
-/// Makes `directory` and missing parents, private to the user (0700), durably: also the names of the parents that were missing.
+/// Creates `directory` and missing parents, private to the user (0700), durably, including the names of the parents that were missing.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     if directory.is_dir() {
@@ -124,10 +124,10 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Lets everybody pass through a directory of this user's who knows a name in it.
+/// Lets everybody who knows a name in it pass through a directory of this user.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn let_pass(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     const PASS: u32 = 0o011;
@@ -141,7 +141,7 @@ pub struct LockFile {
     _file: File,
 }
 
-/// Why a lock was not taken.
+/// Why a lock could not be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds it.
@@ -149,7 +149,7 @@ pub enum LockError {
     Held {
         /// The lock file.
         path: PathBuf,
-        /// What the holder wrote: its process id.
+        /// The content that the holder wrote: its process id.
         holder: String,
     },
     /// The file cannot be opened, locked or written.
@@ -203,7 +203,7 @@ impl LockFile {
 /// Space of the file system that holds a path, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// In all.
+    /// The whole file system.
     pub capacity: u64,
     /// Free for this user.
     pub available: u64,
@@ -212,16 +212,16 @@ pub struct Space {
 /// Space of the file system that holds `path`.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn space(path: &Path) -> io::Result<Space> {
     let stat = rustix::fs::statvfs(path)?;
     Ok(Space { capacity: stat.f_blocks * stat.f_frsize, available: stat.f_bavail * stat.f_frsize })
 }
 
-/// Files that there can be on a file system, and those that there are not yet.
+/// How many files a file system can hold, and how many more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inodes {
-    /// In all; 0 where files are made room for as they come.
+    /// Maximum; 0 where the file system allocates inodes on demand.
     pub capacity: u64,
     /// Left for this user.
     pub available: u64,
@@ -230,17 +230,16 @@ pub struct Inodes {
 /// Inodes of the file system that holds `path`.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn inodes(path: &Path) -> io::Result<Inodes> {
     let stat = rustix::fs::statvfs(path)?;
     Ok(Inodes { capacity: stat.f_files, available: stat.f_favail })
 }
 
-/// True if this process, as the user it acts as, may read (`read`) and change (`write`) what `path` leads to; nobody may do
-/// anything to what is not there.
+/// True if this process, as the user it acts as, may read (`read`) and change (`write`) the target of `path`; false if that does not exist.
 ///
 /// # Errors
-/// What the system says but for "there is nothing" and "permission denied".
+/// The system's error, except "not found" and "permission denied".
 pub fn may(path: &Path, read: bool, write: bool) -> io::Result<bool> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     use rustix::io::Errno;
@@ -254,19 +253,19 @@ pub fn may(path: &Path, read: bool, write: bool) -> io::Result<bool> {
     }
 }
 
-/// Tells the kernel that `file` will be read from front to back.
+/// Advises the kernel that `file` will be read from start to end.
 pub fn advise_sequential(file: &File) {
-    // Only a hint: without it reads are merely slower.
+    // Only a hint: without it reads are only slower.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Sequential);
 }
 
-/// True if an error says that the process or the machine lacks descriptors or memory, and nothing about the disk.
+/// True if an error means that the process or the machine lacks descriptors or memory; it is then no fault of the disk.
 pub fn is_shortage(error: &io::Error) -> bool {
     let short = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE, rustix::io::Errno::NOMEM];
     error.raw_os_error().is_some_and(|code| short.iter().any(|errno| errno.raw_os_error() == code))
 }
 
-/// True if an error says that the disk, or the part of it that this user may have, is full, and nothing about how it works.
+/// True if an error means that the disk, or this user's part of it, is full; the disk then still works.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -1,4 +1,4 @@
-//! What processes hold that no list of files shows: memory of every kind, and files that have no name any more.
+//! Resources of processes that no list of files shows: memory of every kind, and files that no longer have a name.
 //!
 //! ```text
 //! memory    pages of their own, shared with their children, shared by name or descriptor (memfd), swapped out
@@ -6,7 +6,8 @@
 //! deleted   files on disks that are open, or mapped, and lie in no directory
 //! ```
 //!
-//! Invariants: what several processes share counts once where a limit is near; a process that is gone holds nothing, one that cannot be looked at is an error, as it may hide anything.
+//! Invariants: what several processes share counts once when a limit is near; a process that is gone holds nothing; a process that cannot be read is an error,
+//! as it may hide anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -17,15 +18,15 @@ use rustix::io::Errno;
 
 use crate::family::{PROC, is_dead};
 
-/// Descriptors that are looked at; a task that has more of them, all its processes together, cannot be looked at.
+/// Most descriptors that are read; a task whose processes together have more cannot be measured.
 const DESCRIPTORS_MAX: usize = 1 << 18;
-/// Bytes of a block as `stat` counts them, whatever the file system's own blocks are.
+/// Bytes of a block as `stat` counts them, whatever the block size of the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
-/// File systems whose files are memory: `tmpfs`, where memfds and shared memory lie too, and huge pages.
+/// File systems whose files are memory: `tmpfs`, which holds memfds and shared memory too, and huge pages.
 const MEMORY_FILES: [u64; 2] = [0x0102_1994, 0x9584_58f6];
 /// Names that the kernel gives to mapped memory that is shared: memfds, children, System V, POSIX.
 const MEMORY_NAMES: [&str; 4] = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/"];
-/// What the kernel appends to the name of a file that has none any more.
+/// What the kernel appends to the name of a file that no longer has one.
 const DELETED: &str = " (deleted)";
 
 /// Device and number of a file.
@@ -40,10 +41,10 @@ struct Nameless {
     disk: BTreeMap<FileId, u64>,
 }
 
-/// Bytes of memory of these processes: quickly, and at most. If that is more than `limit`, exactly.
+/// Bytes of memory of these processes: a quick upper bound, or the exact number if that bound is more than `limit`.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] if one of them cannot be looked at; else what the system says.
+/// [`io::ErrorKind::PermissionDenied`] if one of them cannot be read; else the system's error.
 pub fn memory_bytes(members: &BTreeSet<u32>, limit: Option<u64>) -> io::Result<u64> {
     let processes = living(members)?;
     let nameless = open_files(&processes)?.memory;
@@ -57,7 +58,7 @@ pub fn memory_bytes(members: &BTreeSet<u32>, limit: Option<u64>) -> io::Result<u
     Ok(open.saturating_add(mapped))
 }
 
-/// Bytes on disks of files that these processes hold and no directory shows.
+/// Bytes on disk of files that these processes hold and no directory lists.
 ///
 /// # Errors
 /// As [`memory_bytes`].
@@ -67,7 +68,7 @@ pub fn deleted_bytes(members: &BTreeSet<u32>) -> io::Result<u64> {
     let mut mapped: BTreeMap<FileId, u64> = BTreeMap::new();
     for process in &processes {
         let Some(maps) = seen(fs::read(process.join("maps")))? else { continue };
-        // One that is open is known exactly; of another only how much of it is mapped.
+        // An open file is known exactly; of another, only how much of it is mapped.
         let mappings = String::from_utf8_lossy(&maps);
         let mappings = mappings.lines().filter_map(deleted_mapping);
         for (id, end) in mappings.filter(|(id, _)| !open.contains_key(id)) {
@@ -78,7 +79,7 @@ pub fn deleted_bytes(members: &BTreeSet<u32>) -> io::Result<u64> {
     Ok(open.values().chain(mapped.values()).fold(0, |sum, bytes| sum.saturating_add(*bytes)))
 }
 
-/// Where the kernel shows each process that lives. Of one whose first thread has ended it shows nothing but beside another thread.
+/// The `/proc` directories of the living processes. For a process whose first thread has ended, only that of another thread has content.
 fn living(members: &BTreeSet<u32>) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::with_capacity(members.len());
     for pid in members {
@@ -104,7 +105,7 @@ fn living(members: &BTreeSet<u32>) -> io::Result<Vec<PathBuf>> {
 /// True if files in this directory are memory.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn is_memory(directory: &Path) -> io::Result<bool> {
     Ok(MEMORY_FILES.contains(&(rustix::fs::statfs(directory)?.f_type as u64)))
 }
@@ -149,17 +150,16 @@ fn sum(processes: &[PathBuf], bytes: impl Fn(&Path) -> io::Result<u64>) -> io::R
     processes.iter().try_fold(0u64, |sum, process| Ok(sum.saturating_add(bytes(process)?)))
 }
 
-/// Memory of a process, where what it shares counts whole.
+/// Memory of a process; shared memory counts in full.
 fn resident(process: &Path) -> io::Result<u64> {
     let status = seen(fs::read(process.join("status")))?;
     let status = status.unwrap_or_default();
-    // The name in it may be no text. What is missing, one that has just ended does not have.
+    // The name in it may not be UTF-8. A process that has just ended lacks some fields and has none of that memory.
     let status = String::from_utf8_lossy(&status);
     Ok(fields(&status, &["RssAnon:", "RssShmem:", "VmSwap:"]))
 }
 
-/// Memory of a process, where what it shares counts in parts, and what it has mapped of `known` not at all. Where the kernel does not tell parts, as
-/// [`resident`].
+/// Memory of a process; shared memory counts in parts, and its mappings of `known` not at all. Where the kernel does not report parts, as [`resident`].
 fn proportional(process: &Path, known: &BTreeMap<FileId, u64>) -> io::Result<u64> {
     let rollup = seen(fs::read_to_string(process.join("smaps_rollup")));
     let Some(rollup) = rollup?.filter(|rollup| rollup.contains("Pss_Anon:")) else {
@@ -173,7 +173,7 @@ fn proportional(process: &Path, known: &BTreeMap<FileId, u64>) -> io::Result<u64
     Ok(all.saturating_sub(mapped_of(&String::from_utf8_lossy(&maps), known)))
 }
 
-/// Bytes in `smaps` of the mappings of known files, without the pages of it that the process has changed for itself.
+/// Bytes in `smaps` of the mappings of known files, without the pages that the process has changed privately.
 fn mapped_of(smaps: &str, known: &BTreeMap<FileId, u64>) -> u64 {
     let (mut sum, mut is_known, mut part) = (0u64, false, 0u64);
     for line in smaps.lines() {
@@ -199,7 +199,7 @@ fn fields(text: &str, names: &[&str]) -> u64 {
 
 struct Mapping<'a> {
     id: FileId,
-    /// In the file, bytes.
+    /// Offset in the file, bytes.
     end: u64,
     name: &'a str,
 }
@@ -221,14 +221,14 @@ fn parse_mapping(line: &str) -> Option<Mapping<'_>> {
     Some(Mapping { id: (device, inode), end: offset.checked_add(length)?, name })
 }
 
-/// A mapping of a file on a disk that has no name any more, and where in the file it ends.
+/// A mapping of a file on a disk that no longer has a name, and its end in the file.
 fn deleted_mapping(line: &str) -> Option<(FileId, u64)> {
     let mapping = parse_mapping(line)?;
     let is_memory = MEMORY_NAMES.iter().any(|name| mapping.name.starts_with(name));
     (mapping.name.ends_with(DELETED) && !is_memory).then_some((mapping.id, mapping.end))
 }
 
-/// What was read of a process; `None` if it is gone.
+/// The result of reading something of a process; `None` if the process is gone.
 fn seen<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Ok(found) => Ok(Some(found)),

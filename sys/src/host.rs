@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-/// Identifies this boot of this machine's kernel; equal for two processes exactly if they can share files and sockets
-/// (namespaces aside, so what it promises must still be tried). Empty if the system does not tell.
+/// Identifies this boot of this machine's kernel. It is equal for two processes exactly if they can share files and sockets (apart from namespaces, so the
+/// sharing must still be tried). Empty if the system does not provide it.
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|id| id.trim().to_owned())
@@ -42,7 +42,7 @@ fn user_in_password_file(path: &Path, uid: u32) -> Option<String> {
     })
 }
 
-/// Groups of a user by the files `/etc/passwd` (the first group) and `/etc/group`; none for a user that they do not know.
+/// Groups of a user from the files `/etc/passwd` (the first group) and `/etc/group`; none for a user that is in neither.
 ///
 /// # Errors
 /// If `/etc/group` cannot be read.

@@ -1,4 +1,4 @@
-//! Maps of files: immutable ones for reading, and small ones that tell others what this process is at.
+//! Maps of files: immutable ones for reading, and small ones that show others the progress of this process.
 
 #![allow(unsafe_code, reason = "mapping a file is unsafe by nature; the proof is at the call")]
 
@@ -19,11 +19,11 @@ pub struct MappedFile {
 impl MappedFile {
     /// Maps the first `len` bytes of `file`.
     ///
-    /// The caller promises that the file is immutable for as long as the map lives: Hanno maps finalized replicas and
-    /// finished map outputs only, which are replaced by rename and removed by unlink, never written or cut in place.
+    /// The caller promises that the file is immutable for as long as the map lives. Hanno maps only finalized replicas and finished map outputs, which are
+    /// replaced by rename and removed by unlink, never written or truncated in place.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] if the file is shorter than `len`; else what the system says.
+    /// [`io::ErrorKind::UnexpectedEof`] if the file is shorter than `len`; else the system's error.
     pub fn map(file: &File, len: usize) -> io::Result<Self> {
         if file.metadata()?.len() < len as u64 {
             return Err(io::Error::new(
@@ -38,7 +38,7 @@ impl MappedFile {
         // another process of the same user wrote to or truncated an immutable file; that is outside the promise above and
         // would be a defect or sabotage by someone who could as well change this process's memory.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
-        // Only hints: without them the first pass over the map is merely slower.
+        // Only hints: without them the first pass over the map is only slower.
         let _ = map.advise(Advice::Sequential);
         let _ = map.advise(Advice::WillNeed);
         Ok(MappedFile { map: Some(map) })
@@ -53,24 +53,23 @@ impl Deref for MappedFile {
     }
 }
 
-/// Numbers that lie in a file: storing one costs what a store to memory does, and who reads the file sees it, even after this process
-/// was killed.
+/// Numbers in a file: storing one costs as much as a store to memory, and readers of the file see it, even after this process was killed.
 #[derive(Debug)]
 pub struct SharedCells {
     map: MmapMut,
 }
 
 impl SharedCells {
-    /// Makes the file, or what it held zero, with room for `count` numbers.
+    /// Creates the file, or zeroes an existing one, with room for `count` numbers.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn create(path: &Path, count: usize) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(true).open(path)?;
-        // Written, not just made long: the disk has room for it then, and a store cannot fail.
+        // Written, not just extended: the disk then has room for it, and a store cannot fail.
         file.write_all(&vec![0; count * size_of::<u64>()])?;
-        // SAFETY: the file was just written to this length. Should its owner cut it meanwhile, only this process ends, by SIGBUS.
+        // SAFETY: the file was just written to this length. If its owner truncates it meanwhile, only this process ends, by SIGBUS.
         let map = unsafe { MmapOptions::new().len(count * size_of::<u64>()).map_mut(&file)? };
         Ok(SharedCells { map })
     }

@@ -1,7 +1,7 @@
-//! What a directory holds in which somebody else may change everything meanwhile, and may want to hide something.
+//! Measures a directory whose content somebody else may change at any time, and may want to hide.
 //!
-//! Invariants: nothing outside is measured, as every step is taken from an open directory and no link is followed; a directory whose mode shuts out its owner is looked into
-//! all the same, and has its mode back afterwards; what cannot be looked at is an error, never nothing.
+//! Invariants: nothing outside is measured, as every step starts from an open directory and follows no link. A directory whose mode shuts out its owner is read
+//! nevertheless, and gets its mode back afterwards. What cannot be read is an error, never nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsString};
@@ -16,36 +16,37 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Directories within directories. Each level takes a descriptor; nothing honest comes near.
+/// Deepest nesting of directories. Each level takes a descriptor; no honest tree comes near.
 const DEPTH_MAX: usize = 256;
-/// Bytes of a block as `stat` counts them, whatever the file system's own blocks are.
+/// Bytes of a block as `stat` counts them, whatever the block size of the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
-/// What of a mode lets an owner list and enter a directory.
+/// The mode bits that let an owner list and enter a directory.
 const LOOK: Mode = Mode::RUSR.union(Mode::XUSR);
-/// Attempts at opening a directory whose owner changes its mode meanwhile.
+/// Attempts to open a directory whose owner changes its mode meanwhile.
 const OPENINGS_MAX: u32 = 8;
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Measured {
-    /// Bytes on disk of each entry, with all below it.
+    /// Bytes on disk of each entry, including everything below it.
     pub entries: BTreeMap<OsString, u64>,
 }
 
 impl Measured {
-    /// Bytes on disk of all.
+    /// Bytes on disk of all entries.
     pub fn bytes(&self) -> u64 {
         self.entries.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
 
-/// A directory to look into: where it is opened, its name there, the entry it belongs to, how deep it lies.
+/// A directory still to be read: its open parent, its name there, the entry that it belongs to, its depth.
 type Pending = (Rc<Opened>, CString, OsString, usize);
 
-/// Measures what lies below `root`, a path that nobody else can change: a file of several names counts once, what goes meanwhile not at all. A directory that is not there holds nothing.
+/// Measures what lies below `root`, a path that nobody else can change. A file with several names counts once; one that disappears meanwhile does not count. A
+/// missing directory holds nothing.
 ///
 /// # Errors
-/// If a directory cannot be looked into; [`io::ErrorKind::InvalidData`] if more than 256 lie within each other.
+/// If a directory cannot be looked into; [`io::ErrorKind::InvalidData`] if directories nest more than 256 deep.
 pub fn measure(root: &Path) -> io::Result<Measured> {
     let mut look =
         Look { measured: Measured::default(), counted: BTreeSet::new(), left: Vec::new() };
@@ -66,7 +67,7 @@ pub fn measure(root: &Path) -> io::Result<Measured> {
 
 struct Look {
     measured: Measured,
-    /// Files with several names.
+    /// Files with several names that are already counted.
     counted: BTreeSet<(u64, u64)>,
     left: Vec<Pending>,
 }
@@ -110,23 +111,23 @@ impl Look {
     }
 }
 
-/// An open directory that its owner can look into, until this is dropped.
+/// An open directory that its owner can read, until this is dropped.
 struct Opened {
     descriptor: OwnedFd,
-    /// The mode it had, if it was another.
+    /// Its former mode, if that differed.
     mode: Option<Mode>,
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(mode) = self.mode {
-            // It may be deleted, or another's by now: then it has no mode of ours.
+            // It may be deleted, or belong to another by now: it then does not have our mode.
             let _ = fchmod(&self.descriptor, mode);
         }
     }
 }
 
-/// Opens a directory so that its owner can look into it; `None` if it is gone, or another kind of file by now.
+/// Opens a directory and makes sure that its owner can read it; `None` if it is gone, or is another kind of file by now.
 fn open(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Opened>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..OPENINGS_MAX {
@@ -137,7 +138,7 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Opened>> {
         let mode = Mode::from_raw_mode(fstat(&looked)?.st_mode);
         let is_shut = !mode.contains(LOOK);
         if is_shut {
-            // Of this very directory, whatever its name leads to by now.
+            // This changes this very directory, whatever its name leads to by now.
             chmod(format!("/proc/self/fd/{}", looked.as_raw_fd()), mode | LOOK)?;
         }
         match openat(&looked, c".", flags | OFlags::RDONLY, Mode::empty()) {
@@ -153,10 +154,10 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Opened>> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Bytes that are free on the disk of a directory.
+/// Bytes free on the disk of a directory.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn available_bytes(directory: &Path) -> io::Result<u64> {
     Ok(crate::fs::space(directory)?.available)
 }

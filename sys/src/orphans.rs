@@ -1,8 +1,8 @@
-//! Processes that left whom they came from: children of ended parents, in sessions of their own, without what their environment said. They come to this process once it
-//! adopts them, so that none is nobody's.
+//! Processes that escaped from their family: children of ended parents, in sessions of their own, without the variables of their environment. They become
+//! children of this process once it adopts them, so each has a known parent.
 //!
-//! Invariants: what was started with [`start`] is never taken for an orphan; neither is a child of this process that is not held more tightly than the process itself, as all
-//! tasks are: it was started by other code.
+//! Invariants: a process started with [`start`] never counts as an orphan. Nor does a child of this process that is confined no more tightly than this process
+//! itself: all tasks are, so other code started that child.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -13,23 +13,23 @@ use rustix::process::{Pid, WaitOptions};
 
 use crate::family::{PROC, Table, kill_exactly};
 
-/// Rounds of looking and killing: each finds what was forked while the one before killed.
+/// Rounds of listing and killing: each finds what was forked while the previous one killed.
 const ROUNDS_MAX: u32 = 200;
 /// Time for killed processes to go.
 const ROUND_PAUSE: Duration = Duration::from_millis(5);
 
-/// What was started here and not yet waited for, by any part of this process.
+/// Processes started here, by any part of this process, and not yet waited for.
 static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// From now on descendants of this process whose parents end become its children.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn adopt() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Calls `start`, which starts a process and tells its id: one that is no orphan, until it has [`ended`].
+/// Calls `start`, which starts a process and returns its id: the process does not count as an orphan until [`ended`].
 ///
 /// # Errors
 /// Those of `start`.
@@ -40,19 +40,19 @@ pub fn start<T>(start: impl FnOnce() -> io::Result<(u32, T)>) -> io::Result<T> {
     Ok(result)
 }
 
-/// A process of [`start`] has been waited for.
+/// Reports that a process of [`start`] has been waited for.
 pub fn ended(process: u32) {
     STARTED.lock().unwrap_or_else(PoisonError::into_inner).remove(&process);
 }
 
-/// Ends all orphans with what descends from them, but those whose process `is_somebodys`; true if none was left at the last look.
+/// Ends all orphans and their descendants, except those whose process `is_somebodys`; true if the last listing found none.
 ///
 /// # Errors
 /// If `/proc` cannot be read or a process cannot be killed.
 pub fn end_all(is_somebodys: impl Fn(u32, &Table) -> bool) -> io::Result<bool> {
     for _ in 0..ROUNDS_MAX {
         let table = {
-            // What is being started is a child of this process before it is known.
+            // A process being started is a child of this one before its id is known.
             let _started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
             Table::read()?
         };
@@ -74,7 +74,7 @@ pub fn end_all(is_somebodys: impl Fn(u32, &Table) -> bool) -> io::Result<bool> {
 fn reap(table: &Table) {
     for process in orphans(table.dead_children(std::process::id())) {
         if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
-            // It may have been waited for by now.
+            // Somebody else may already have waited for it.
             let _ = rustix::process::waitpid(Some(process), WaitOptions::NOHANG);
         }
     }
@@ -89,7 +89,7 @@ fn orphans<'a>(children: &'a [u32]) -> impl Iterator<Item = u32> + use<'a> {
     })
 }
 
-/// How a process is held.
+/// How a process is confined.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Hold {
     is_without_new_privileges: bool,

@@ -7,26 +7,25 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// First wait that counts at once in [`Wait::awake`]: if it takes longer, this process was stopped itself.
+/// First wait that counts in full in [`Wait::awake`]: if it takes longer, this process was stopped itself.
 const AWAKE_SLICE_MIN: Duration = Duration::from_millis(10);
-/// Waits double up to this one: whoever waits for long looks up once a second.
+/// Waits double up to this one: a long wait wakes up once a second.
 const AWAKE_SLICE_MAX: Duration = Duration::from_secs(1);
 
-/// What a wait for several sockets came to.
+/// The result of a wait for several sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wait<const N: usize> {
-    /// Which of them it found ready; none if the time was over first.
+    /// Which of them were ready; none if the timeout passed first.
     pub ready: [bool; N],
-    /// How long it took, as far as this process ran. Of a time in which it was stopped it counts no more than it had waited
-    /// before, or 10 ms.
+    /// How long it took, counting only time while this process ran. Of a time in which it was stopped, it counts no more than it had waited before, or 10 ms.
     pub awake: Duration,
 }
 
-/// Waits until one of `sockets` has bytes to read, has ended or has failed, and tells which; all false when `timeout` is
-/// over first. `None` is not waited for; of nobody it returns at once.
+/// Waits until one of `sockets` has bytes to read, has ended or has failed, and returns which; all are false if `timeout` passes first. A `None` is not waited
+/// for; with nothing but those it returns at once.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn wait_readable<'a, const N: usize>(
     sockets: [impl Into<Option<BorrowedFd<'a>>>; N],
     timeout: Duration,
@@ -34,10 +33,10 @@ pub fn wait_readable<'a, const N: usize>(
     wait(sockets.map(Into::into), PollFlags::IN, timeout)
 }
 
-/// As [`wait_readable`], for those who want to know how long somebody else kept them waiting.
+/// As [`wait_readable`], for callers that measure how long a peer kept them waiting.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn wait_readable_awake<'a, const N: usize>(
     sockets: [impl Into<Option<BorrowedFd<'a>>>; N],
     timeout: Duration,
@@ -48,7 +47,7 @@ pub fn wait_readable_awake<'a, const N: usize>(
 /// Waits until `socket` takes bytes, or has failed.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn wait_writable_awake(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<Wait<1>> {
     wait_awake([Some(socket)], PollFlags::OUT, timeout)
 }
@@ -78,7 +77,7 @@ fn wait<const N: usize>(
 ) -> io::Result<[bool; N]> {
     let count = sockets.iter().flatten().count();
     let Some(any) = sockets.iter().flatten().next() else { return Ok([false; N]) };
-    // Those that are waited for come first; what fills the rest is not looked at.
+    // The sockets to wait for come first; the filler after them is not read.
     let mut entries = [*any; N].map(|any| PollFd::from_borrowed_fd(any, events));
     for (entry, socket) in entries.iter_mut().zip(sockets.into_iter().flatten()) {
         *entry = PollFd::from_borrowed_fd(socket, events);
@@ -126,7 +125,7 @@ mod tests {
         let timeout = Duration::from_millis(35);
         let waited = wait_readable_awake([left.as_fd()], timeout).unwrap();
         assert_eq!(waited.ready, [false]);
-        // Less than the timeout where this thread does not run at once when a slice is over.
+        // Less than the timeout, if this thread does not run immediately after a slice.
         let longest = timeout + AWAKE_SLICE_MIN;
         assert!(!waited.awake.is_zero() && waited.awake <= longest, "{waited:?}");
         left_peer.write_all(b"x").unwrap();

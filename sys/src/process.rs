@@ -1,11 +1,11 @@
-//! Processes: signals to groups, death with the parent, limits, what the own one uses.
+//! Processes: signals to groups, death with the parent, limits, the usage of this one.
 
 use std::time::Duration;
 use std::{fs, io};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-/// What [`raise_open_files`] came to.
+/// The result of [`raise_open_files`].
 #[derive(Debug)]
 pub struct OpenFiles {
     /// Descriptors that this process may have now.
@@ -14,7 +14,7 @@ pub struct OpenFiles {
     pub raised: io::Result<()>,
 }
 
-/// Lets this process have as many descriptors as the system lets it have.
+/// Raises this process's limit of descriptors to the system's maximum.
 pub fn raise_open_files() -> OpenFiles {
     let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
@@ -27,7 +27,7 @@ pub fn raise_open_files() -> OpenFiles {
 /// Ends every process of the group `pgid` at once (SIGKILL). A group that is gone already is fine.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn kill_group(pgid: u32) -> io::Result<()> {
     signal(pgid, |pid| rustix::process::kill_process_group(pid, Signal::KILL))
 }
@@ -35,7 +35,7 @@ pub fn kill_group(pgid: u32) -> io::Result<()> {
 /// Asks one process to end (SIGTERM). A process that is gone already is fine.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn terminate(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::TERM))
 }
@@ -43,7 +43,7 @@ pub fn terminate(pid: u32) -> io::Result<()> {
 /// Ends one process at once (SIGKILL). A process that is gone already is fine.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn kill(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::KILL))
 }
@@ -51,15 +51,15 @@ pub fn kill(pid: u32) -> io::Result<()> {
 /// Stops one process where it is (SIGSTOP) until [`resume`]. A process that is gone already is fine.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn pause(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::STOP))
 }
 
-/// Lets a stopped process go on (SIGCONT). A process that is gone already is fine.
+/// Continues a stopped process (SIGCONT). A process that is gone already is fine.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn resume(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::CONT))
 }
@@ -83,7 +83,7 @@ pub fn is_alive(pid: u32) -> bool {
 /// Has the kernel end this process when the thread that started it ends. Call first thing in a child.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
@@ -92,7 +92,7 @@ pub fn die_with_parent() -> io::Result<()> {
 /// architecture that this program is built for.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What this process uses.
+/// The resources that this process uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Resident memory.
@@ -107,10 +107,10 @@ pub struct Usage {
     pub open_files: u64,
 }
 
-/// What this process uses, from `/proc/self`.
+/// The resources that this process uses, from `/proc/self`.
 ///
 /// # Errors
-/// What the system says; `InvalidData` where `/proc` is not as proc(5) tells.
+/// The system's error; `InvalidData` if `/proc` is not as in proc(5).
 pub fn own_usage() -> io::Result<Usage> {
     let status = fs::read_to_string("/proc/self/status")?;
     let stat = fs::read_to_string("/proc/self/stat")?;
@@ -118,7 +118,7 @@ pub fn own_usage() -> io::Result<Usage> {
     parse_usage(&status, &stat, open_files).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// What this process and those of its children that it has waited for have used so far.
+/// The resources used so far by this process and by those of its children that it has waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Work {
     /// Processor time of all of them.
@@ -129,10 +129,10 @@ pub struct Work {
     pub virtual_bytes: u64,
 }
 
-/// What this process and its children have used, from `/proc/self`.
+/// The resources used so far by this process and its children, from `/proc/self`.
 ///
 /// # Errors
-/// What the system says; `InvalidData` where `/proc` is not as proc(5) tells.
+/// The system's error; `InvalidData` if `/proc` is not as in proc(5).
 pub fn own_work() -> io::Result<Work> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     parse_work(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -143,10 +143,10 @@ fn parse_work(stat: &str) -> Option<Work> {
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let number = |field: usize| -> Option<u64> { fields.get(field - FIRST_FIELD)?.parse().ok() };
     let ticks = [14, 15, 16, 17].into_iter().try_fold(0u64, |sum, field| {
-        // Times of children are signed in proc(5), and never below zero.
+        // proc(5) has children's times as signed numbers; they are never below zero.
         sum.checked_add(number(field)?)
     })?;
-    // More fields follow: without any the last number may have been cut off.
+    // More fields must follow: otherwise the last number may have been cut off.
     number(FIELD_BEHIND)?;
     Some(Work {
         cpu_time: Duration::from_millis(ticks.checked_mul(1000)? / TICKS_PER_SECOND),
@@ -155,9 +155,9 @@ fn parse_work(stat: &str) -> Option<Work> {
     })
 }
 
-/// The number that proc(5) gives to the field behind the name.
+/// The number in proc(5) of the first field after the name.
 const FIRST_FIELD: usize = 3;
-/// The one behind the last that is read.
+/// The field after the last that is read.
 const FIELD_BEHIND: usize = 25;
 
 fn parse_usage(status: &str, stat: &str, open_files: u64) -> Option<Usage> {
@@ -170,7 +170,7 @@ fn parse_usage(status: &str, stat: &str, open_files: u64) -> Option<Usage> {
     let mut fields = fields.split_whitespace().skip(11);
     let mut ticks = || -> Option<u64> { fields.next()?.parse().ok() };
     let ticks = ticks()?.checked_add(ticks()?)?;
-    // More fields follow: without any the last number may have been cut off.
+    // More fields must follow: otherwise the last number may have been cut off.
     fields.next()?;
     Some(Usage {
         resident_bytes: number("VmRSS")?.checked_mul(1024)?,
@@ -181,27 +181,27 @@ fn parse_usage(status: &str, stat: &str, open_files: u64) -> Option<Usage> {
     })
 }
 
-/// What a process, and each that it starts, may use. `None` is as before.
+/// Limits of a process, and of each that it starts. `None` leaves one unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// Private memory that it may write, bytes.
+    /// Private memory that it can write, bytes.
     pub data_bytes: Option<u64>,
     /// Open files.
     pub open_files: Option<u64>,
-    /// Seconds of a processor.
+    /// Seconds of processor time.
     pub cpu_seconds: Option<u64>,
     /// Length of a file that it writes, bytes.
     pub file_bytes: Option<u64>,
-    /// Threads of its user on this machine at a fork; the kernel does not hold root to it.
+    /// Threads of its user on this machine, checked at a fork; the kernel exempts root.
     pub user_threads: Option<u64>,
 }
 
-/// Locked memory of a process: what programs that keep a secret out of the swap need, and the usual default. It counts as any other.
+/// Locked memory of a process: enough for programs that keep a secret out of the swap, and the usual default. It counts like any other memory.
 const LOCKED_BYTES_MAX: u64 = 8 << 20;
 
 impl Limits {
-    /// What the kernel is told of them, with what holds for every process that is limited: it leaves no core files, has no queues of
-    /// messages, which would outlive it, and takes no precedence over others. No limit is higher than this process's own.
+    /// The limits as the kernel takes them, with those of every limited process: it leaves no core files, has no message queues, which would outlive it, and
+    /// takes no precedence over others. No limit is higher than this process's own.
     pub(crate) fn told(&self) -> Vec<(Resource, Rlimit)> {
         let wanted = [
             (Resource::Data, self.data_bytes),
@@ -234,7 +234,7 @@ pub fn user_threads() -> io::Result<u64> {
     for entry in fs::read_dir("/proc")? {
         let path = entry?.path();
         let is_process = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-        // A process may be gone meanwhile.
+        // The process may have ended meanwhile.
         let Some(Ok(status)) = is_process.map(|_| fs::read_to_string(path.join("status"))) else {
             continue;
         };

@@ -1,6 +1,6 @@
-//! Abstract Unix sockets: named, without a file, gone with their process; and sending without waiting.
+//! Abstract Unix sockets: they have a name but no file, and disappear with their process. Also sending without waiting.
 //!
-//! Abstract sockets carry no file permissions, so whatever listens on one checks a token or cookie first, and whoever connects looks at whose it is ([`peer_user`]).
+//! Abstract sockets have no file permissions. So every listener checks a token or cookie first, and every client checks the listener's user ([`peer_user`]).
 
 #![allow(
     unsafe_code,
@@ -20,7 +20,7 @@ use rustix::net::{
 /// Listens on `name`.
 ///
 /// # Errors
-/// [`io::ErrorKind::AddrInUse`] if another process listens there; else what the system says.
+/// [`io::ErrorKind::AddrInUse`] if another process listens there; else the system's error.
 pub fn listen(name: &str) -> io::Result<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
@@ -28,15 +28,15 @@ pub fn listen(name: &str) -> io::Result<UnixListener> {
 /// Connects to `name`.
 ///
 /// # Errors
-/// [`io::ErrorKind::ConnectionRefused`] if nobody listens there; else what the system says.
+/// [`io::ErrorKind::ConnectionRefused`] if nobody listens there; else the system's error.
 pub fn connect(name: &str) -> io::Result<UnixStream> {
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
-/// Connects to `name` without waiting for a listener that has too many callers already.
+/// Connects to `name` without waiting for a listener whose queue is full.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] if it has; else as [`connect`].
+/// [`io::ErrorKind::WouldBlock`] if the queue is full; else as [`connect`].
 pub fn connect_now(name: &str) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -46,12 +46,12 @@ pub fn connect_now(name: &str) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// The user of the process at the other end: who connected, or began to listen.
+/// The user of the process at the other end: that of the client, or of the listener.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn peer_user(socket: &UnixStream) -> io::Result<u32> {
-    // The process of the peer is 0 where it lies in no namespace of ours.
+    // The process id of the peer is 0 if it is in no namespace of ours.
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the descriptor is open for as long as `socket` is borrowed; the call writes at most `length` bytes, which is the size of `peer`, and `length` itself; all
@@ -71,16 +71,16 @@ pub fn peer_user(socket: &UnixStream) -> io::Result<u32> {
     }
 }
 
-/// True if a local socket of `user` is for this process: it is that user's too, or root's, whom every user has to believe.
+/// True if this process can trust a local socket of `user`: the user is its own, or root, whom every user has to trust.
 pub fn is_for_us(user: u32) -> bool {
     let own = crate::host::user_id();
     own == 0 || own == user
 }
 
-/// Whether it is `user` who listens at the other end of a connected socket.
+/// Checks that the listener at the other end of a connected socket is `user`.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] if it is another; else what the system says.
+/// [`io::ErrorKind::PermissionDenied`] if it is another; else the system's error.
 pub fn check_listener(socket: &UnixStream, user: u32) -> io::Result<()> {
     match peer_user(socket)? {
         peer if peer == user => Ok(()),
@@ -91,10 +91,10 @@ pub fn check_listener(socket: &UnixStream, user: u32) -> io::Result<()> {
     }
 }
 
-/// Sends what `socket` takes at once; how many bytes.
+/// Sends as much as `socket` takes at once; returns the number of bytes.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] if it takes nothing now; else what the system says.
+/// [`io::ErrorKind::WouldBlock`] if it takes nothing now; else the system's error.
 pub fn send_now(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     Ok(sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)?)

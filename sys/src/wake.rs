@@ -1,4 +1,4 @@
-//! Waking a thread that waits for sockets, from another thread.
+//! Wakes a thread that waits for sockets, from another thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,23 +12,23 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// One that was not notified.
+    /// A new one, not notified yet.
     ///
     /// # Errors
-    /// What the system says: no more descriptors.
+    /// The system's error: no more descriptors.
     pub fn new() -> io::Result<Self> {
         Ok(Wake { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
     /// Makes it readable.
     pub fn notify(&self) {
-        // Fails only when it has been notified 2^64 - 2 times: it is readable then.
+        // This fails only after 2^64 - 2 notifications: the descriptor is then readable.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     /// Forgets all notifications so far.
     pub fn clear(&self) {
-        // Fails only when there are none.
+        // This fails only if there are none.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 }

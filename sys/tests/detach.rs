@@ -1,5 +1,5 @@
-//! What a process hands down to those that it starts. Alone in this file: a descriptor that is passed on goes to all children of the process, those of other tests
-//! too, and they may live long.
+//! What a process passes on to its children. It is alone in this file: an inheritable descriptor goes to all children of the process, those of other tests too,
+//! and they may live long.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -14,7 +14,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use sys::detach::{detach, inherited, keep_inherited};
 use sys::process::Limits;
 
-/// What a shell sees: its descriptors, and of its line in the process table the process, its session and its terminal.
+/// A shell's view: its descriptors, and from its line in the process table the process, its session and its terminal.
 fn seen(change: impl FnOnce(&mut Command)) -> (Vec<String>, Vec<String>) {
     let script = "ls /proc/$$/fd; echo; cut -d ' ' -f 1,6,7 /proc/$$/stat";
     let mut command = Command::new("sh");
@@ -26,7 +26,7 @@ fn seen(change: impl FnOnce(&mut Command)) -> (Vec<String>, Vec<String>) {
     (words(descriptors), words(row))
 }
 
-/// Descriptors are the whole process's: one test at a time changes what they pass on.
+/// Descriptors are the whole process's: only one test at a time changes which are inherited.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]

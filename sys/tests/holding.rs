@@ -1,4 +1,5 @@
-//! What processes hold where it is easily overlooked (`hide.c`) is found: shared memory, memfds, files without a name, processes whose first thread has ended.
+//! Finds what processes hold in places that are easily overlooked (`hide.c`): shared memory, memfds, files without a name, processes whose first thread has
+//! ended.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -16,7 +17,7 @@ use sys::family::{Table, kill_family};
 use sys::holding::{deleted_bytes, memory_bytes};
 
 const HELD_BYTES: u64 = 40_000_000;
-/// What a small program has besides.
+/// Upper bound for the rest of a small program.
 const REST_BYTES: u64 = 8_000_000;
 const MARK: &str = "HANNO_TEST_HOLDING=1";
 
@@ -46,7 +47,7 @@ fn begin(mut command: Command) -> Holder {
     holder
 }
 
-/// `None`, and says why, where there is no C compiler.
+/// `None`, with a message, if there is no C compiler.
 fn build(directory: &Path) -> Option<std::path::PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hide.c");
     let program = directory.join("hide");
@@ -101,7 +102,7 @@ fn memory_shared_since_a_fork_counts_once() {
     command.args(["-c", &script]);
     let holder = begin(command);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    // The shell, seven of its copies, and what each of those sleeps in.
+    // The shell, seven of its copies, and the `sleep` of each of those.
     while holder.members().len() < 15 {
         assert!(std::time::Instant::now() < deadline, "it does not fork");
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -113,7 +114,7 @@ fn memory_shared_since_a_fork_counts_once() {
     assert!((HELD_BYTES..4 * HELD_BYTES).contains(&exact), "{exact}");
 }
 
-/// Root sees everything; anybody else is told that there is something to see.
+/// Root can read everything; anybody else gets an error that something is hidden.
 #[test]
 fn a_process_that_cannot_be_looked_at_is_an_error() {
     const ORDINARY_USER: u32 = 65_534;
@@ -130,7 +131,7 @@ fn a_process_that_cannot_be_looked_at_is_an_error() {
     let (_directory, program) = copy_of_this_program();
     let mut command = Command::new(&program);
     command.args(["--exact", "a_process_that_cannot_be_looked_at_is_an_error", "--nocapture"]);
-    // This process is of another user to that copy, if this is root.
+    // If this is root, this process belongs to another user than that copy.
     command.env(AGAIN_VARIABLE, std::process::id().to_string());
     if command.uid(ORDINARY_USER).gid(ORDINARY_USER).spawn().is_err() {
         lacks(Need::Users, "this is not root");

@@ -1,5 +1,5 @@
-//! Attacks of a process against what is not its own (`attacks.c`): each is shown to succeed without the walls, and is refused inside them;
-//! by root and by an ordinary user.
+//! Attacks of a process against what is not its own (`attacks.c`): each succeeds without the walls, and is refused inside them; as root and as an ordinary
+//! user.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -20,12 +20,12 @@ use sys::sandbox::{Access, Place, User, Walls, inside};
 
 /// Set for the copy of this program that runs as an ordinary user.
 const AGAIN_VARIABLE: &str = "HANNO_TEST_ORDINARY_USER";
-/// Set for the copy of this program that was started on a terminal, to its path.
+/// Set for the copy of this program that was started on a terminal, to the terminal's path.
 const TERMINAL_VARIABLE: &str = "HANNO_TEST_TERMINAL";
-/// Somebody without rights.
+/// A user without rights.
 const ORDINARY_USER: u32 = 65_534;
 
-/// What an attack is aimed at.
+/// The target of an attack.
 #[derive(Clone, Copy, Debug)]
 enum At {
     Nothing,
@@ -44,16 +44,16 @@ enum At {
     Leaked,
 }
 
-/// When an attack works without walls.
+/// Where an attack works without walls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Works {
     /// Everywhere.
     Always,
     /// For root.
     Root,
-    /// Where the kernel was built so; else its refusal says nothing.
+    /// Where the kernel was built that way; otherwise its refusal proves nothing.
     Perhaps,
-    /// Nowhere: it would be a hole in what is allowed.
+    /// Nowhere: it would be a hole in the allowed calls.
     Never,
 }
 
@@ -109,7 +109,7 @@ const ATTACKS: &[(&str, At, Works)] = &[
     ("dumps_core", At::Nothing, Works::Perhaps),
 ];
 
-/// The attacks, built, and what they are aimed at.
+/// The attacks, compiled, and their targets.
 struct Scene {
     _directory: tempfile::TempDir,
     program: PathBuf,
@@ -124,7 +124,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None`, and says why, where there is no C compiler.
+    /// `None`, with a message, if there is no C compiler.
     fn new() -> Option<Scene> {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -248,7 +248,7 @@ fn as_another_user_too() {
     }
 }
 
-/// The wall between the users of two jobs, alone: as on a kernel that has nothing else.
+/// Tests only the wall between the users of two jobs: as on a kernel that has nothing else.
 #[test]
 fn a_user_reaches_nothing_of_another_users() {
     let Some(mut scene) = Scene::new() else { return };
@@ -267,7 +267,7 @@ fn a_user_reaches_nothing_of_another_users() {
         let argument = scene.argument(at, 0);
         user.act(|| Command::new(&scene.program).args([name, &argument]).output()).unwrap()
     };
-    // Those on another process or on its files.
+    // Attacks on another process or on its files.
     let between = ATTACKS.iter().filter(|(_, at, _)| matches!(at, At::Process | At::File));
     for (name, at, works) in between {
         let own = attack(name, *at, user);
@@ -294,7 +294,7 @@ fn an_ordinary_user_has_the_same_walls() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// The operator's: a shell on it starts the worker, in the background.
+/// The operator's terminal: a shell on it starts the worker, in the background.
 #[test]
 fn nothing_is_typed_into_the_terminal_that_a_worker_was_started_on() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -317,7 +317,7 @@ fn nothing_is_typed_into_the_terminal_that_a_worker_was_started_on() {
 
 fn type_into(terminal: &str) {
     let Some(scene) = Scene::new() else { return };
-    // Even where the terminal itself can be opened.
+    // This holds even if the terminal itself can be opened.
     let mut walls = scene.walls(None);
     walls.places.extend(["/dev/tty", terminal].map(|path| Place::new(path, Access::Use)));
     let mut shown = 0;
@@ -327,13 +327,13 @@ fn type_into(terminal: &str) {
             shown += usize::from(bare.status.success());
             let held = scene.attack(name, at, Some(&walls));
             assert_eq!(held.status.code(), Some(1), "{name} at {at:?}: {held:?}");
-            // One that is in the session all the same meets the wall too.
+            // A process that is in the session nevertheless meets the wall too.
             let output = inside(&walls, || Command::new(&scene.program).args([name, at]).output());
             let expected = if name == "controls_terminal" { 0 } else { 1 };
             assert_eq!(output.unwrap().status.code(), Some(expected), "{name} at {at:?}");
         }
     }
-    // Kernels may refuse typing by themselves (`dev.tty.legacy_tiocsti`), opening the terminal they do not.
+    // Kernels may refuse typing by themselves (`dev.tty.legacy_tiocsti`), but not opening the terminal.
     assert!(shown >= 2, "only {shown} attacks could be shown");
     println!("{shown} of 6 attacks on the terminal succeeded without walls");
 }

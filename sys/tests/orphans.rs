@@ -1,5 +1,5 @@
-//! Processes that left everything behind by which they could be told, after their parents: found as children of the process that adopts them. Alone in this file, as
-//! that is a property of the whole process.
+//! Processes that, once their parents are gone, have left behind everything that identifies them: found as children of the process that adopts them. It is
+//! alone in this file, as that is a property of the whole process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

@@ -1,4 +1,4 @@
-//! HDFS's file checksum, bit for bit: MD5 of MD5s of CRC-32Cs.
+//! HDFS's file checksum, exact to the bit: MD5 of MD5s of CRC-32Cs.
 //!
 //! ```text
 //! chunk        512 bytes (the last of a block may be short) -> CRC-32C, big-endian
@@ -7,8 +7,8 @@
 //! bytes        u32 512 | u64 chunks in the first block (0 if it is the only one) | file digest, big-endian
 //! ```
 //!
-//! Replicas are kept with CRC-32 (IEEE), which many processors compute no slower; HDFS's checksum is over CRC-32C, so it is
-//! computed from the data, which is checked as it is read.
+//! Replicas are kept with CRC-32 (IEEE), which many processors compute just as fast. HDFS's checksum uses CRC-32C, so it is computed from the data, which is
+//! verified as it is read.
 
 use std::fmt::Write;
 
@@ -21,9 +21,9 @@ use super::error::DfsError;
 
 /// Smallest buffer that HDFS hashes.
 const PADDED_BYTES_MIN: usize = 32;
-/// What HDFS says of an empty file.
+/// HDFS's algorithm name for an empty file.
 const EMPTY_ALGORITHM: &str = "MD5-of-0MD5-of-0CRC32";
-/// Bytes looked at in one step: a multiple of a chunk.
+/// Bytes read in one step: a multiple of a chunk.
 const STEP_BYTES: usize = 1 << 20;
 
 /// The digest of one block.
@@ -69,7 +69,7 @@ impl FileChecksum {
         Ok(FileChecksum::of_blocks(&digests, blocks.first().map_or(0, |block| block.1)))
     }
 
-    /// Puts the digests of a file's blocks together. `first_length` is the length of the first block.
+    /// Combines the digests of a file's blocks. `first_length` is the length of the first block.
     pub fn of_blocks(digests: &[BlockDigest], first_length: u64) -> Self {
         let mut padded = digests.concat();
         padded.resize(padded.len().next_power_of_two().max(PADDED_BYTES_MIN), 0);
@@ -105,14 +105,14 @@ impl FileChecksum {
 /// The digest of a block being computed.
 #[derive(Debug, Default)]
 pub struct BlockSum {
-    /// Start of a chunk whose end has not come yet.
+    /// Start of a chunk that is not complete yet.
     partial: Vec<u8>,
     crcs: Vec<u8>,
     md5: Md5,
 }
 
 impl BlockSum {
-    /// Of no bytes yet.
+    /// The sum of no bytes yet.
     pub fn new() -> Self {
         BlockSum::default()
     }

@@ -30,7 +30,7 @@ pub struct DfsClient {
 const DIRECTORY_MODE: u16 = 0o777;
 
 impl DfsClient {
-    /// A client of the NameNode that `config` names. Nothing is sent yet.
+    /// A client of the NameNode that `config` names. Sends nothing yet.
     ///
     /// # Errors
     /// [`DfsError`] if no NameNode is named, or its address or the secret cannot be used.
@@ -38,7 +38,7 @@ impl DfsClient {
         DfsClient::connect_with(config, CallOptions::default(), Timeouts::default())
     }
 
-    /// As [`DfsClient::connect`], with other limits of time.
+    /// As [`DfsClient::connect`], with other timeouts.
     ///
     /// # Errors
     /// As [`DfsClient::connect`].
@@ -55,7 +55,7 @@ impl DfsClient {
         DfsClient { leases: Arc::new(Leases::new(&link)), link }
     }
 
-    /// A client that acts as another user, over the same connections, with leases of its own.
+    /// A client that acts as another user, over the same connections, but with leases of its own.
     pub fn as_user(&self, user: &str) -> Self {
         DfsClient::over(self.link.as_user(user))
     }
@@ -103,7 +103,7 @@ impl DfsClient {
         }
     }
 
-    /// The entries of a directory in byte order of names, fetched page by page; of a file, the file itself.
+    /// The entries of a directory in byte order of names, fetched page by page; for a file, the file itself.
     pub fn list(&self, path: &DfsPath) -> Listing {
         Listing {
             client: self.clone(),
@@ -124,7 +124,7 @@ impl DfsClient {
         }
     }
 
-    /// Makes a directory; with `parents` also what is missing above it, and an existing directory is fine.
+    /// Creates a directory; with `parents` also its missing ancestors, and accepts an existing directory.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -132,7 +132,7 @@ impl DfsClient {
         self.link.done(Call::Mkdirs { path: path.clone(), mode, unmasked: None, parents })
     }
 
-    /// As [`DfsClient::mkdirs`] with mode 0777 under a umask, whose place a default access control list takes.
+    /// As [`DfsClient::mkdirs`] with mode 0777 under a umask; a default access control list replaces the umask.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -149,7 +149,7 @@ impl DfsClient {
         DfsWriter::create(&self.link, &self.leases, path.clone(), options)
     }
 
-    /// Opens a closed file for writing at its end; with `new_block` in a new block even if the last one has room.
+    /// Opens a closed file for writing at its end; with `new_block`, in a new block even if the last one has room.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -157,7 +157,7 @@ impl DfsClient {
         DfsWriter::append(&self.link, &self.leases, path.clone(), new_block)
     }
 
-    /// Cuts a closed file to `length`; false if its last block is still being cut: then it is closed once that is done.
+    /// Truncates a closed file to `length`; returns false if its last block is still being cut; the file is closed once that is done.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -189,7 +189,7 @@ impl DfsClient {
         DfsReader::open(&self.link, path.clone())
     }
 
-    /// Renames as HDFS does without options: into an existing directory, false instead of most errors.
+    /// Renames as HDFS does without options: moves into an existing directory, and returns false instead of most errors.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -209,7 +209,7 @@ impl DfsClient {
         })
     }
 
-    /// Deletes; false if there was nothing.
+    /// Deletes; returns false if there was nothing.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -217,7 +217,7 @@ impl DfsClient {
         self.link.flag(Call::Delete { path: path.clone(), recursive })
     }
 
-    /// Sets the wanted number of replicas; false for a directory or a missing path.
+    /// Sets the wanted number of replicas; returns false for a directory or a missing path.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -301,7 +301,7 @@ impl DfsClient {
         }
     }
 
-    /// Takes a file away from a writer that is gone; true if it is closed now, else ask again.
+    /// Takes a file away from a writer that is gone; returns true if it is closed now; otherwise ask again.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -309,7 +309,7 @@ impl DfsClient {
         self.link.flag(Call::RecoverLease(path.clone()))
     }
 
-    /// Safe mode; true if it is on afterwards.
+    /// Queries or changes safe mode; returns true if it is on afterwards.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -328,7 +328,7 @@ impl DfsClient {
         }
     }
 
-    /// Any call.
+    /// Makes any call.
     ///
     /// # Errors
     /// [`DfsError`].

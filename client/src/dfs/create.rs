@@ -1,4 +1,4 @@
-//! How a file is made.
+//! How to create a file.
 
 use protocol::DfsPath;
 
@@ -15,7 +15,7 @@ pub struct CreateOptions {
     pub block_size: Option<u64>,
     /// Permission bits, after the umask.
     pub mode: u16,
-    /// Permission bits before it; they count in a directory with a default access control list.
+    /// Permission bits before the umask; they count in a directory with a default access control list.
     pub unmasked: Option<u16>,
     /// When it is closed, rename it to this path in the same step: readers never see it half-written.
     pub publish_as: Option<DfsPath>,

@@ -15,7 +15,7 @@ pub enum DfsError {
         "no NameNode is configured: set HANNO_NAMENODE=http://host:port or `namenode` in hanno.toml"
     )]
     NoNamenode,
-    /// The NameNode refused or is away.
+    /// The NameNode refused or cannot be reached.
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// Not a path.
@@ -52,7 +52,7 @@ pub enum DfsError {
         block: BlockId,
         /// Offset in the file.
         offset: u64,
-        /// What the last replica said, or that there is none.
+        /// The last replica's failure, or that there is none.
         reason: String,
     },
     /// Every replica of a block is damaged at the same place.
@@ -65,7 +65,7 @@ pub enum DfsError {
         /// Offset in the file of the first byte that is lost.
         offset: u64,
     },
-    /// The file is shorter than it was when it was opened.
+    /// The file is shorter than when it was opened.
     #[error("{path} ended at offset {offset}, before its length")]
     Short {
         /// The file.

@@ -1,4 +1,4 @@
-//! Keeps the leases of open writers: one thread per client, only while writers are open.
+//! Keeps the leases of open writers: one thread per client, which runs only while writers are open.
 
 use std::sync::{Arc, Weak};
 use std::thread;

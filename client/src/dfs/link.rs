@@ -20,9 +20,9 @@ use crate::rpc::{CallOptions, RpcClient};
 
 /// Where clients call.
 const TARGET: &str = "/rpc";
-/// How long the end of a file may wait for copies of its last block: longer than a DataNode that is gone counts as there.
+/// How long closing a file can wait for copies of its last block: longer than it takes until a lost DataNode counts as dead.
 const COPY_WAIT: Duration = Duration::from_secs(150);
-/// Between two questions whether the copies are there; jittered.
+/// Pause between two checks whether the copies exist; jittered.
 const COPY_PAUSE: Duration = Duration::from_millis(500);
 
 /// See the module.
@@ -40,7 +40,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// To the NameNode that `config` names. Nothing is sent yet.
+    /// A link to the NameNode that `config` names. Sends nothing yet.
     pub(super) fn connect(
         config: &ClientConfig,
         options: CallOptions,
@@ -67,7 +67,7 @@ impl Link {
         })
     }
 
-    /// Another user's, over the same connections.
+    /// A link of another user, over the same connections.
     pub(super) fn as_user(&self, user: &str) -> Self {
         Link {
             rpc: self.rpc.clone(),
@@ -167,7 +167,7 @@ impl Link {
         }
     }
 
-    /// Tells the NameNode of bad replicas without waiting.
+    /// Reports bad replicas to the NameNode without waiting.
     pub(super) fn report_bad(self: &Arc<Self>, replicas: Vec<BadReplica>) -> JoinHandle<()> {
         let link = Arc::clone(self);
         crate::rpc::runtime().spawn(async move {
@@ -180,7 +180,7 @@ impl Link {
         })
     }
 
-    /// Keeps this client's leases; one try.
+    /// Renews this client's leases; tries once.
     pub(super) fn renew_leases(&self, timeout: Duration) -> Result<(), RpcError> {
         let request = self.request(Call::RenewLease);
         let options = CallOptions::once(timeout);

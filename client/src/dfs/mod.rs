@@ -3,7 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | `client` | [`DfsClient`]: names and their attributes |
-//! | `link`, `lease` | what clients, readers and writers share: calls, connections; the leases of writers |
+//! | `link`, `lease` | shared by clients, readers and writers: calls, connections; the leases of writers |
 //! | [`checksum`] | HDFS's file checksum |
 //! | `quota`, `snapshot` | quotas and snapshots of directories |
 //! | `rights` | access control lists, extended attributes |

@@ -7,7 +7,7 @@ use super::client::DfsClient;
 use super::error::DfsError;
 
 impl DfsClient {
-    /// Bounds the number of files and directories below and with a directory; `None` takes the bound away.
+    /// Limits the number of files and directories in a directory's subtree, itself included; `None` removes the limit.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -16,7 +16,7 @@ impl DfsClient {
         self.link.done(Call::SetQuota { path, names, space: QuotaChange::Keep })
     }
 
-    /// Bounds the bytes times replicas of all files below a directory; `None` takes the bound away.
+    /// Limits the bytes times replicas of all files below a directory; `None` removes the limit.
     ///
     /// # Errors
     /// [`DfsError`].

@@ -1,9 +1,8 @@
 //! [`DfsReader`]: reads a file from the nearest replicas that work.
 //!
-//! When a replica fails - node gone, timeout, bad checksum, too short - reading goes on with the next at the same byte. When all
-//! have failed, locations are fetched again, after growing pauses: a NameNode that was just restarted hears of replicas bit by bit. If
-//! all are damaged, the block is put together from the good chunks of each. Bytes that match no checksum anywhere are an error,
-//! never data.
+//! When a replica fails (node gone, timeout, bad checksum, too short), reading continues with the next one at the same byte. When all have failed, the reader
+//! fetches locations again after growing pauses: a NameNode that was just restarted learns of replicas bit by bit. If all are damaged, the block is assembled
+//! from the good chunks of each. Bytes that match no checksum anywhere are an error, never data.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -22,13 +21,12 @@ use super::visible::visible_length;
 
 /// Most data handed out at once by [`Read`].
 const READ_BYTES_MAX: usize = 1 << 20;
-/// Pauses before locations are fetched again, milliseconds, each shortened by jitter: about 15 s in all, after which a replica that
-/// was not reported is not expected any more.
+/// Pauses before locations are fetched again, milliseconds, each shortened by jitter. They last about 15 s in all; a replica that is still not reported then is
+/// not expected any more.
 const FETCH_PAUSES_MS: [u64; 10] = [0, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000];
-/// Pauses before the length of a block that is being written is asked for again, milliseconds: a pipeline that is being rebuilt
-/// answers within them.
+/// Pauses before asking again for the length of a block being written, milliseconds: a pipeline that is being rebuilt answers within them.
 const LENGTH_PAUSES_MS: [u64; 6] = [10, 50, 100, 200, 400, 800];
-/// How long the end of a reader waits for its reports of bad replicas to arrive.
+/// How long a reader that ends waits for its reports of bad replicas to arrive.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open file for reading.
@@ -42,14 +40,14 @@ pub struct DfsReader {
     position: u64,
     source: Option<(usize, DatanodeId, Source)>,
     reports: Vec<JoinHandle<()>>,
-    /// Bytes that match their checksum nowhere are handed out as they are.
+    /// True if bytes that match no checksum anywhere are handed out as they are.
     ignores_checksums: bool,
 }
 
 #[derive(Debug)]
 struct Block {
     located: LocatedBlock,
-    /// Replicas not to try: they failed since locations were fetched, or are damaged.
+    /// Replicas to skip: they failed since locations were fetched, or are damaged.
     failed: Vec<DatanodeId>,
     /// Replicas that did not match their checksums.
     damaged: Vec<DatanodeId>,
@@ -78,7 +76,7 @@ impl DfsReader {
         })
     }
 
-    /// Another reader of the file as this one saw it when it was opened: several threads may read one file.
+    /// Another reader of the file as this one saw it on opening: several threads can read one file.
     pub fn another(&self) -> Self {
         let blocks = self.blocks.iter().map(|block| Block::new(block.located.clone())).collect();
         DfsReader {
@@ -94,12 +92,12 @@ impl DfsReader {
         }
     }
 
-    /// From now on bytes that match their checksum on no replica are handed out as the first replica has them, instead of an error.
+    /// From now on, bytes that match their checksum on no replica are returned as the first replica has them, instead of an error.
     pub fn ignore_checksums(&mut self) {
         self.ignores_checksums = true;
     }
 
-    /// What the file was when it was opened.
+    /// The file's status when it was opened.
     pub fn status(&self) -> &FileStatus {
         &self.status
     }
@@ -119,8 +117,8 @@ impl DfsReader {
         self.blocks.iter().map(|block| &block.located)
     }
 
-    /// Verified bytes from `offset`: at least one and at most `max`, empty at the end of the file. Never crosses a block. No copy
-    /// where the replica is on this machine. Meant for reading on from there; the position of [`Read`] stays.
+    /// Verified bytes from `offset`: at least one and at most `max`, empty at the end of the file. Never crosses a block boundary. No copy if the replica is on
+    /// this machine. Meant for sequential reading from there; the position of [`Read`] does not change.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -128,7 +126,7 @@ impl DfsReader {
         self.slice(offset, max, u64::MAX)
     }
 
-    /// As [`DfsReader::next_slice`] for a caller that reads no more than `wanted` bytes from `offset` on: no more are fetched.
+    /// As [`DfsReader::next_slice`], for a caller that reads no more than `wanted` bytes from `offset`: no more are fetched.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -171,7 +169,7 @@ impl DfsReader {
             let block = &self.blocks[index];
             let located = &block.located;
             let at = offset - located.offset;
-            // A file that grew since it was opened ends where it did then, whatever was learned of its last block meanwhile.
+            // A file that grew since it was opened still ends where it did then, even if the length of its last block has changed meanwhile.
             let rest = located.length.saturating_sub(at).min(self.length - offset);
             if rest == 0 {
                 return Err(DfsError::Short { path: self.path.clone(), offset });
@@ -237,7 +235,7 @@ impl DfsReader {
         }
     }
 
-    /// Asks where the replicas of a block are now. Those known to be damaged are not tried again.
+    /// Asks where the replicas of a block are now. Those known to be damaged are skipped.
     fn fetch_again(&mut self, index: usize) -> Result<(), DfsError> {
         let old = &self.blocks[index].located;
         let (id, offset) = (old.id, old.offset);
@@ -255,7 +253,7 @@ impl DfsReader {
         Ok(())
     }
 
-    /// Puts bytes together from the good chunks of all replicas; where there is none, of any if checksums are ignored.
+    /// Assembles bytes from the good chunks of all replicas; a chunk that is good nowhere comes from any replica if checksums are ignored.
     fn salvage(&mut self, index: usize, at: u64, max: usize) -> Result<BlockSlice, DfsError> {
         let located = &self.blocks[index].located;
         let replicas: Vec<PooledPacket> = located
@@ -288,13 +286,13 @@ impl DfsReader {
     }
 }
 
-/// Where the blocks are, and how much of the last one can be read. While nobody can tell, locations are fetched again; what the
-/// NameNode knows must do in the end.
+/// Where the blocks are, and how much of the last one can be read. While no DataNode can report that length, locations are fetched again; in the end the
+/// NameNode's length has to do.
 fn locate(link: &Link, path: &DfsPath) -> Result<LocatedBlocks, DfsError> {
     let mut pauses = LENGTH_PAUSES_MS.iter();
     loop {
         let mut located = link.locations(path, 0, u64::MAX)?;
-        // What a snapshot has of a block that is being written does not grow.
+        // A block being written does not grow in a snapshot.
         let grows = located.status.open;
         let Some(last) = located.blocks.last_mut().filter(|block| grows && block.open) else {
             return Ok(located);

@@ -1,4 +1,4 @@
-//! Access control lists, extended attributes, and the question whether something is allowed.
+//! Access control lists, extended attributes, and checks of access.
 
 use protocol::DfsPath;
 use protocol::acl::{AclChange, AclStatus};
@@ -33,7 +33,7 @@ impl DfsClient {
     /// The extended attributes of these names, or all that the user may see.
     ///
     /// # Errors
-    /// [`DfsError`], also if one of them is not there.
+    /// [`DfsError`], also if one of them is missing.
     pub fn xattrs(&self, path: &DfsPath, names: &[&str]) -> Result<Vec<Xattr>, DfsError> {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         match self.call(Call::GetXattrs { path: path.clone(), names })? {
@@ -60,12 +60,12 @@ impl DfsClient {
     /// Removes an extended attribute.
     ///
     /// # Errors
-    /// [`DfsError`], also if it is not there.
+    /// [`DfsError`], also if it is missing.
     pub fn remove_xattr(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
         self.link.done(Call::RemoveXattr { path: path.clone(), name: name.to_owned() })
     }
 
-    /// The storage policy that counts for a path.
+    /// The storage policy that applies to a path.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -76,7 +76,7 @@ impl DfsClient {
         }
     }
 
-    /// Sets the storage policy of a path; `None` for that of the directory above.
+    /// Sets the storage policy of a path; `None` to inherit that of the ancestor directories.
     ///
     /// # Errors
     /// [`DfsError`], also for a policy that disks cannot fulfil.

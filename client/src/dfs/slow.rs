@@ -1,8 +1,7 @@
 //! Which member of a pipeline holds up all others. Pure.
 //!
-//! Every member counts how long it has waited for the members behind it: to take its packets, and to acknowledge them. The
-//! writer counts the same. Whoever waits for a slow member waits as long as those before him, so what a member took itself is
-//! what the one before it waited, less what it waited:
+//! Every member counts how long it has waited for the members behind it: to take its packets, and to acknowledge them. The writer counts the same. If a member
+//! is slow, every member before it waits equally long. So the time that a member took itself is the wait of the one before it, less its own wait:
 //!
 //! ```text
 //!           writer --- member 0 --- member 1 --- member 2
@@ -10,16 +9,16 @@
 //! took itself               20         860           20      member 1 is slow
 //! ```
 //!
-//! Waiting counts only as far as a process runs, so that one that is stopped again and again blames nobody else. Sums over some
-//! seconds are compared, so that what is under way in buffers does not matter.
+//! Waiting counts only while the process runs, so a process that is stopped repeatedly blames nobody else. The comparison uses sums over some seconds, so data
+//! in buffers does not matter.
 
-/// What the writer has waited when members are compared, milliseconds: packets come in bursts, and a moment is chance.
+/// The writer's wait, milliseconds, after which members are compared: packets come in bursts, so a single moment means little.
 const ROUND_MS: u64 = 2000;
 /// Rounds in a row that must name the same member.
 const ROUNDS_MIN: u32 = 2;
 /// A member that takes less per packet is not slow, milliseconds: 1 MiB in that time is 10 MiB/s, a fifth of an old disk.
 const PACKET_FLOOR_MS: u64 = 100;
-/// So many times as long as any other must it take.
+/// A slow member takes at least this many times as long as any other.
 const FACTOR: u64 = 3;
 
 /// The members of one pipeline.
@@ -33,8 +32,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Takes how long the writer and each member have waited since the pipeline was made, at one more acknowledged packet. Returns
-    /// the member that is slow and stays so, at the end of a round.
+    /// Records how long the writer and each member have waited since the pipeline was made, at one more acknowledged packet. At the end of a round, returns the
+    /// member that is slow and stays so.
     pub(super) fn note(&mut self, writer_ms: u64, waits_ms: &[u32]) -> Option<usize> {
         let members = waits_ms.iter().map(|ms| u64::from(*ms));
         let now_ms: Vec<u64> = std::iter::once(writer_ms).chain(members).collect();
@@ -64,7 +63,7 @@ impl Pace {
     }
 }
 
-/// The member that is slow by this round alone.
+/// The member that is slow in this round alone.
 fn slowest(took_ms: &[u64], packet_count: u64) -> Option<usize> {
     let (member, most) = took_ms.iter().copied().enumerate().max_by_key(|(_, ms)| *ms)?;
     let others = took_ms.iter().enumerate().filter(|(other, _)| *other != member);
@@ -76,7 +75,7 @@ fn slowest(took_ms: &[u64], packet_count: u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Feeds packets that take members so long each, with a constant backlog in front of the slow one.
+    /// Feeds packets that take each member this long, with a constant backlog in front of the slow one.
     fn run(took_ms: &[u32], packets: u32) -> Option<(u32, usize)> {
         let mut pace = Pace::default();
         let mut waited: Vec<u32> = vec![0; took_ms.len() + 1];
@@ -107,7 +106,7 @@ mod tests {
             (&[301, 900, 300], None),
             (&[300, 900, 300], Some(1)),
             (&[1, 1, 1], None),
-            // Alone, there is nobody to compare it with.
+            // A single member has no other to be compared with.
             (&[5000], None),
             (&[], None),
         ] {
@@ -121,7 +120,7 @@ mod tests {
         let mut pace = Pace::default();
         let mut waited = [0u32; 4];
         for packet in 0..200 {
-            // Now this one, now that one; and once one alone for a long time.
+            // Different members in turn; and once, a single one for a long time.
             let (victim, ms) = match packet {
                 150 => (2, 30_000),
                 packet if packet <= 100 => (1 + packet % 2, 2000),

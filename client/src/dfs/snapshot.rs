@@ -7,7 +7,7 @@ use super::client::DfsClient;
 use super::error::DfsError;
 
 impl DfsClient {
-    /// Lets a directory have snapshots; for the superuser.
+    /// Allows snapshots of a directory; for the superuser.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -15,7 +15,7 @@ impl DfsClient {
         self.link.done(Call::AllowSnapshot(path.clone()))
     }
 
-    /// Takes that back; refused while there are snapshots.
+    /// Disallows them again; refused while there are snapshots.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -23,7 +23,7 @@ impl DfsClient {
         self.link.done(Call::DisallowSnapshot(path.clone()))
     }
 
-    /// Takes a snapshot and says where it can be read; without a name it is called after the time.
+    /// Takes a snapshot and returns its path; without a name, it is named after the time.
     ///
     /// # Errors
     /// [`DfsError`].

@@ -1,5 +1,5 @@
-//! Where the bytes of one block come from: the mapped files of a replica on this machine, or a stream of packets. Every byte is
-//! compared with its checksum before it is handed out.
+//! Where the bytes of one block come from: the mapped files of a replica on this machine, or a stream of packets. Every byte is verified against its checksum
+//! before it is handed out.
 
 use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
@@ -14,12 +14,12 @@ use sys::MappedFile;
 use super::link::Link;
 use super::transfer::{Connection, PooledPacket, TransferFailure};
 
-/// Least data that is verified at once in a mapped replica, so that small reads do not verify their chunks again and again.
+/// Least data that is verified at once in a mapped replica, so small reads do not verify their chunks repeatedly.
 const VERIFY_STEP_BYTES: u64 = 64 << 10;
-/// Least data that is asked for in a read at a position, for the same reason.
+/// Least data requested in a read at a position, for the same reason.
 const READ_STEP_BYTES: u64 = 64 << 10;
 
-/// Verified bytes of a file, without a copy where the replica is on this machine. Never crosses a block.
+/// Verified bytes of a file, without a copy if the replica is on this machine. Never crosses a block boundary.
 #[derive(Clone, Debug, Default)]
 pub struct BlockSlice {
     bytes: Bytes,
@@ -48,7 +48,7 @@ impl Deref for BlockSlice {
 }
 
 impl BlockSlice {
-    /// The whole data of a packet that was put together from verified chunks.
+    /// The data of a packet assembled from verified chunks.
     pub(super) fn of_packet(packet: PooledPacket, range: Range<usize>) -> Self {
         BlockSlice { bytes: Bytes::Packet(Arc::new(packet)), range }
     }
@@ -80,7 +80,7 @@ pub(super) struct Remote {
     link: Arc<Link>,
     block: LocatedBlock,
     datanode: DatanodeInfo,
-    /// Present while packets are under way.
+    /// Present while packets are in transit.
     connection: Option<Connection>,
     /// Where the next packet begins.
     next: u64,
@@ -88,7 +88,7 @@ pub(super) struct Remote {
 }
 
 impl Source {
-    /// Opens the replica of `block` on `datanode`; by its files if it is on this machine and hands them over.
+    /// Opens the replica of `block` on `datanode`; through its files if it is on this machine and the DataNode hands them over.
     pub(super) fn open(link: &Arc<Link>, block: &LocatedBlock, datanode: &DatanodeInfo) -> Self {
         if link.datanodes.is_local(datanode) {
             match Local::open(link, block, datanode) {
@@ -110,7 +110,7 @@ impl Source {
         }))
     }
 
-    /// At least one and at most `max` bytes from `offset` in the block. `wanted` is how much the caller will read from there on.
+    /// At least one and at most `max` bytes from `offset` in the block. `wanted` is how much the caller will read from there.
     pub(super) fn slice(
         &mut self,
         offset: u64,
@@ -211,7 +211,7 @@ impl Remote {
         }
     }
 
-    /// Starts a stream of packets at `offset`; one that is under way is cut off.
+    /// Starts a stream of packets at `offset`; cuts off a running one.
     fn begin(&mut self, offset: u64, wanted: u64) -> Result<(), TransferFailure> {
         self.connection = None;
         let mut connection = self.link.datanodes.take(&self.datanode, self.block.permit())?;
@@ -219,7 +219,7 @@ impl Remote {
         let Reply::Reading { length } = connection.ask(&read, &self.block.token)? else {
             return Err(TransferFailure::Unexpected);
         };
-        // One that lacks bytes is good for those that it has.
+        // A replica that lacks bytes still serves those it has.
         if length <= offset {
             return Err(TransferFailure::Unexpected);
         }
@@ -252,7 +252,7 @@ impl Remote {
     }
 }
 
-/// Reads one packet's worth without comparing it with its checksums.
+/// Reads one packet of data without verifying it.
 pub(super) fn read_unverified(
     link: &Link,
     block: &LocatedBlock,

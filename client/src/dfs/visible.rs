@@ -1,4 +1,4 @@
-//! How much of a block that is being written can be read: its DataNodes know.
+//! How much of a block being written can be read; its DataNodes know that.
 
 use protocol::ErrorKind;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
@@ -7,8 +7,8 @@ use protocol::transfer::{Operation, Read, Reply};
 use super::link::Link;
 use super::transfer::TransferFailure;
 
-/// Bytes of `block` that its pipeline has, at least what the NameNode knows of. The first DataNode that answers with no less decides.
-/// `None` if nobody can tell now: locations may have changed meanwhile. A block that no DataNode has yet is empty.
+/// Bytes of `block` that its pipeline has, at least as many as the NameNode knows of. The first DataNode that reports no fewer decides. `None` if none can say
+/// now: locations may have changed meanwhile. A block that no DataNode has yet is empty.
 pub(super) fn visible_length(link: &Link, block: &LocatedBlock) -> Option<u64> {
     let mut absent = 0;
     for datanode in &block.replicas {

@@ -1,4 +1,4 @@
-//! Packets of a block on their way: which were sent, which are acknowledged, what must be sent again after a failure. Pure.
+//! The packets of a block in transit: which were sent, which are acknowledged, which must be sent again after a failure. Pure.
 //!
 //! ```text
 //! push -> waiting --next_unsent--> in flight --on_ack--> acknowledged (its buffer is free)
@@ -30,10 +30,10 @@ pub(super) struct Window<P> {
     acked_length: u64,
 }
 
-/// What an ack did.
+/// The effect of an ack.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Acked<P> {
-    /// This packet is with everyone.
+    /// Every member has this packet.
     Packet(P),
     /// Member `member` failed.
     Failed {
@@ -42,7 +42,7 @@ pub(super) enum Acked<P> {
         /// Why.
         status: Status,
     },
-    /// An ack that cannot be: the first member is broken.
+    /// An impossible ack: the first member is broken.
     Nonsense,
 }
 
@@ -51,7 +51,7 @@ impl<P: Slot> Window<P> {
         Window { packets: VecDeque::new(), sent: 0, next_sequence: 0, acked_length: 0 }
     }
 
-    /// Of a block of which every member has `length` bytes already.
+    /// The window of a block of which every member already has `length` bytes.
     pub(super) fn resumed(length: u64) -> Self {
         Window { acked_length: length, ..Window::new() }
     }
@@ -70,12 +70,12 @@ impl<P: Slot> Window<P> {
         Some(packet)
     }
 
-    /// Packets that were sent and not acknowledged.
+    /// Packets sent but not acknowledged.
     pub(super) fn in_flight(&self) -> usize {
         self.sent
     }
 
-    /// True if nothing waits for anything.
+    /// True if every packet is acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever fails when, every packet is acknowledged once, in order, and none is missing at the pipeline.
+        /// Whatever fails and when, every packet is acknowledged once, in order, and the pipeline misses none.
         #[test]
         fn nothing_is_lost_or_reordered(events in proptest::collection::vec(0..4u8, 0..200)) {
             let mut window = Window::new();

@@ -1,6 +1,6 @@
 //! The job's executable in the file system: stored once, under its hash, without symbols and debug sections.
 //!
-//! Invariant: a file in [`BINARY_DIR`] is complete, as it gets its name when it is closed.
+//! Invariant: a file in [`BINARY_DIR`] is complete: it gets its name when it is closed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,16 +17,16 @@ use super::JobError;
 use super::elf::{self, Stripped};
 use crate::dfs::{CreateOptions, DfsClient, DfsError};
 
-/// Replicas of an executable at most: it is read by every worker.
+/// Most replicas of an executable: every worker reads it.
 const REPLICATION: u16 = 3;
-/// Read and written at once.
+/// Bytes read and written at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Threads that hash one file: more wait for memory.
+/// Threads that hash one file: more only wait for memory.
 const HASH_THREADS_MAX: usize = 8;
 /// Everyone may run it.
 const MODE: u16 = 0o755;
 
-/// What is stored of a file: all of it, or an executable without symbols and debug sections.
+/// The bytes stored for a file: all of it, or an executable without symbols and debug sections.
 pub struct Content {
     path: PathBuf,
     file: File,
@@ -46,7 +46,7 @@ impl Content {
         Ok(Content { path: path.to_owned(), file, kept })
     }
 
-    /// A program: what is loaded of it, if it is laid out as linkers do.
+    /// A program: only the part that is loaded, if it has the layout that linkers use.
     ///
     /// # Errors
     /// [`JobError::Executable`].
@@ -58,7 +58,7 @@ impl Content {
         Ok(content)
     }
 
-    /// How many bytes it is.
+    /// Its length, bytes.
     pub fn bytes(&self) -> u64 {
         self.kept.front_bytes + self.kept.tail.len() as u64
     }
@@ -72,7 +72,7 @@ impl Content {
             .map_err(|source| self.unreadable(source))
     }
 
-    /// Fills `out` with what begins at `at`.
+    /// Fills `out` with the bytes from `at`.
     pub(super) fn read_exact_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
         let Stripped { head, front_bytes, tail } = &self.kept;
         let of_file = front_bytes.saturating_sub(at).min(out.len() as u64);
@@ -93,7 +93,7 @@ impl Content {
     }
 }
 
-/// Hash of a file of a job as it is.
+/// Hash of a job's file, unchanged.
 ///
 /// # Errors
 /// [`JobError::Executable`].
@@ -101,15 +101,15 @@ pub fn hash_file(path: &Path) -> Result<BinaryHash, JobError> {
     Content::of_file(path)?.hash()
 }
 
-/// Hash of an open file, from its begin.
+/// Hash of an open file, from its start.
 ///
 /// # Errors
-/// What the system says, and [`io::ErrorKind::UnexpectedEof`] of a file that is cut off meanwhile.
+/// The system's error, and [`io::ErrorKind::UnexpectedEof`] for a file that is truncated meanwhile.
 pub fn hash_opened(file: &File) -> io::Result<BinaryHash> {
     hash(file.metadata()?.len(), |chunk, at| file.read_exact_at(chunk, at))
 }
 
-/// Hash of so many bytes. Several threads share many.
+/// Hash of this many bytes. Several threads share a large file.
 fn hash(
     bytes: u64,
     read_exact_at: impl Fn(&mut [u8], u64) -> io::Result<()> + Sync,
@@ -148,7 +148,7 @@ pub fn binary_path(hash: BinaryHash) -> DfsPath {
     DfsPath::parse(&format!("{BINARY_DIR}/{hash}")).expect("a constant and a hash make a path")
 }
 
-/// Stores an executable or another file of a job unless it is there already; its hash.
+/// Stores an executable or another file of a job unless it is there already; returns its hash.
 ///
 /// # Errors
 /// [`JobError::Executable`] or [`JobError::Upload`].
@@ -166,7 +166,7 @@ pub fn upload(dfs: &DfsClient, content: &Content) -> Result<BinaryHash, JobError
         replication: Some(REPLICATION),
         mode: MODE,
         publish_as: Some(target.clone()),
-        // The same bytes of another user, who was faster, are not his to replace.
+        // If another user stored the same bytes first, this user may not replace them.
         publish_overwrite: false,
         ..CreateOptions::default()
     };

@@ -1,12 +1,12 @@
-//! Counters in words: Hadoop's display names, and looking a counter up under any of its names.
+//! Counters in words: Hadoop's display names, and a lookup of a counter under any of its names.
 //!
-//! Invariant: only the engine's own counters are translated; counters of users show the name they were given, in any group.
+//! Invariant: only the engine's own counters are translated; counters of users keep their names, in any group.
 
 use protocol::jobs::Counters;
 
 /// A group of the engine's counters.
 struct Group {
-    /// As tasks and the JobTracker count.
+    /// As tasks and the JobTracker name it.
     name: &'static str,
     /// As people see it.
     display: &'static str,
@@ -91,7 +91,7 @@ pub fn counters_text(counters: &Counters) -> String {
     text
 }
 
-/// One counter under any of the names that its group and it have; 0 if it was never counted.
+/// One counter under any of its and its group's names; 0 if it was never counted.
 pub fn counter_value(counters: &Counters, group: &str, name: &str) -> u64 {
     let wanted = counter_display(group, name);
     counters

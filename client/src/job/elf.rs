@@ -1,12 +1,12 @@
-//! What a job needs of an executable: everything that is loaded, without symbols and debug sections.
+//! The part of an executable that a job needs: everything that is loaded, without symbols and debug sections.
 //!
 //! ```text
 //! front   the file to the end of its last segment, byte for byte but for the place of the section table in the ELF header
 //! tail    names of sections, section table with empty entries for the sections that are gone
 //! ```
 //!
-//! Invariants: program headers, and everything that they name, stay what and where they are. A file that is not laid out as linkers do (64 bits,
-//! little endian, whatever is not loaded behind all that is, nothing behind the sections) is left as it is.
+//! Invariants: program headers, and everything that they name, keep their content and place. A file without the layout that linkers use is left unchanged. That
+//! layout has 64 bits, little endian; everything that is not loaded comes after everything that is; nothing comes after the sections.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -16,11 +16,11 @@ const MAGIC: &[u8] = b"\x7fELF\x02\x01\x01";
 const HEADER_BYTES: u64 = 64;
 const SEGMENT_BYTES: usize = 56;
 const SECTION_BYTES: usize = 64;
-/// Names of sections, bytes: a linker writes hundreds; a file with more than these is left as it is.
+/// Most bytes of section names: a linker writes hundreds; a file with more than these is left unchanged.
 const NAMES_BYTES_MAX: u64 = 1 << 20;
-/// Where the ELF header has the place of the section table.
+/// Where the ELF header has the position of the section table.
 const SECTIONS_AT: usize = 40;
-/// Where an entry of the section table has the place of the section.
+/// Where an entry of the section table has the position of the section.
 const OFFSET_AT: usize = 24;
 /// `SHT_NULL`.
 const NULL: u32 = 0;
@@ -31,17 +31,17 @@ const NOBITS: u32 = 8;
 /// `SHF_ALLOC`: the section is loaded.
 const LOADED: u64 = 2;
 
-/// An executable without what is not loaded.
+/// An executable reduced to its loaded parts.
 pub(super) struct Stripped {
-    /// In place of the first bytes of the file.
+    /// Replaces the first bytes of the file.
     pub(super) head: Vec<u8>,
-    /// Bytes of the file that are kept, from its begin.
+    /// Bytes of the file that are kept, from its start.
     pub(super) front_bytes: u64,
-    /// What comes behind them.
+    /// The bytes behind them.
     pub(super) tail: Vec<u8>,
 }
 
-/// The file of so many bytes without symbols and debug sections; `None` if it has none or is to be left as it is.
+/// The file of this many bytes without symbols and debug sections; `None` if it has none or must be left unchanged.
 pub(super) fn strip(file: &File, bytes: u64) -> Option<Stripped> {
     let read = |at: u64, length: u64| {
         let mut found = vec![0; usize::try_from(length).ok()?];
@@ -105,7 +105,7 @@ pub(super) fn strip(file: &File, bytes: u64) -> Option<Stripped> {
     Some(Stripped { head, front_bytes, tail })
 }
 
-/// Where a section lies and its bytes.
+/// Position and length of a section.
 fn place(section: &[u8]) -> (u64, u64) {
     (u64_at(section, OFFSET_AT), u64_at(section, 32))
 }
@@ -193,7 +193,7 @@ mod tests {
         let text = entry(1, 1, LOADED, (TEXT_AT, TEXT.len() as u64));
         let names = entry(27, 3, 0, (front as u64, NAMES.len() as u64));
         assert_eq!(table, [vec![0; 64], text, vec![0; 128], names].concat());
-        // What it became is stripped.
+        // The result is already stripped.
         let again = [&stripped.head, &bytes[64..front], &stripped.tail].concat();
         assert!(strip(&file(&again), again.len() as u64).is_none());
     }

@@ -9,10 +9,10 @@ use crate::error::RpcError;
 /// A call about jobs without a usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// Nobody said where the JobTracker is.
+    /// No JobTracker is configured.
     #[error("no JobTracker is configured: set HANNO_JOBTRACKER")]
     NoJobtracker,
-    /// The JobTracker refused or was not reached.
+    /// The JobTracker refused or could not be reached.
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// A log broke off.
@@ -36,7 +36,7 @@ pub enum JobError {
     /// The executable cannot be stored in the file system.
     #[error("cannot upload the executable to {path}")]
     Upload {
-        /// Where to.
+        /// Its destination.
         path: DfsPath,
         /// Cause.
         #[source]

@@ -1,7 +1,7 @@
-//! Server-sent events: cuts `data` out of a stream of bytes, whatever the chunks are.
+//! Server-sent events: cuts `data` out of a stream of bytes, however they are chunked.
 //!
-//! Lines end with `\n` or `\r\n`; an empty line ends an event; its `data` lines are joined by `\n`; other fields and comments
-//! (the sign of life is one) are passed over.
+//! Lines end with `\n` or `\r\n`; an empty line ends an event; its `data` lines are joined by `\n`. Other fields are skipped, and so are comments (the sign of
+//! life is one).
 
 /// Longest event that is read, bytes; a longer one is dropped. A report with all its counters is a few KiB.
 const EVENT_BYTES_MAX: usize = 16 << 20;
@@ -26,7 +26,7 @@ impl EventReader {
         self.bytes.extend_from_slice(chunk);
     }
 
-    /// Data of the next complete event that has any.
+    /// Data of the next complete event with data.
     pub(super) fn next_event(&mut self) -> Option<Vec<u8>> {
         while let Some(length) = self.bytes[self.at..].iter().position(|byte| *byte == b'\n') {
             let line = &self.bytes[self.at..self.at + length];

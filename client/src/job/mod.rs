@@ -1,4 +1,4 @@
-//! Jobs, seen from a client: submit, watch, ask, kill. Blocking; for drivers and commands.
+//! Jobs, seen from a client: submit, watch, query, kill. Blocking; for drivers and commands.
 //!
 //! | part | |
 //! |---|---|
@@ -34,16 +34,16 @@ use crate::config::{ClientConfig, Daemon};
 use crate::rpc::{CallOptions, RpcClient, runtime};
 use events::EventReader;
 
-/// First pause before a broken event stream is opened again; the job goes on meanwhile.
+/// First pause before a broken event stream is opened again; the job continues meanwhile.
 const WATCH_PAUSE_MIN: Duration = Duration::from_millis(50);
 /// Longest pause.
 const WATCH_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Time without any byte after which an event stream counts as broken; the JobTracker sends a sign of life every 15 s.
 const WATCH_SILENCE_MAX: Duration = Duration::from_secs(45);
-/// How long a watcher tries to reach a JobTracker that is away.
+/// How long a watcher tries to reach an unreachable JobTracker.
 const WATCH_RETRY_FOR: Duration = Duration::from_secs(300);
 
-/// A JobTracker to talk to. Cheap to clone; clones share connections.
+/// A client of one JobTracker. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct JobClient {
     rpc: RpcClient,
@@ -52,7 +52,7 @@ pub struct JobClient {
     calls: Arc<AtomicU64>,
 }
 
-/// The JobTracker's answer about the properties of a job, in Hadoop's form.
+/// The properties of a job as the JobTracker sends them, in Hadoop's form.
 #[derive(Deserialize)]
 struct JobConf {
     conf: JobProperties,
@@ -88,7 +88,7 @@ impl JobClient {
         self.rpc.base()
     }
 
-    /// Starts a job. Sent again on lost answers; the JobTracker starts it once.
+    /// Starts a job. A lost answer makes it send the job again; the JobTracker starts it once.
     ///
     /// # Errors
     /// [`JobError`].
@@ -113,7 +113,7 @@ impl JobClient {
     /// One job.
     ///
     /// # Errors
-    /// [`JobError`]; the kind is `UnknownJob` if there is none of this id.
+    /// [`JobError`]; the kind is `UnknownJob` if no job has this id.
     pub fn status(&self, id: JobId) -> Result<JobReport, JobError> {
         match self.call(Call::Status(id))? {
             Reply::Job(report) => Ok(*report),
@@ -151,7 +151,7 @@ impl JobClient {
         }
     }
 
-    /// Events of a job, one JSON object a line ([`protocol::history`]); also of one that left the list.
+    /// Events of a job, one JSON object a line ([`protocol::history`]); even if it has left the list.
     ///
     /// # Errors
     /// [`JobError`]; the status is 404 if the job is unknown.
@@ -164,7 +164,7 @@ impl JobClient {
         })
     }
 
-    /// Properties that a job was submitted with, also of one that left the list.
+    /// Properties that a job was submitted with, even if it has left the list.
     ///
     /// # Errors
     /// [`JobError`]; the status is 404 if the job is unknown.
@@ -181,7 +181,7 @@ impl JobClient {
     /// Makes a job more or less urgent.
     ///
     /// # Errors
-    /// As [`JobClient::status`]; also if the job is over.
+    /// As [`JobClient::status`]; also if the job has ended.
     pub fn set_priority(&self, id: JobId, priority: Priority) -> Result<(), JobError> {
         match self.call(Call::SetPriority(id, priority))? {
             Reply::Done => Ok(()),
@@ -192,7 +192,7 @@ impl JobClient {
     /// Ends an attempt; another follows. With `fail` it counts against its task's limit.
     ///
     /// # Errors
-    /// As [`JobClient::status`]; also if the attempt does not run.
+    /// As [`JobClient::status`]; also if the attempt is not running.
     pub fn stop_attempt(&self, attempt: AttemptId, fail: bool) -> Result<(), JobError> {
         match self.call(Call::StopAttempt { attempt, fail })? {
             Reply::Done => Ok(()),
@@ -200,7 +200,7 @@ impl JobClient {
         }
     }
 
-    /// What is needed to run an attempt again.
+    /// Everything needed to run an attempt again.
     ///
     /// # Errors
     /// As [`JobClient::status`]; also if the attempt is unknown.
@@ -233,7 +233,7 @@ impl JobClient {
         }
     }
 
-    /// Has the JobTracker read its list of workers to be emptied.
+    /// Has the JobTracker read its list of workers to be drained.
     ///
     /// # Errors
     /// [`JobError`]; also if the list cannot be read.
@@ -247,7 +247,7 @@ impl JobClient {
     /// Has the JobTracker read the rules of its queues again.
     ///
     /// # Errors
-    /// [`JobError`]; also if they are refused, then the old ones stay.
+    /// [`JobError`]; also if the JobTracker refuses them and keeps the old ones.
     pub fn refresh_queues(&self) -> Result<(), JobError> {
         match self.call(Call::RefreshQueues)? {
             Reply::Done => Ok(()),
@@ -255,7 +255,7 @@ impl JobClient {
         }
     }
 
-    /// The queues whose jobs this user may look at and change, whoever's they are.
+    /// The queues whose jobs this user may view and change, whoever owns the jobs.
     ///
     /// # Errors
     /// [`JobError`].
@@ -266,7 +266,7 @@ impl JobClient {
         }
     }
 
-    /// Has the JobTracker ask again which groups users belong to.
+    /// Has the JobTracker ask the system again for the groups of users.
     ///
     /// # Errors
     /// [`JobError`].
@@ -288,10 +288,10 @@ impl JobClient {
         }
     }
 
-    /// Hands every picture of a job to `each` until it is over; the last picture. A lost connection is opened again.
+    /// Passes every report of a job to `each` until the job is over; returns the last report. Opens a lost connection again.
     ///
     /// # Errors
-    /// [`JobError`] if the job is unknown or the JobTracker stays away.
+    /// [`JobError`] if the job is unknown or the JobTracker stays unreachable.
     pub fn watch(
         &self,
         id: JobId,
@@ -318,7 +318,7 @@ impl JobClient {
         }
     }
 
-    /// Text of an attempt's log, which the JobTracker gets from the worker that ran it ([`protocol::jobs::AttemptReport::log_url`]).
+    /// Text of an attempt's log, which the JobTracker fetches from the worker that ran it ([`protocol::jobs::AttemptReport::log_url`]).
     ///
     /// # Errors
     /// [`JobError`] if the worker is gone or has no log of it.
@@ -332,7 +332,7 @@ impl JobClient {
         })
     }
 
-    /// The last report if the stream brought it; none if it broke before.
+    /// The last report if the stream delivered it; `None` if it broke before that.
     async fn watch_once(&self, id: JobId, each: &mut impl FnMut(&JobReport)) -> Option<JobReport> {
         let target = format!("/api/v1/jobs/{id}/events");
         let mut response = match self.rpc.get_as(&self.user, &target).await {

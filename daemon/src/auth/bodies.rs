@@ -1,8 +1,8 @@
-//! Bodies of requests that were let in by their heads: read within a budget of bytes, within a time, and compared with what was signed.
+//! Bodies of requests whose heads were accepted: read within a budget of bytes and within a time limit, and compared with the signed digest.
 //!
-//! Invariants: of a request that is not let in not one byte of the body is read; all bodies of a daemon that are read at once have at most
-//! [`BYTES_MAX`] together, those of tasks [`TASK_BYTES_MAX`], so no task can hold up what is not a task's; room is taken before the
-//! first byte and given back when the message is decoded.
+//! Invariants: not one byte of the body is read of a request that was not accepted; all bodies that a daemon reads at once have at most [`BYTES_MAX`] together,
+//! those of tasks [`TASK_BYTES_MAX`], so no task can hold up requests of others; room is reserved before the first byte and released when the message is
+//! decoded.
 
 use std::time::Duration;
 
@@ -14,39 +14,39 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::signer::{Checked, Signer};
 
-/// Bytes of bodies that are read at once: two of the largest there are, reports of workers.
+/// Most bytes of bodies read at once: two of the largest that exist, reports of workers.
 const BYTES_MAX: usize = 128 << 20;
-/// Those of tasks: two of the largest that a client of the file system sends.
+/// Most bytes of bodies of tasks: two of the largest that a client of the file system sends.
 const TASK_BYTES_MAX: usize = 32 << 20;
-/// Time for any body. Most are there with their head.
+/// Time for any body. Most arrive with their head.
 const TIME_MIN: Duration = Duration::from_secs(10);
-/// How fast a longer one must come, bytes per second: a slow line between two sites.
+/// Least speed of a longer one, bytes per second: a slow line between two sites.
 const RATE_MIN: u64 = 512 << 10;
 
-/// Why a body was not read, or not believed.
+/// Why a body was not read, or not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
-    /// More than the route takes.
+    /// Longer than the route accepts.
     #[error("the request has {length} bytes; at most {max} are taken here")]
     TooLong {
-        /// As declared.
+        /// The declared length, bytes.
         length: u64,
         /// The limit, bytes.
         max: usize,
     },
-    /// The budget was in use for all of the time.
+    /// The budget was in use the whole time.
     #[error("too many requests are being read: try again")]
     Busy,
-    /// It did not come in its time.
+    /// It did not arrive in time.
     #[error("the request's body did not come within {} s", time.as_secs())]
     Slow {
-        /// Its time.
+        /// The limit.
         time: Duration,
     },
     /// The connection broke.
     #[error("the request's body ended early")]
     Cut,
-    /// It has another length or digest than was signed.
+    /// Its length or digest is not the signed one.
     #[error("the request's body is not what was signed")]
     Other,
 }
@@ -56,9 +56,9 @@ pub(crate) enum BodyError {
 pub(crate) struct Bodies {
     trusted: Semaphore,
     tasks: Semaphore,
-    /// Time for any body, and to wait for room.
+    /// Time for any body, and for a wait for room.
     time_min: Duration,
-    /// Bytes per second of a longer one.
+    /// Least bytes per second of a longer one.
     rate_min: u64,
 }
 
@@ -74,7 +74,7 @@ impl Default for Bodies {
 }
 
 impl Bodies {
-    /// Reads the body of a request. The permit is to be kept until nothing of it is needed any more.
+    /// Reads the body of a request. The caller must keep the permit until it needs nothing of the body any more.
     ///
     /// # Errors
     /// [`BodyError`].
@@ -109,7 +109,7 @@ impl Bodies {
     }
 }
 
-/// Reads exactly `length` bytes; of a body that comes in one piece, without copying it.
+/// Reads exactly `length` bytes; a body that arrives in one piece is not copied.
 async fn collect(mut body: Body, length: usize) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
@@ -124,7 +124,7 @@ async fn collect(mut body: Body, length: usize) -> Result<Bytes, BodyError> {
             continue;
         }
         if !first.is_empty() {
-            // Room is granted, and memory is taken where something is written.
+            // The budget has granted the room; the allocator takes memory only where something is written.
             rest.reserve(length);
             rest.extend_from_slice(&std::mem::take(&mut first));
         }

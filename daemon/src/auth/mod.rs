@@ -1,5 +1,5 @@
-//! Who signed a request: signature, destination, clock and nonce, against the cluster secret. All of it is known from the head of the
-//! request; its body is read afterwards (`bodies`).
+//! Finds out who signed a request: checks signature, destination, clock and nonce against the cluster secret. The head of the request is enough for that; its
+//! body is read afterwards (`bodies`).
 
 mod bodies;
 mod nonces;
@@ -20,7 +20,7 @@ use self::nonces::{Nonces, Refused};
 pub(crate) use self::bodies::BodyError;
 pub use self::signer::{Checked, Seal, Signer};
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// No or no readable `authorization` header.
@@ -29,7 +29,7 @@ pub enum AuthError {
     /// The signature does not match.
     #[error("the request's signature is wrong: is this the right cluster secret?")]
     Wrong,
-    /// It was meant for another daemon, or for this one before its start.
+    /// It was meant for another daemon, or for this one before a restart.
     #[error("the request was signed for another daemon, or for an earlier start of this one")]
     Misdirected,
     /// Too old or from the future.
@@ -38,7 +38,7 @@ pub enum AuthError {
         /// Difference of the clocks, milliseconds.
         skew_ms: u64,
     },
-    /// The time of a task's pass is over.
+    /// A task's pass has expired.
     #[error("the task's pass expired {late_ms} ms ago")]
     Expired {
         /// How long ago, milliseconds.
@@ -53,7 +53,7 @@ pub enum AuthError {
         /// The role.
         role: Role,
     },
-    /// Later requests of its sender came first, too many to say whether this one was seen.
+    /// Later requests of its sender arrived first, too many to determine whether this one was seen.
     #[error("the request was overtaken by too many others: send it again")]
     Overtaken,
     /// Too many senders to remember.
@@ -73,7 +73,7 @@ struct Inner {
     hello: Hello,
     keys: [RoleKeys; 4],
     nonces: Mutex<Nonces>,
-    /// Apart, so that no task can use up what is kept for the others.
+    /// Separate, so tasks cannot use up the room kept for the others.
     nonces_of_tasks: Mutex<Nonces>,
     bodies: Bodies,
 }
@@ -86,14 +86,14 @@ struct RoleKeys {
 }
 
 impl Authenticator {
-    /// Checks what is asked of this start of a daemon against `secret`.
+    /// Checks requests to this start of a daemon against `secret`.
     pub fn new(secret: &Key, service: Service) -> Self {
         let roles = [Role::Client, Role::Datanode, Role::Worker, Role::Jobtracker];
         let keys = roles.map(|role| {
             let key = role.key(secret);
             RoleKeys { role, requests: key.ready(), answers: Arc::new(answer_key(&key).ready()) }
         });
-        // Never nobody: that is one draw of 2^128.
+        // This is practically never the nobody incarnation: that is one draw in 2^128.
         let incarnation = Incarnation(rand::random());
         Authenticator {
             inner: Arc::new(Inner {
@@ -107,17 +107,17 @@ impl Authenticator {
         }
     }
 
-    /// Who this daemon is, to those who can sign.
+    /// This daemon's identity, for those who can sign.
     pub fn hello(&self) -> Hello {
         self.inner.hello
     }
 
-    /// The bodies that are being read.
+    /// The bodies being read.
     pub(crate) fn bodies(&self) -> &Bodies {
         &self.inner.bodies
     }
 
-    /// Who signed `request` for this daemon, if it is one of `allowed`.
+    /// Returns who signed `request` for this daemon, if the signer is one of `allowed`.
     ///
     /// # Errors
     /// [`AuthError`].
@@ -130,7 +130,7 @@ impl Authenticator {
         self.check_at(header, request, (allowed, self.inner.hello.incarnation), now_ms())
     }
 
-    /// As [`Authenticator::check`], for a request that is signed for nobody.
+    /// As [`Authenticator::check`], for a request that is addressed to nobody.
     ///
     /// # Errors
     /// [`AuthError`].
@@ -184,7 +184,7 @@ impl Authenticator {
         Ok(Checked { signer, body: signature.body, seal })
     }
 
-    /// The key of answers to a request that is signed as it says.
+    /// Verifies the signature; returns the key for the answer.
     fn verify(&self, signature: &Signature, request: SignedRequest<'_>) -> Option<Arc<ReadyKey>> {
         if let Some(name) = &signature.pass {
             let key = name.key(&self.inner.secret);

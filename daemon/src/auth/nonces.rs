@@ -1,42 +1,41 @@
-//! Which signed requests were taken: none is taken twice, however many come.
+//! The nonces of accepted requests: no signed request is accepted twice, however many arrive.
 //!
-//! A nonce is a stream, of one sender, and a number, which the sender counts up. Requests of a stream overtake each other, so what is
-//! kept of it is its highest number and one bit for each of the 65,000 below (the window of IPsec receivers, RFC 6479): memory grows
-//! with the senders, not with the requests.
+//! A nonce is a stream, of one sender, and a number, which the sender counts up. Requests of a stream can overtake each other. So the daemon keeps for each
+//! stream its highest number and one bit for each of the 65,000 below (the window of IPsec receivers, RFC 6479): memory grows with the senders, not with the
+//! requests.
 //!
-//! Invariants: a number is taken at most once while its signature is good; a number below the window is refused, as nobody can say
-//! whether it was seen.
+//! Invariants: a number is accepted at most once while its signature is valid; a number below the window is refused, since nobody can say whether it was seen.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use protocol::auth::{CLOCK_SKEW_MAX, Nonce, Role};
 
-/// Bits of a stream, in words: as many requests of one busy sender, all but a word's, may overtake a late one. 8 KiB for such a
-/// sender, a word for one that has sent little.
+/// Most bits of a stream, in words: this many requests of one busy sender, less one word's, can overtake a late one. 8 KiB for such a sender, one word for one
+/// that has sent little.
 const WORDS_MAX: usize = 1024;
 const WORD_BITS: u64 = u64::BITS as u64;
-/// Streams remembered per window, at some hundred bytes: 1,600 new senders a second. New ones beyond that are refused until the
-/// window moves on; only holders of the secret, or of a pass among tasks, can cause that.
+/// Most streams kept per window, at some hundred bytes each: 1,600 new senders a second. New ones beyond that are refused until the window moves on; only
+/// holders of the secret, or of a pass among tasks, can cause that.
 const STREAMS_MAX: usize = 1_000_000;
-/// Words of all streams of a window, 128 MiB: of 16,000 senders that are as busy as can be. More is refused until the window moves on.
+/// Most words of all streams of a window, 128 MiB: that of 16,000 senders at their busiest. More is refused until the window moves on.
 const WORDS_TOTAL_MAX: usize = 16 << 20;
-/// As long as a signature is good: from a sender's clock that is fast until it is too old.
+/// As long as a signature is valid: from a sender with a fast clock until it is too old.
 const WINDOW: Duration = CLOCK_SKEW_MAX.saturating_mul(2);
 
-/// Why a nonce is not taken.
+/// Why a nonce is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
     /// It was seen.
     Seen,
-    /// So many later ones of its stream were seen that it may have been.
+    /// So many later ones of its stream were seen that this one may have been seen too.
     Late,
     /// Too many streams.
     Full,
 }
 
-/// The streams of the present and the former window: what falls out of both was silent for a window, so what it sent would be
-/// refused for its age.
+/// The streams of the present and the previous window. A stream that drops out of both was silent for a whole window, so its earlier requests would be refused
+/// for their age.
 #[derive(Debug, Default)]
 pub(crate) struct Nonces {
     window: u64,
@@ -47,13 +46,13 @@ pub(crate) struct Nonces {
 }
 
 impl Nonces {
-    /// Takes a nonce of `role`, once.
+    /// Accepts a nonce of `role`, once.
     ///
     /// # Errors
     /// [`Refused`].
     pub(crate) fn take(&mut self, role: Role, nonce: Nonce, now_ms: u64) -> Result<(), Refused> {
         let window = now_ms / u64::try_from(WINDOW.as_millis()).expect("ten minutes");
-        // A clock that is set back over the border of a window makes earlier signatures good again: nothing is forgotten.
+        // If the clock is set back past the start of a window, earlier signatures are valid again: forget nothing.
         if window != self.window && window + 1 != self.window {
             let old = std::mem::take(&mut self.now);
             self.before = if window == self.window + 1 { old } else { HashMap::new() };
@@ -81,7 +80,7 @@ impl Nonces {
     }
 }
 
-/// What was seen of a stream: bit `n % 64` of word `n / 64 % words.len()` is number `n`.
+/// The numbers seen of a stream: bit `n % 64` of word `n / 64 % words.len()` is number `n`.
 #[derive(Debug, Default)]
 struct Stream {
     newest: u64,
@@ -112,7 +111,7 @@ impl Stream {
         Ok(())
     }
 
-    /// True if this number takes more room.
+    /// True if this number needs more room.
     fn grows(&self, number: u64) -> bool {
         self.words.len() < WORDS_MAX && number / WORD_BITS >= self.words.len() as u64
     }
@@ -218,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// Steps mostly of a few numbers up or down, now and then of many.
+        /// Steps are mostly of a few numbers up or down, sometimes of many.
         #[test]
         fn nothing_is_taken_twice_and_nothing_within_the_window_refused(
             steps in proptest::collection::vec((any::<bool>(), 0_u64..400, 0_u32..10), 1..500),

@@ -1,4 +1,4 @@
-//! Who signed a request, and what signs the answer.
+//! Who signed a request, and the key that signs the answer.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use protocol::pass::PassName;
 /// Who signed a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Signer {
-    /// One that holds the cluster secret, or the key of a role; speaks for whom it says.
+    /// A holder of the cluster secret or of the key of a role; speaks for whomever it names.
     Trusted(Role),
-    /// A task; speaks for the user of its job alone.
+    /// A task; speaks only for the user of its job.
     Task(PassName),
 }
 
@@ -24,12 +24,12 @@ impl Signer {
     }
 }
 
-/// A request that was let in by its head.
+/// A request whose head was accepted.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// Who signed it.
     pub signer: Signer,
-    /// Of the body that must follow.
+    /// Digest of the body that must follow.
     pub body: BodyDigest,
     /// Signs the answer.
     pub seal: Seal,
@@ -43,7 +43,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// The header of the answer; `body` is `None` where it is streamed.
+    /// The header of the answer; `body` is `None` if it is streamed.
     pub fn header(&self, status: u16, body: Option<BodyDigest>) -> String {
         AnswerSignature::sign(&self.key, self.nonce, status, body).to_header()
     }

@@ -1,10 +1,11 @@
-//! What a daemon is: its version, and its configuration with what was set before what is default.
+//! A daemon's page about itself: its version, and its configuration, with changed values before
+//! defaults.
 
 use maud::{Markup, html};
 
 use crate::inspect::Setting;
 
-/// What operators and programs read of every daemon.
+/// Addresses that operators and programs read on every daemon.
 const FOR_PROGRAMS: [(&str, &str); 5] = [
     ("/api/v1/openapi.json", "what the API is"),
     ("/metrics", "figures for Prometheus"),

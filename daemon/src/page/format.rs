@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// How a number is written.
+/// How to write a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A count of things.
@@ -48,7 +48,7 @@ pub fn short_duration(micros: u64) -> String {
     }
 }
 
-/// How fast: a count of things in a time; empty where there is nothing to tell.
+/// A rate: a count of things per time; empty if there is nothing to display.
 pub fn rate(number: u64, micros: u64, unit: Unit) -> String {
     if micros == 0 || number == 0 {
         return String::new();
@@ -80,7 +80,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A number in its unit.
+/// A number with its unit.
 pub fn value(number: u64, unit: Unit) -> String {
     match unit {
         Unit::Count => count(number),

@@ -16,7 +16,7 @@ pub struct Site {
     pub name: &'static str,
     /// Path and name of each entry of the navigation.
     pub entries: &'static [(&'static str, &'static str)],
-    /// The search that each page has at its top.
+    /// The search at the top of each page.
     pub search: Option<Search>,
 }
 
@@ -27,7 +27,7 @@ pub struct Search {
     pub path: &'static str,
     /// Its parameter.
     pub parameter: &'static str,
-    /// What can be found.
+    /// What it can find.
     pub hint: &'static str,
 }
 
@@ -38,13 +38,13 @@ pub struct Frame<'a> {
     pub site: Site,
     /// Title of the window.
     pub title: &'a str,
-    /// Path of the navigation's entry that it belongs to.
+    /// Path of its entry in the navigation.
     pub place: &'a str,
     /// Path of the event stream that says when the page is out of date.
     pub live: Option<String>,
     /// Another daemon's pages: address and name.
     pub other: Option<(&'a str, &'a str)>,
-    /// Who is signed in; `None`: the page is for reading only.
+    /// Who is signed in; `None`: the page is read-only.
     pub user: Option<&'a str>,
 }
 
@@ -113,8 +113,7 @@ impl Frame<'_> {
     }
 }
 
-/// A page as a file that needs nothing beside it, with its protective headers. Links to other pages lead nowhere in it, so they are drawn as
-/// the text around them.
+/// A page as a self-contained file, with its protective headers. Links to other pages would lead nowhere in it, so only their text is drawn.
 pub fn alone(title: &str, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
@@ -140,20 +139,20 @@ pub fn alone(title: &str, content: &Markup) -> Response {
     response
 }
 
-/// How a button does what it does.
+/// How a button works.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Action<'a> {
-    /// Asked before; `None`: nothing is asked.
+    /// A question before the action; `None`: no question.
     pub confirm: Option<&'a str>,
-    /// JSON that is sent along.
+    /// JSON sent with the request.
     pub body: Option<&'a str>,
     /// Where to go after; `None`: the page is drawn again.
     pub then: Option<&'a str>,
-    /// It destroys something.
+    /// True if it destroys something.
     pub danger: bool,
 }
 
-/// A button that sends a request. It needs the script, and somebody who is signed in.
+/// A button that sends a request. It needs the script and a signed-in user.
 pub fn action(method: &str, url: &str, text: &str, action: &Action<'_>) -> Markup {
     html! {
         button.scripted.danger[action.danger] type="button" data-method=(method) data-url=(url) data-confirm=[action.confirm]
@@ -161,7 +160,7 @@ pub fn action(method: &str, url: &str, text: &str, action: &Action<'_>) -> Marku
     }
 }
 
-/// A share as a bar and in words.
+/// A share as a bar and as text.
 pub fn bar(share: f32) -> Markup {
     let percent = format::percent(share);
     html! { progress max="1" value=(share) { (percent) } " " (percent) }

@@ -1,4 +1,4 @@
-//! Tells open pages when they are out of date: server-sent events that `live.js` waits for.
+//! Notifies open pages when they are out of date: server-sent events that `live.js` waits for.
 //!
 //! Invariant: state is read once for all open pages, and never while none is open; an open page gets nothing while nothing changes.
 
@@ -12,12 +12,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::watch;
 
-/// Header in which a page that is drawn again names the change that it was told of: a copy of what is shown that is as new will do.
+/// Header in which a page that is drawn again names the change it was notified of: a cached copy of the content that is as new will do.
 const SEEN_HEADER: &str = "x-hanno-change";
-/// What a page is told that is to be drawn as of now. Browsers drop an event that has no data at all.
+/// The text sent to a page that must be drawn as of now. Browsers drop an event that has no data at all.
 pub const AS_OF_NOW: &str = "now";
 
-/// What several open pages show, as a number that grows whenever it looks different. Clones are one board.
+/// The content that several open pages display, as a number that grows whenever the content looks different. Clones are one board.
 #[derive(Clone, Debug)]
 pub struct Board {
     seen: Arc<watch::Sender<Seen>>,
@@ -25,9 +25,9 @@ pub struct Board {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Changes so far.
+    /// Number of changes so far.
     number: u64,
-    /// How it looked then.
+    /// The look at that change.
     look: u64,
 }
 
@@ -43,7 +43,7 @@ impl Board {
         self.seen.receiver_count() > 0
     }
 
-    /// Tells those who watch if `look` ([`number_of`] what they see) is another than before.
+    /// Notifies the watching pages if `look` ([`number_of`] the content that they display) differs from the last one.
     pub fn show(&self, look: u64) {
         self.seen.send_if_modified(|seen| {
             let is_new = seen.look != look;
@@ -52,12 +52,12 @@ impl Board {
         });
     }
 
-    /// Changes so far.
+    /// Number of changes so far.
     pub fn number(&self) -> u64 {
         self.seen.borrow().number
     }
 
-    /// `change`, with its number, at every change from now on. The end of the answer when the board is gone.
+    /// Sends `change`, with its number, at every change from now on. The answer ends when the board is gone.
     pub fn changes(&self) -> Response {
         let changes = stream::unfold(self.seen.subscribe(), |mut seen| async move {
             seen.changed().await.ok()?;
@@ -69,7 +69,7 @@ impl Board {
     }
 }
 
-/// The change that a page is drawn again for.
+/// The change because of which a page is drawn again.
 pub fn seen(headers: &HeaderMap) -> Option<u64> {
     headers.get(SEEN_HEADER)?.to_str().ok()?.parse().ok()
 }

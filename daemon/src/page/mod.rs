@@ -1,6 +1,6 @@
-//! What the pages of all daemons share: the frame with its navigation, style and script, and protective headers.
+//! The parts that the pages of all daemons share: the frame with its navigation, style and script, and protective headers.
 //!
-//! Pages are drawn on the server; every text is escaped by maud. They read without script; `live.js` keeps them true while they are open.
+//! Pages are drawn on the server, and maud escapes every text. They are readable without script; `live.js` keeps them up to date while they are open.
 //! Invariant: every page forbids inline script and content from elsewhere.
 
 pub mod about;

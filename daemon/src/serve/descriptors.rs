@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-/// Descriptors that this process may have at once; at the first call, as many as the system lets it have.
+/// Most descriptors that this process may have at once; the first call raises the limit as far as the system permits.
 pub fn max() -> usize {
     static MAX: OnceLock<usize> = OnceLock::new();
     *MAX.get_or_init(|| {

@@ -1,10 +1,12 @@
-//! The connections of a service: who may stay, and who makes room.
+//! The connections of a service: which may stay, and which must make room.
 //!
-//! A connection is a stranger's until something was proven on it. Strangers may have half of all connections and, from one other machine or one other user of this
-//! machine, half of that; where there is no room for one more, the idle stranger that has been there longest ends. So a flood of connections that ask for nothing
-//! displaces itself, and whoever asks at once gets his answer. A service with local sockets keeps a part of all for root and for the user that it runs as.
+//! A connection is a stranger's until something is proven on it. Strangers may have half of all connections; those from one other machine, or from one other
+//! user of this machine, half of that. When there is no room for one more, the idle stranger that has been there longest ends. So a flood of connections
+//! without requests displaces itself, and whoever sends a request at once gets an answer. A service with local sockets reserves part of the connections for
+//! root and for the user that it runs as.
 //!
-//! Invariant: a guest that was told to leave is counted no more; where it takes more than its place, such as a thread, the service bounds that by itself.
+//! Invariant: a guest that was asked to leave is not counted any more; if it uses resources beyond its place, for example a thread, the service limits those
+//! itself.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,12 +14,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Strangers have at most this part of all connections.
+/// Strangers have at most one in this many of all connections.
 const STRANGERS_PART: usize = 2;
-/// Strangers of one other machine or user have at most this part of all connections.
+/// Strangers from one other machine or user have at most one in this many of all connections.
 const PEER_PART: usize = 4;
 
-/// Who is at the other end, as far as it can be known before anything was said.
+/// The peer of a connection, as far as it is known before anything is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
     /// Another machine.
@@ -31,7 +33,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Who has a network address.
+    /// The peer at a network address.
     pub fn at(address: IpAddr) -> Peer {
         match address.to_canonical() {
             address if address.is_loopback() => Peer::Here,
@@ -39,7 +41,7 @@ impl Peer {
         }
     }
 
-    /// The user at the other end of a local socket.
+    /// The user on a local socket.
     pub fn user(number: u32) -> Peer {
         match number == 0 || number == sys::host::user_id() {
             true => Peer::Own,
@@ -47,19 +49,19 @@ impl Peer {
         }
     }
 
-    /// Whether it can be told from others, and has a bound of its own.
+    /// Whether it can be distinguished from others, and so has a limit of its own.
     fn is_one(self) -> bool {
         matches!(self, Peer::Machine(_) | Peer::User(_))
     }
 }
 
-/// A connection, as far as room is concerned.
+/// A connection as the accounting of room sees it.
 pub trait Guest {
-    /// Something was proven on it.
+    /// True if something was proven on it.
     fn is_trusted(&self) -> bool;
-    /// Nothing that was asked on it is under way.
+    /// True if no request on it is in progress.
     fn is_idle(&self) -> bool;
-    /// It is to end.
+    /// Asks it to end.
     fn leave(&self);
 }
 
@@ -67,7 +69,7 @@ pub trait Guest {
 #[derive(Debug)]
 pub struct Guests<G> {
     max: usize,
-    /// For [`Peer::Own`] alone.
+    /// Reserved for [`Peer::Own`].
     reserved: usize,
     all: Mutex<All<G>>,
 }
@@ -80,19 +82,19 @@ struct All<G> {
 }
 
 impl<G: Guest> Guests<G> {
-    /// Room for `max`, of which `reserved` are for [`Peer::Own`] alone.
+    /// Room for `max`, of which `reserved` are only for [`Peer::Own`].
     pub fn new(max: usize, reserved: usize) -> Arc<Self> {
         let all = All { next: 0, open: BTreeMap::new(), is_closed: false };
         Arc::new(Guests { max, reserved, all: Mutex::new(all) })
     }
 
-    /// Takes a connection up; `None` if there is no room that a stranger could have. Somebody may have to end for it.
+    /// Admits a connection; `None` if there is no room that a stranger could have. Another connection may have to end for it.
     pub fn enter(self: &Arc<Self>, peer: Peer, guest: Arc<G>) -> Option<Entered<G>> {
         let mut all = self.all.lock();
         if all.is_closed {
             return None;
         }
-        // Few are looked at while there is room for all of them.
+        // Few connections are checked while there is room for all of them.
         if all.open.len() >= self.max / PEER_PART
             && let Some(crowd) = self.crowd(&all, peer)
         {
@@ -114,7 +116,7 @@ impl<G: Guest> Guests<G> {
         Some(Entered { guests: Arc::clone(self), number, guest })
     }
 
-    /// Who has too many for one more of `peer`.
+    /// The group that has too many for one more of `peer`.
     fn crowd(&self, all: &All<G>, peer: Peer) -> Option<Crowd> {
         let strangers = || all.open.values().filter(|(_, guest)| !guest.is_trusted());
         let of_peer = || strangers().filter(|(other, _)| *other == peer).count();
@@ -130,7 +132,7 @@ impl<G: Guest> Guests<G> {
         is_full.then_some(Crowd::OfAll)
     }
 
-    /// Has the oldest idle stranger end, if there is one.
+    /// Asks the oldest idle stranger to leave, if there is one.
     pub fn make_room(&self) {
         let all = self.all.lock();
         let mut guests = all.open.values().map(|(_, guest)| guest);
@@ -139,7 +141,7 @@ impl<G: Guest> Guests<G> {
         }
     }
 
-    /// Has all end, and takes none up any more.
+    /// Asks all to leave, and admits none any more.
     pub fn close(&self) {
         let mut all = self.all.lock();
         all.is_closed = true;
@@ -147,21 +149,21 @@ impl<G: Guest> Guests<G> {
     }
 }
 
-/// Too many.
+/// A group with too many connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Crowd {
     /// Strangers of one peer.
     OfPeer,
-    /// Of all together.
+    /// All strangers together.
     OfAll,
 }
 
-/// A connection that is counted until this is dropped.
+/// A connection that counts until this is dropped.
 #[derive(Debug)]
 pub struct Entered<G> {
     guests: Arc<Guests<G>>,
     number: u64,
-    /// It.
+    /// The connection.
     pub guest: Arc<G>,
 }
 
@@ -227,7 +229,7 @@ mod tests {
             assert!(!has_left(&trusted) && !has_left(&busy) && !has_left(&waiting));
             let other = enter(&guests, machine(3)).unwrap();
             assert!(!has_left(&other));
-            // Where all of a peer's connections have something to do, it gets no more.
+            // When all of a peer's connections are busy, it gets no more.
             flood.iter().for_each(|entered| entered.guest.is_busy.store(true, Ordering::Relaxed));
             assert!(enter(&guests, flooding).is_none());
             drop(flood);
@@ -256,7 +258,7 @@ mod tests {
             .collect();
         assert!(enter(&guests, machine(20)).is_none() && enter(&guests, Peer::User(1)).is_none());
         let own: Vec<_> = (0..4).map(|_| enter(&guests, Peer::user(0)).unwrap()).collect();
-        // Nobody else displaces them, as idle as they are.
+        // Nobody else displaces them, however idle they are.
         assert!(enter(&guests, Peer::User(1)).is_none());
         assert!(!own.iter().any(has_left));
         let next = enter(&guests, Peer::Own).unwrap();

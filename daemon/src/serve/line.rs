@@ -1,5 +1,5 @@
-//! A connection of an HTTP service, as one of the [`Guests`](super::guests::Guests) there: a stranger's until a request on it was signed, and over after some
-//! idle seconds until then.
+//! A connection of an HTTP service, as one of its [`Guests`](super::guests::Guests). It is a stranger's until a request on it was signed; until then it ends
+//! after some idle seconds.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio::sync::Notify;
 use super::guests::Guest;
 use crate::auth::Seal;
 
-/// How long a stranger may ask for nothing: a person's browser comes back at no cost, a flood has to be kept up.
+/// How long a stranger may send no request: a person's browser reconnects at no cost, while a flood has to keep going.
 pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(5);
 
 /// A connection.
 #[derive(Debug, Default)]
 pub struct Line {
     is_trusted: AtomicBool,
-    /// Requests begun, and answers whose last byte was handed over.
+    /// Requests begun, and answers whose last byte was sent.
     begun: AtomicU64,
     answered: AtomicU64,
     /// Signs the next answer.
@@ -28,12 +28,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// It belongs to somebody who can sign, or has shown a token.
+    /// Marks it as belonging to somebody who can sign, or has presented a token.
     pub fn trust(&self) {
         self.is_trusted.store(true, Ordering::Relaxed);
     }
 
-    /// The answer that follows is to be signed.
+    /// Has the next answer signed.
     pub(crate) fn seal_next(&self, seal: Seal) {
         *self.seal.lock() = Some(seal);
     }
@@ -50,7 +50,7 @@ impl Line {
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until it has to end: it made room, or is a stranger's and was idle for too long.
+    /// Waits until it must end: it made room, or it is a stranger's and was idle for too long.
     pub(crate) async fn is_over(&self, stranger_idle_max: Duration) {
         let idle = async {
             loop {
@@ -89,9 +89,9 @@ impl Guest for Line {
 /// Who sent a request: an extension of every request.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// From where.
+    /// The remote address.
     pub address: SocketAddr,
-    /// Over which connection.
+    /// The connection.
     pub line: Arc<Line>,
 }
 

@@ -1,11 +1,11 @@
 //! The accept loop of every daemon: HTTP/1.1 with limits, and a clean end.
 //!
-//! - at most `connections_max` at once, and no more than the process may have descriptors for; more wait in the listen queue;
-//! - connections that nobody has signed a request on end after some idle seconds, and make room for others ([`guests`]);
+//! - at most `connections_max` connections at once, and at most a part of the descriptors that the process may have; further ones wait in the listen queue;
+//! - connections without any signed request end after some idle seconds, and make room for others ([`guests`]);
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
-//! - what routes see has passed [`front`](crate::front);
-//! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would take a whole body into memory;
-//! - on shutdown no connection is accepted, running requests are finished, for at most `drain_max`.
+//! - every request that reaches a route has passed [`front`](crate::front);
+//! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would read a whole body into memory;
+//! - on shutdown the service accepts no connection and finishes running requests, for at most `drain_max`.
 
 pub mod descriptors;
 pub mod guests;
@@ -38,9 +38,9 @@ pub use self::line::Peer;
 
 /// Headers per request. Clients send a handful.
 const HEADERS_MAX: usize = 64;
-/// The unit in which bodies are read; a head that is larger does not fit.
+/// The unit in which bodies are read; a larger head does not fit.
 const READ_BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX;
-/// Pause after a failed accept (out of descriptors), so that the loop does not spin.
+/// Pause after a failed accept (out of descriptors), to keep the loop from spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Limits of a service.
@@ -48,16 +48,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Limits {
     /// Connections at once.
     pub connections_max: usize,
-    /// Of the descriptors that the process may have, one in this many is for connections; the rest is for files and other sockets.
+    /// Connections use at most one in this many of the descriptors that the process may have; the rest is for files and other sockets.
     pub descriptors_part: usize,
-    /// Time for a request's head to arrive; also how long an idle connection is kept whose requests are signed.
+    /// Time for a request's head to arrive; also how long an idle connection with signed requests stays open.
     pub header_timeout: Duration,
     /// Time that running requests get on shutdown.
     pub drain_max: Duration,
 }
 
 impl Default for Limits {
-    /// 10,000 connections, half of the descriptors, 75 s, 5 s: many clients, connections kept between commands of a session, a quick stop.
+    /// 10,000 connections, half of the descriptors, 75 s, 5 s: for many clients, connections that last between the commands of a session, and a quick stop.
     fn default() -> Self {
         Limits {
             connections_max: 10_000,
@@ -68,29 +68,29 @@ impl Default for Limits {
     }
 }
 
-/// By which address others call what listens.
+/// The address by which others reach a listening service.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a> {
-    /// By the one of the second key, or else by the one that is listened on, of the first.
+    /// The value of the second key, or otherwise the listening address, from the first.
     Address {
-        /// The key of the address that is listened on.
+        /// The key of the listening address.
         key: &'static str,
         /// The key of the other one.
         remedy: &'static str,
         /// Its value.
         advertise: Option<&'a str>,
     },
-    /// By one that they know without being told: from their own configuration, or from their request.
+    /// An address that clients know anyway: from their own configuration, or from their request.
     Nobody,
 }
 
 impl<'a> Told<'a> {
-    /// Of the keys `bind` and `advertise`.
+    /// For the keys `bind` and `advertise`.
     pub fn advertised(advertise: Option<&'a str>) -> Self {
         Told::Address { key: "bind", remedy: "advertise", advertise }
     }
 
-    /// Refuses to tell others `0.0.0.0`, which for each of them is itself.
+    /// Refuses to advertise `0.0.0.0`, which each receiver would take for itself.
     ///
     /// # Errors
     /// [`ServeError::Uncallable`] names the key and the remedy.
@@ -107,8 +107,8 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Listens on `address` (`host:port`, port 0 for any), by which others are told as `told` says. An address that other machines can reach
-/// needs `allow_unencrypted`.
+/// Listens on `address` (`host:port`, port 0 for any), advertised to others according to `told`. An address that other machines can reach needs
+/// `allow_unencrypted`.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -222,7 +222,7 @@ async fn connection(
     }
 }
 
-/// Signs an answer that is to be signed, and notes its end where that tells whether the connection is idle.
+/// Signs an answer that needs a signature, and notes its end if that decides whether the connection is idle.
 fn finish(mut response: Response, line: &Arc<Line>) -> Response {
     if let Some(seal) = line.take_seal() {
         let header = seal.header(response.status().as_u16(), None);
@@ -234,7 +234,7 @@ fn finish(mut response: Response, line: &Arc<Line>) -> Response {
     response.map(|body| Body::new(Noted { body, _end: NoteEnd(Arc::clone(line)) }))
 }
 
-/// A body whose end is noted.
+/// A body that reports its end.
 struct Noted {
     body: Body,
     _end: NoteEnd,
@@ -280,16 +280,16 @@ mod tests {
 
     use super::*;
 
-    /// Size of an answer, far beyond what sockets and a connection may hold.
+    /// Size of an answer, far beyond the buffers of sockets and a connection.
     const ANSWER_BYTES: usize = 16 << 20;
-    /// Bytes that its producer gives at a time.
+    /// Bytes that its producer yields at a time.
     const CHUNK_BYTES: usize = 16 << 10;
-    /// Asked of the system for each end's socket; it takes twice as much.
+    /// Buffer size requested for each end's socket; the system doubles it.
     const SOCKET_BYTES: u32 = 64 << 10;
-    /// What may be produced and not read: both sockets, the connection's own buffer, and a chunk on its way.
+    /// Most bytes produced but not read: both sockets, the connection's own buffer, and a chunk in transit.
     const AHEAD_BYTES_MAX: usize = 1 << 20;
 
-    /// Gives bytes as fast as they are taken, and counts them.
+    /// Yields bytes as fast as they are taken, and counts them.
     struct Eager {
         produced: Arc<AtomicUsize>,
         chunk: Bytes,

@@ -1,4 +1,4 @@
-//! The routes by which one signs in and out.
+//! The routes for signing in and out.
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};

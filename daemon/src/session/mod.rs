@@ -1,12 +1,12 @@
-//! Who is signed in at a daemon's pages, and which requests of theirs may change something.
+//! Sessions at a daemon's pages: who is signed in, and which of their requests may change something.
 //!
-//! Whoever can sign with the cluster secret makes a link (`hanno admin open`) that names a user. The link is good once and for five minutes;
-//! it gives the browser a cookie that scripts cannot read and other sites cannot send. Sessions are kept in memory: they end with their time,
-//! with signing out, and with the daemon.
+//! Whoever can sign with the cluster secret makes a link (`hanno admin open`) that names a user. The link works once, within five minutes. It gives the browser
+//! a cookie that scripts cannot read and other sites cannot send. Sessions are kept in memory: they end when their time is over, when the user signs out, and
+//! with the daemon.
 //!
-//! Invariant: a request changes something only with all three of a session, an `Origin` that is this daemon, and the header [`HEADER`]. A form
-//! can send no such header, and a script elsewhere would have to ask first, which nothing here allows. The cookie alone would not do: it is
-//! shared by everything that listens on the same host.
+//! Invariant: a request changes something only with all three of a session, an `Origin` that is this daemon, and the header [`HEADER`]. A form cannot send that
+//! header, and a script elsewhere would need a preflight, which nothing here allows. The cookie alone would not suffice: everything that listens on the same
+//! host shares it.
 
 mod login;
 
@@ -27,11 +27,11 @@ use serde::Deserialize;
 use crate::auth::{AuthError, Authenticator};
 use crate::page;
 
-/// Header that scripts of our pages send with what changes something.
+/// Header that scripts of our pages send with requests that change something.
 pub const HEADER: &str = "x-hanno-page";
 /// How long one stays signed in: a working day.
 const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
-/// Sessions at once; beyond it the oldest ends. Each is one browser of a person.
+/// Most sessions at once; beyond that the oldest ends. Each is one person's browser.
 const SESSIONS_MAX: usize = 1_000;
 /// Longest name of a user.
 const USER_BYTES_MAX: usize = 255;
@@ -78,8 +78,8 @@ impl IntoResponse for SessionError {
 }
 
 impl Sessions {
-    /// Sessions at `service` (`namenode`, `jobtracker`), which listens on `address`: browsers keep cookies per host, not per port, so its
-    /// cookie's name tells it from its neighbours.
+    /// Sessions at `service` (`namenode`, `jobtracker`), which listens on `address`: browsers keep cookies per host, not per port, so the name of its cookie
+    /// distinguishes it from its neighbours.
     pub fn new(auth: Authenticator, service: &'static str, address: &str) -> Self {
         let port = address.rsplit_once(':').map_or("", |(_, port)| port);
         let cookie = format!("hanno-{service}-{port}");
@@ -94,7 +94,7 @@ impl Sessions {
         Some(session.user.clone())
     }
 
-    /// In whose name a request changes something.
+    /// The user in whose name a request changes something.
     fn acting(&self, headers: &HeaderMap) -> Result<String, SessionError> {
         let is_told = headers.get(HEADER).is_some_and(|value| value == "1");
         if is_from_here(headers) != Some(true) || !is_told {
@@ -111,7 +111,7 @@ impl Sessions {
         pairs.find(|(name, _)| name.trim() == self.inner.cookie).map(|(_, id)| id.trim())
     }
 
-    /// A new session of `user`, as its cookie.
+    /// Begins a session of `user`; returns its cookie.
     fn begin(&self, user: &str) -> String {
         let id = format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>());
         let mut open = self.inner.open.lock();
@@ -152,7 +152,7 @@ impl Sessions {
     }
 }
 
-/// Who is signed in and may change something. A handler takes it first: to anybody else nothing that the request names is looked at.
+/// A signed-in user who may change something. A handler extracts it first, so it reads nothing that the request names for anybody else.
 #[derive(Clone, Debug)]
 pub struct Actor(pub String);
 
@@ -167,8 +167,7 @@ where
     }
 }
 
-/// Middleware: refuses what a browser sends from elsewhere to change something, on routes that believe names or tokens of their own.
-/// Programs send no `Origin`.
+/// Middleware: refuses changes that a browser sends from elsewhere, on routes that accept names or tokens by themselves. Programs send no `Origin`.
 pub async fn refuse_foreign(request: Request, next: Next) -> Response {
     let changes = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
     if changes && is_foreign(request.headers()) {
@@ -182,7 +181,7 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
     is_from_here(headers) == Some(false)
 }
 
-/// Whether a browser sent this from a page of the host that it asks; `None` if no browser did.
+/// Whether a browser sent this from a page of the same host as the request; `None` if it comes from no browser.
 fn is_from_here(headers: &HeaderMap) -> Option<bool> {
     let origin = headers.get(header::ORIGIN)?.to_str().ok();
     let origin = origin.and_then(|origin| origin.split_once("://")).map(|(_, origin)| origin);
@@ -203,7 +202,7 @@ pub(crate) fn is_user_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= USER_BYTES_MAX && !text.contains(is_odd)
 }
 
-/// The answer to a browser in which nobody is signed in.
+/// The answer to a browser without a signed-in user.
 pub(crate) fn refused_page() -> Response {
     explain(StatusCode::UNAUTHORIZED, Some("This is shown to those who are signed in."))
 }

@@ -1,4 +1,4 @@
-//! What the replicas of a block agree on when their writer is gone.
+//! How the replicas of a block agree when their writer is gone.
 
 use protocol::transfer::ReplicaSummary;
 use protocol::{DatanodeId, GenerationStamp};
@@ -8,18 +8,17 @@ use protocol::{DatanodeId, GenerationStamp};
 pub struct Agreement {
     /// Length of the block.
     pub length: u64,
-    /// Who has all of it, in the order in which they were asked.
+    /// The DataNodes that have all of it, in the order of the questions.
     pub whole: Vec<DatanodeId>,
-    /// Who has less, and how much: they get the rest from one who has all.
+    /// The DataNodes that have less, and how much: they get the rest from one that has all.
     pub behind: Vec<(DatanodeId, u64)>,
 }
 
-/// Decides by the states that could be had: the block is as long as the longest replica.
+/// Decides from the known states: the block is as long as the longest replica.
 ///
-/// All that a replica has its writer has sent, and its checksums prove it; all replicas of a stamp hold the same bytes as far as
-/// they go. So the longest has everything that was ever acknowledged, synced or seen by a reader, and no other has anything else.
-/// A replica with a stamp older than `old_stamp` missed acknowledged data, and what follows in it may be of a writer who was given
-/// up: it has no vote, nor has one without bytes.
+/// A replica holds only bytes that its writer sent, and its checksums prove them; all replicas with the same stamp hold the same bytes, as far as they go. So
+/// the longest has everything that was ever acknowledged, synced or seen by a reader, and no other has anything else. A replica with a stamp older than
+/// `old_stamp` missed acknowledged data, and the bytes after that may come from a writer that was given up. It has no vote; nor has one without bytes.
 pub fn agree(
     old_stamp: GenerationStamp,
     states: &[(DatanodeId, Option<ReplicaSummary>)],
@@ -71,7 +70,7 @@ mod tests {
         let stale = Some((4, 180, false));
         check(&[Some((5, 100, false)), Some((5, 90, false)), stale], 100, &[0], &[(1, 90)]);
         check(&[Some((5, 100, true)), Some((5, 90, false)), None], 100, &[0], &[(1, 90)]);
-        // Finalized by a recovery that had not heard of the longer one, or before somebody appended.
+        // Finalized by a recovery that did not know of the longer one, or before somebody appended.
         check(&[Some((5, 110, false)), Some((5, 100, true))], 110, &[0], &[(1, 100)]);
         check(&[Some((6, 70, false)), Some((5, 90, false))], 90, &[1], &[(0, 70)]);
         check(&[Some((5, 60, true)), Some((6, 60, false))], 60, &[0, 1], &[]);

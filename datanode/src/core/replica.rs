@@ -3,7 +3,7 @@
 use protocol::transfer::{ReplicaSummary, Resume};
 use protocol::{BlockId, GenerationStamp};
 
-/// Where a replica is in its life.
+/// The life cycle of a replica.
 ///
 /// ```text
 /// write -> Receiving --last packet, synced--> Finalized --resume (its writer lost the last ack)--> Receiving
@@ -17,27 +17,27 @@ use protocol::{BlockId, GenerationStamp};
 /// any state --delete--> gone
 /// ```
 ///
-/// A damaged replica stays Finalized and is read until a good copy takes its place at once.
+/// A damaged replica stays Finalized and readable until a good copy replaces it in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// A writer holds it.
     Receiving,
     /// Its writer is gone; its bytes match their checksums.
     Unfinished,
-    /// A recovery under this stamp looks at it; older recoveries and all writers are refused.
+    /// A recovery under this stamp examines it; older recoveries and all writers are refused.
     Recovering {
         /// The recovery's stamp.
         recovery: GenerationStamp,
         /// True if it was finalized before.
         finalized: bool,
     },
-    /// Complete and in its last place, but after a power cut it may not be found there. Its writer holds it.
+    /// Complete and in its final place, but after a power cut it may not be there. Its writer holds it.
     Finalizing,
     /// Complete and immutable.
     Finalized,
 }
 
-/// What is known of a replica.
+/// A replica and its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replica {
     /// The block.
@@ -46,7 +46,7 @@ pub struct Replica {
     pub stamp: GenerationStamp,
     /// Bytes that match their checksums.
     pub length: u64,
-    /// Where it is in its life.
+    /// Its place in the life cycle.
     pub state: State,
 }
 
@@ -55,13 +55,13 @@ pub struct Replica {
 pub enum Begin {
     /// With new files.
     New,
-    /// With new files; the replica that is there is stale and goes away first.
+    /// With new files; the existing replica is stale and is removed first.
     Replace,
-    /// With new files; the replica that is there is damaged and stays, readable, until the new one is complete.
+    /// With new files; the existing replica is damaged and stays readable until the new one is complete.
     Repair,
-    /// With the replica that is there, cut to this length unless it was finalized: then what follows repeats its bytes.
+    /// With the existing replica, truncated to this length unless it was finalized: the data that follows then repeats its bytes.
     Resume {
-        /// Length to cut to.
+        /// Length to truncate to.
         offset: u64,
     },
 }
@@ -69,19 +69,19 @@ pub enum Begin {
 /// Why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The replica is there already.
+    /// The replica exists already.
     #[error("replica exists already")]
     Exists,
-    /// The replica that is there has a newer stamp than the request.
+    /// The existing replica has a newer stamp than the request.
     #[error("replica has generation stamp {has}, newer than the request's")]
     Newer {
         /// Stamp of the replica.
         has: GenerationStamp,
     },
-    /// There is no replica to go on with.
+    /// There is no replica to continue.
     #[error("no replica to go on with")]
     Missing,
-    /// The replica is shorter than what was acknowledged, so its bytes cannot be the writer's.
+    /// The replica is shorter than the acknowledged length, so its bytes cannot be the writer's.
     #[error("replica has {length} bytes, fewer than the {wanted} wanted")]
     Short {
         /// Length of the replica.
@@ -89,7 +89,7 @@ pub enum Refusal {
         /// Bytes wanted.
         wanted: u64,
     },
-    /// A recovery has it.
+    /// A recovery holds it.
     #[error("replica is under recovery")]
     UnderRecovery,
 }
@@ -105,19 +105,19 @@ impl Replica {
         self.state == State::Finalizing || self.was_finalized()
     }
 
-    /// True if it counts as finalized, though a recovery may be looking at it.
+    /// True if it counts as finalized, even while a recovery examines it.
     pub fn was_finalized(&self) -> bool {
         matches!(self.state, State::Finalized | State::Recovering { finalized: true, .. })
     }
 
-    /// What a recovery is told.
+    /// The summary that a recovery gets.
     pub fn summary(&self) -> ReplicaSummary {
         ReplicaSummary { stamp: self.stamp, length: self.length, finalized: self.was_finalized() }
     }
 }
 
-/// How a write under `stamp` begins where `existing` is there. Its writer, if it has one, was stopped before. `damaged` says
-/// that `existing` does not match its checksums.
+/// How a write under `stamp` begins if `existing` is the replica on disk. Its writer, if it has one, was stopped before. `damaged` says that `existing` does
+/// not match its checksums.
 ///
 /// # Errors
 /// [`Refusal`].
@@ -134,7 +134,7 @@ pub fn begin_write(
         };
     };
     match replica.state {
-        // Only the recovery itself writes under its stamp: what this replica lacks.
+        // Only the recovery itself writes under its stamp: the bytes that this replica lacks.
         State::Recovering { recovery, .. }
             if recovery > stamp || (recovery == stamp && resume.is_none()) =>
         {
@@ -160,13 +160,13 @@ pub fn begin_write(
 /// The replica as a recovery under `stamp` finds it.
 ///
 /// # Errors
-/// [`Refusal::Newer`] if a newer recovery or write has it.
+/// [`Refusal::Newer`] if a newer recovery or write holds it.
 pub fn begin_recovery(replica: &Replica, stamp: GenerationStamp) -> Result<Replica, Refusal> {
     match replica.state {
         State::Recovering { recovery, .. } if recovery > stamp => {
             Err(Refusal::Newer { has: recovery })
         }
-        // The same stamp: this recovery was here before and is being tried again.
+        // The same stamp: this recovery has been here before and is retried.
         _ if replica.stamp > stamp => Err(Refusal::Newer { has: replica.stamp }),
         _ => {
             let state = State::Recovering { recovery: stamp, finalized: replica.is_in_finalized() };
@@ -175,7 +175,7 @@ pub fn begin_recovery(replica: &Replica, stamp: GenerationStamp) -> Result<Repli
     }
 }
 
-/// Checks that the end of a recovery fits the replica.
+/// Checks that the end of a recovery is valid for the replica.
 ///
 /// # Errors
 /// [`Refusal`].

@@ -1,4 +1,4 @@
-//! What to tell the NameNode: changes gathered while a message is under way, and full reports cut into parts.
+//! The messages to the NameNode: changes gathered while one is in flight, and full reports cut into parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use protocol::{BlockId, DatanodeId, Epoch};
 
 use super::replica::Replica;
 
-/// Changes that the NameNode has not heard of. Of several changes to one block only the last is told.
+/// Changes not yet reported to the NameNode. Of several changes to one block, only the last is reported.
 #[derive(Debug, Default)]
 pub struct PendingChanges {
     changes: BTreeMap<BlockId, Option<ReportedReplica>>,
@@ -45,7 +45,7 @@ impl PendingChanges {
         self.copies_failed.insert(block);
     }
 
-    /// True if there is nothing to tell.
+    /// True if there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
             && self.bad.is_empty()
@@ -68,7 +68,7 @@ impl PendingChanges {
         message
     }
 
-    /// Takes back a message that did not arrive; what happened since stays newer.
+    /// Takes back a message that did not arrive; changes made since then take precedence.
     pub fn give_back(&mut self, message: Changes) {
         for replica in message.received {
             self.changes.entry(replica.block).or_insert(Some(replica));

@@ -14,9 +14,9 @@ pub struct Scrub {
     cursor: Option<BlockId>,
     /// When the next round begins, if this one is over.
     not_before: Duration,
-    /// Until then nothing is read, to keep the rate.
+    /// Nothing is read until then, to keep the rate.
     rests_until: Duration,
-    /// How long the round had lasted when the DataNode started.
+    /// How long the round had already lasted when the DataNode started.
     head_start: Duration,
     /// The last replica handed out was a suspect.
     favoured: bool,
@@ -27,7 +27,7 @@ pub struct Scrub {
 pub enum Next {
     /// Verify this replica.
     Scan(BlockId),
-    /// Nothing until then.
+    /// Do nothing until then.
     Wait(Duration),
 }
 
@@ -46,20 +46,20 @@ impl Scrub {
         }
     }
 
-    /// Goes on with a round that had reached `cursor` and lasted for `age` when the DataNode started.
+    /// Continues a round that had reached `cursor` and lasted for `age` when the DataNode started.
     pub fn resume(&mut self, cursor: Option<BlockId>, age: Duration) {
         self.cursor = cursor;
         self.head_start = age.min(self.period);
     }
 
-    /// The last replica of this round that was handed out, and when the round began; before the start of the DataNode that is a
-    /// negative time, told as how long before.
+    /// The last replica of this round that was handed out, and when the round began. A beginning before the start of the DataNode is given as its distance
+    /// before that start.
     pub fn place(&self) -> (Option<BlockId>, Duration, Duration) {
         (self.cursor, self.round_start, self.head_start)
     }
 
-    /// A replica that is suspected, if it may be read now. It waits neither for its turn nor for the next round; but while a round
-    /// goes on, every second one is of the round: those who suspect others without end hold up nothing.
+    /// A suspected replica, if it may be read now. It waits neither for its turn nor for the next round. While a round runs, however, every second replica
+    /// comes from the round: an endless stream of suspects holds up nothing.
     pub fn suspect(
         &mut self,
         now: Duration,
@@ -76,7 +76,7 @@ impl Scrub {
         Some(Next::Scan(found))
     }
 
-    /// The next step at `now`; `after` finds the first replica within bounds.
+    /// The next step at `now`; `after` finds the first replica within the bound.
     pub fn next(
         &mut self,
         now: Duration,
@@ -102,7 +102,7 @@ impl Scrub {
         }
     }
 
-    /// Notes that `bytes` were read, ending at `now`.
+    /// Records that `bytes` were read, ending at `now`.
     pub fn scanned(&mut self, now: Duration, bytes: u64) {
         self.rests_until = now + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
     }

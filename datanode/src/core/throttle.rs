@@ -1,8 +1,8 @@
-//! Keeps a flow of bytes to a rate that may be changed while it flows.
+//! Limits a flow of bytes to a rate that can change while it flows.
 
 use std::time::Duration;
 
-/// Credit that may be saved up while nothing flows: short pauses do not cost throughput, long ones do not end in a burst.
+/// Most credit saved up while nothing flows: short pauses do not cost throughput, and long ones do not end in a burst.
 const CREDIT_MAX: Duration = Duration::from_millis(200);
 
 /// A flow. Times are durations since any fixed moment.
@@ -23,12 +23,12 @@ impl Throttle {
         self.rate
     }
 
-    /// Changes the rate for what flows from now on.
+    /// Changes the rate from now on.
     pub fn set_rate(&mut self, rate: u64) {
         self.rate = rate.max(1);
     }
 
-    /// Takes `bytes` at `now`; returns how long to wait before going on.
+    /// Takes `bytes` at `now`; returns how long to wait before continuing.
     pub fn take(&mut self, now: Duration, bytes: u64) -> Duration {
         let begin = self.free_at.max(now.saturating_sub(CREDIT_MAX));
         self.free_at = begin + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
@@ -57,10 +57,10 @@ mod tests {
             now += throttle.take(now, 100);
         }
         assert!(now - start <= second);
-        // Two flows share it: both take at one moment, the second waits for both.
+        // Two flows share it: both take at the same moment, the second waits for both.
         let first = throttle.take(now, 1000);
         assert!(throttle.take(now, 1000) >= first + Duration::from_millis(100));
-        // What was not used is not saved up.
+        // Unused credit is not saved up.
         now += 100 * second;
         assert_eq!(throttle.take(now, 10_000), second - CREDIT_MAX);
     }

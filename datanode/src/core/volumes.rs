@@ -1,20 +1,20 @@
-//! Space on data directories: how much is left to others, how much may be promised, and which directory takes the next replica.
+//! Space on data directories: how much is reserved for others, how much can be promised, and which directory takes the next replica.
 
 use std::cmp::Reverse;
 
-/// What is left to other programs by default: this many bytes, or [`RESERVED_PER_CENT`] of the disk if that is more.
+/// Default reserve for other programs: this many bytes, or [`RESERVED_PER_CENT`] of the disk if that is more.
 pub const RESERVED_BYTES_MIN: u64 = 1 << 30;
-/// Share of a large disk that is left to others by default.
+/// Share of a large disk reserved for others by default.
 pub const RESERVED_PER_CENT: u64 = 2;
-/// No default leaves more than this share to others: small disks (and tests) stay usable.
+/// No default reserves more than this share for others: small disks (and tests) stay usable.
 pub const RESERVED_PER_CENT_MAX: u64 = 10;
-/// Directories whose free space differs by less than this take turns: one after the other fills evenly enough.
+/// Directories whose free space differs by less than this take turns: they fill evenly enough that way.
 pub const BALANCED_BYTES: u64 = 10 << 30;
 
 /// A disk as the system sees it, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Disk {
-    /// In all.
+    /// The whole disk.
     pub capacity: u64,
     /// Free for this user.
     pub available: u64,
@@ -23,11 +23,11 @@ pub struct Disk {
 /// Space for blocks, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// In all, without what is left to others.
+    /// All space, without the reserve for others.
     pub capacity: u64,
     /// Used by blocks.
     pub used: u64,
-    /// Used by something else, as far as it is more than what is left to others.
+    /// Used by something else, as far as that exceeds the reserve for others.
     pub non_dfs_used: u64,
     /// Free for blocks.
     pub remaining: u64,
@@ -45,7 +45,7 @@ impl Usage {
     }
 }
 
-/// Bytes of a disk that are left to others.
+/// Bytes of a disk that are reserved for others.
 pub fn reserved_bytes(capacity: u64, configured: Option<u64>) -> u64 {
     let share = |per_cent: u64| capacity / 100 * per_cent;
     configured.unwrap_or_else(|| {
@@ -53,7 +53,7 @@ pub fn reserved_bytes(capacity: u64, configured: Option<u64>) -> u64 {
     })
 }
 
-/// What blocks use and may use of a disk.
+/// The space that blocks use and may use on a disk.
 pub fn usage(disk: Disk, used: u64, configured_reserve: Option<u64>) -> Usage {
     let reserved = reserved_bytes(disk.capacity, configured_reserve);
     let capacity = disk.capacity.saturating_sub(reserved);
@@ -66,8 +66,8 @@ pub fn usage(disk: Disk, used: u64, configured_reserve: Option<u64>) -> Usage {
     }
 }
 
-/// Chooses among directories with their free bytes (`None`: out of service): those with room take turns while they are about as
-/// full as one another, else the emptier half takes turns. `turn` counts the choices.
+/// Chooses among directories by their free bytes (`None`: out of service): those with room take turns while they are about equally full; otherwise the emptier
+/// half takes turns. `turn` counts the choices.
 pub fn choose(remaining: &[Option<u64>], turn: usize) -> Option<usize> {
     let mut usable: Vec<(u64, usize)> = (0..)
         .zip(remaining)

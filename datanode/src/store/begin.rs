@@ -1,4 +1,4 @@
-//! How a write begins: who had the replica is ended, and what there was is kept, gone on with or replaced.
+//! How a write begins: the previous writer is stopped, and existing data is kept, continued or replaced.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Store {
                 self.stop_writer(block)?;
             }
             let handle = Arc::new(WriterHandle::new(stream.clone()));
-            // A disk may take its time to tell how much room it has: others use the table meanwhile.
+            // A disk can take its time to report its free space: others use the table meanwhile.
             let free = self.choose_volume();
             let moving = self.moves.moving(block);
             let mut replicas = self.replicas.lock();
@@ -55,13 +55,13 @@ impl Store {
                 Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
                 Begin::New | Begin::Replace | Begin::Repair => 0,
             };
-            // Readers go on seeing what they could see before.
+            // Readers still see what they could see before.
             handle.note_acked(match (begin, old) {
                 (Begin::Resume { offset }, Some((old, _))) if !old.is_in_finalized() => offset,
                 _ => length,
             });
             let replica = Replica { block, stamp, length, state: State::Receiving };
-            // A damaged replica is served until its successor is complete: most of it may be good, and others may have less.
+            // A damaged replica is served until its successor is complete: most of it may be good, and others may hold less.
             let (shown, at) = old.filter(|_| begin == Begin::Repair).unwrap_or((replica, volume));
             let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(shown, at) };
             replicas.insert(block, entry);
@@ -75,8 +75,8 @@ impl Store {
         }
     }
 
-    /// True if there is a finalized replica that does not match its checksums. One that does is told to the NameNode again,
-    /// which offers a copy only where it believes the replica to be bad.
+    /// True if there is a finalized replica that does not match its checksums. One that does match is reported to the NameNode again, which orders a copy only
+    /// where it believes the replica to be bad.
     fn is_damaged(&self, block: BlockId, stamp: GenerationStamp) -> bool {
         let Ok((replica, place)) = self.find(block, |replica| replica.stamp == stamp) else {
             return false;
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// Ends a recovery: the replica is cut to `length`, gets the new stamp and is finalized on disk.
+    /// Ends a recovery: truncates the replica to `length`, gives it the new stamp and finalizes it on disk.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -138,7 +138,7 @@ impl Store {
         writer.finalize()
     }
 
-    /// Removes what a write that could not begin left in the map; the replica that it was to repair stays.
+    /// Removes what a write that failed to begin left in the map; the replica that it was meant to repair stays.
     fn forget_failed_write(&self, block: BlockId, handle: &Arc<WriterHandle>) {
         let mut replicas = self.replicas.lock();
         let Some(entry) = held(&mut replicas, block, handle) else { return };

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::core::report::PendingChanges;
 
-/// Changes to tell; wakes who waits for them.
+/// Changes to report; wakes whoever waits for them.
 #[derive(Debug, Default)]
 pub struct ChangeQueue {
     pending: Mutex<PendingChanges>,
@@ -21,7 +21,7 @@ impl ChangeQueue {
         self.added.notify_one();
     }
 
-    /// Waits until there is something and takes all of it.
+    /// Waits until there are changes and takes them all.
     pub async fn take(&self, datanode: DatanodeId, epoch: Epoch) -> Changes {
         loop {
             {
@@ -34,7 +34,7 @@ impl ChangeQueue {
         }
     }
 
-    /// Takes back what did not arrive.
+    /// Takes back changes that did not reach the NameNode.
     pub fn give_back(&self, changes: Changes) {
         self.push(|pending| pending.give_back(changes));
     }

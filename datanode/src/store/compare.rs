@@ -1,9 +1,9 @@
-//! Compares what the table says with what the disks hold, and believes the disks: files that somebody deleted, or that came back.
+//! Compares the table with the disks, and trusts the disks: somebody may have deleted files or brought some back.
 //!
-//! Nothing else finds a lost file that nobody reads before the scanner's turn, weeks later; full reports are made from the table.
+//! Nothing else finds a lost file that nobody reads before the scanner reaches it, weeks later; full reports come from the table.
 //!
-//! Invariants: a difference counts only if it is still there when it is looked at again, with nobody moving the files of the block; a
-//! file that the table does not know is taken into it or goes to the trash, never to nothing.
+//! Invariants: a difference counts only if a second check confirms it while nobody moves the files of the block; a file that is not in the table is added to it
+//! or goes to the trash, and is never simply removed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,17 +19,17 @@ use super::volume::{FINALIZED, Volume};
 use crate::core::replica::Replica;
 use crate::error::StoreError;
 
-/// Replicas of the table that are looked at without letting go of it.
+/// Replicas of the table that are read under one lock.
 const CHUNK: usize = 1000;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Differences {
     /// Replicas whose files are gone.
     pub lost: usize,
-    /// Replicas that were found and taken.
+    /// Replicas that were found and added.
     pub found: usize,
-    /// Files of replicas that others have taken the place of.
+    /// Files of replicas that others have replaced.
     pub stale: usize,
 }
 
@@ -87,7 +87,7 @@ impl Store {
         }
     }
 
-    /// The next replicas of a volume that nobody writes.
+    /// The next replicas of a volume that have no writer.
     fn at_rest(&self, index: usize, after: Bound<BlockId>) -> Vec<Replica> {
         let replicas = self.replicas.lock();
         let here = replicas.range((after, Bound::Unbounded));
@@ -95,7 +95,7 @@ impl Store {
         at_rest.take(CHUNK).map(|(_, entry)| entry.replica).collect()
     }
 
-    /// A finalized file that the table did not name when it was looked through.
+    /// Handles a finalized file that was not in the table when the table was read.
     fn take_or_discard(
         &self,
         index: usize,
@@ -136,7 +136,7 @@ impl Store {
             Ok(Some(replica)) => {
                 tracing::warn!(%block, %stamp, "a replica was found that was not known");
                 self.replicas.lock().insert(block, Entry::new(replica, index));
-                // Who knows where it has been.
+                // Nobody knows where it has been.
                 self.suspect(block);
                 self.changes.push(|pending| pending.received(&replica));
                 differences.found += 1;
@@ -150,7 +150,7 @@ impl Store {
     }
 }
 
-/// The finalized replicas that a volume has files of; `None` if `is_over`.
+/// The finalized replicas whose files are on a volume; `None` if `is_over`.
 fn on_disk(
     volume: &Volume,
     is_over: &dyn Fn() -> bool,

@@ -1,5 +1,5 @@
-//! Where the scanner is in its round, kept over restarts: a DataNode that is restarted each week would else verify the same replicas for
-//! ever and never reach the last ones.
+//! The scanner's place in its round, kept over restarts: a DataNode that is restarted each week would otherwise verify the same replicas forever and never
+//! reach the last ones.
 //!
 //! ```text
 //! scanner 1
@@ -8,7 +8,7 @@
 //! crc <8 hex digits over the lines before>
 //! ```
 //!
-//! Replaced atomically. A file that cannot be read is as none: the round begins anew.
+//! Replaced atomically. A file that cannot be read counts as missing: the round starts over.
 
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) const FILE: &str = "scanner";
 /// The scanner's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
-    /// The last replica that was verified in this round.
+    /// The last replica verified in this round.
     pub block: Option<BlockId>,
     /// When the round began, milliseconds since the epoch.
     pub round_ms: u64,

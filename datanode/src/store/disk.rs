@@ -1,15 +1,14 @@
-//! The thread that writes one replica's large packets, so that its receiver takes the next one from the network meanwhile.
+//! The thread that writes one replica's large packets, so its receiver can take the next one from the network meanwhile.
 //!
 //! ```text
 //! receiver -- packets, in order --> queue -- thread --> block file, meta file
 //!          <-- what became of them, in the same order --
 //! ```
 //!
-//! A replica that nobody is expected to read soon goes past the page cache ([`Cache::Bypass`]): the cache keeps what others read, the
-//! bytes are copied once less, and the sync at the end finds little to do. Where the file system cannot, or a packet is not aligned,
-//! the cache is used.
+//! A replica without an expected reader bypasses the page cache ([`Cache::Bypass`]): the cache keeps what others read, the bytes are copied once less, and the
+//! sync at the end finds little to do. Where the file system does not support that, or a packet is not aligned, the cache is used.
 //!
-//! Invariant: packets are written in the order in which they were handed over; after the first that fails, none is.
+//! Invariant: packets are written in the order in which they were handed over; after the first failure, no more are written.
 
 use std::fs::File;
 use std::io;
@@ -25,9 +24,9 @@ use protocol::meta::{Layout, Tail};
 use sys::fs::{DIRECT_ALIGNMENT_BYTES, write_cached_at};
 use sys::wake::Wake;
 
-/// Least data of a packet that is worth another thread and a write of its own to the disk.
+/// Least data of a packet that justifies another thread and a disk write of its own.
 pub(super) const LARGE_BYTES_MIN: u32 = 256 << 10;
-/// Packets at once: one is written, one waits.
+/// Packets in the thread at once: one is being written, one waits.
 pub(super) const PACKETS_MAX: usize = 2;
 
 /// Where the data of a replica goes.
@@ -39,7 +38,7 @@ pub(super) enum Cache {
     Bypass,
 }
 
-/// What became of a packet.
+/// The result of writing a packet.
 pub(super) type Outcome = io::Result<Written>;
 
 /// A packet in the files of its replica.
@@ -49,7 +48,7 @@ pub(super) struct Written {
     pub end: u64,
     /// Bytes of it that wait for a sync in the page cache.
     pub cached_bytes: u32,
-    /// What proves its last chunk, if that is not full and more may follow.
+    /// Proves its last chunk, if that is not full and more may follow.
     pub tail: Option<Tail>,
 }
 
@@ -57,12 +56,12 @@ pub(super) struct Written {
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub block: Arc<File>,
-    /// It has its header, of the current version, when packets are written.
+    /// Has its header, of the current version, before packets are written.
     pub meta: Arc<File>,
 }
 
 impl Files {
-    /// Writes a packet by way of the page cache.
+    /// Writes a packet through the page cache.
     pub(super) fn write(&self, packet: &Packet) -> Outcome {
         let header = packet.header;
         write_cached_at(&self.block, packet.data(), header.offset)?;
@@ -80,16 +79,16 @@ fn tail_of(packet: &Packet) -> Option<Tail> {
     Tail::of(packet.header.end(), u32::from_be_bytes(*crc))
 }
 
-/// What a thread writes to.
+/// The files that a thread writes to.
 #[derive(Debug)]
 pub(super) struct Target {
     pub files: Files,
-    /// Of the block file.
+    /// Path of the block file.
     pub path: PathBuf,
     pub cache: Cache,
 }
 
-/// A running thread. Dropped, it is waited for.
+/// A running thread. Dropping this waits for it.
 #[derive(Debug)]
 pub(super) struct DiskThread {
     queue: Option<SyncSender<PooledPacket>>,
@@ -128,7 +127,7 @@ impl DiskThread {
         &self.wake
     }
 
-    /// Packets handed over of which nothing was heard yet.
+    /// Packets handed over whose outcome has not arrived yet.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -137,14 +136,14 @@ impl DiskThread {
     pub(super) fn write(&mut self, packet: PooledPacket) {
         self.in_flight += 1;
         if let Some(queue) = &self.queue {
-            // A thread that has ended has told why.
+            // A thread that has ended has already reported the reason.
             let _ = queue.send(packet);
         }
     }
 
-    /// What became of the oldest packet under way, if that is known; with `wait`, when it is.
+    /// The outcome of the oldest packet in flight, if it is known; with `wait`, once it is known.
     pub(super) fn outcome(&mut self, wait: bool) -> Option<Outcome> {
-        // Also of what was heard before its notification came.
+        // Clears the notification even of an outcome that was received before it arrived.
         self.wake.clear();
         if self.in_flight == 0 {
             return None;
@@ -164,7 +163,7 @@ impl DiskThread {
 impl Drop for DiskThread {
     fn drop(&mut self) {
         self.queue = None;
-        // It may wait to tell what nobody asks for any more.
+        // The thread may wait to report an outcome that nobody reads any more.
         while self.in_flight > 0 && self.outcomes.recv().is_ok() {
             self.in_flight -= 1;
         }
@@ -178,7 +177,7 @@ impl Drop for DiskThread {
 
 struct Disk {
     target: Target,
-    /// The block file once more, past the page cache.
+    /// The block file opened a second time, bypassing the page cache.
     direct: Option<File>,
 }
 
@@ -191,7 +190,7 @@ impl Disk {
         Ok(Written { end: packet.header.end(), cached_bytes: 0, tail: tail_of(packet) })
     }
 
-    /// Writes data past the page cache; false if that cannot be.
+    /// Writes data bypassing the page cache; false if that is not possible.
     fn write_direct(&mut self, packet: &Packet) -> io::Result<bool> {
         let header = packet.header;
         let both = header.offset | u64::from(header.data_bytes);

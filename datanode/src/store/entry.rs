@@ -1,4 +1,4 @@
-//! What the table of the store holds of a replica.
+//! The store's table entry of a replica.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) struct Entry {
     pub(super) replica: Replica,
     pub(super) volume: usize,
     pub(super) writer: Option<Arc<WriterHandle>>,
-    /// Most bytes that readers may see of a replica that its writer left unfinished.
+    /// Most bytes that readers may see of an unfinished replica without a writer.
     pub(super) visible: u64,
 }
 
@@ -24,7 +24,7 @@ impl Entry {
         Entry { replica, volume, writer: None, visible: u64::MAX }
     }
 
-    /// What readers may see: what only some members have may be gone after a failure, and other readers do not see it.
+    /// The bytes that readers may see. Bytes that only some members have can be lost after a failure, and other readers do not see them.
     pub(super) fn visible_length(&self) -> u64 {
         let limit = match (&self.writer, self.replica.state) {
             (Some(writer), State::Receiving | State::Finalizing) => writer.acked(),
@@ -35,7 +35,7 @@ impl Entry {
     }
 }
 
-/// The entry of a block that this writer holds.
+/// The entry of a block that this writer still holds.
 pub(super) fn held<'a>(
     replicas: &'a mut BTreeMap<BlockId, Entry>,
     block: BlockId,

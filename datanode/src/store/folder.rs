@@ -1,12 +1,11 @@
-//! A folder of finalized replicas, and syncs of it that are shared: writers that end at about the same time wait for one sync
-//! instead of making one each.
+//! A folder of finalized replicas, with shared syncs: writers that end at about the same time wait for one sync instead of making one each.
 //!
 //! ```text
 //! round n runs ---- ends -> round n + 1 runs (for everybody who came while n ran) -> ...
 //! ```
 //!
-//! Invariant: whoever calls [`Folder::sync`] returns Ok only after a sync that began after the call and succeeded. A failed sync
-//! fails everybody who waited for it, and is never made again for them.
+//! Invariant: [`Folder::sync`] returns Ok only after a sync that began after the call and succeeded. A failed sync fails every caller that waited for it, and
+//! is never repeated for them.
 
 use std::fs::File;
 use std::io;
@@ -23,13 +22,13 @@ pub(super) struct Folder {
 
 #[derive(Debug, Default)]
 struct Rounds {
-    /// The last that began.
+    /// The last sync that began.
     begun: u64,
     running: bool,
-    /// The last that succeeded.
+    /// The last sync that succeeded.
     done: u64,
-    /// The last that failed, and how. Whoever waits for an earlier one and sees only this one fails too: to be told that
-    /// a replica is not durable is safe.
+    /// The last sync that failed, and its error. A caller that waits for an earlier one and sees only this one fails too: it is safe to report that a replica
+    /// is not durable.
     failed: Option<(u64, io::ErrorKind)>,
 }
 
@@ -38,17 +37,17 @@ impl Folder {
         Folder { file, rounds: Mutex::default(), signal: Condvar::new() }
     }
 
-    /// Returns when what was changed in the folder before the call is on disk.
+    /// Returns once all changes made to the folder before the call are on disk.
     ///
     /// # Errors
-    /// Of the sync.
+    /// The error of the sync.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.sync_with(|| self.file.sync_all())
     }
 
     fn sync_with(&self, sync: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let mut rounds = self.rounds.lock();
-        // The round that runs now may have begun before the caller's change.
+        // The running round may have begun before the caller's change.
         let wanted = rounds.begun + 1;
         loop {
             if let Some((_, kind)) = rounds.failed.filter(|(round, _)| *round >= wanted) {
@@ -86,7 +85,7 @@ mod tests {
         Arc::new(Folder::new(File::open(std::env::temp_dir()).unwrap()))
     }
 
-    /// A first sync that is held until `release`, and what runs while it does.
+    /// Holds a first sync until `release`, and runs `meanwhile` during it.
     fn while_one_runs(folder: &Arc<Folder>, meanwhile: impl FnOnce()) {
         let (begun, has_begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
@@ -105,14 +104,14 @@ mod tests {
         held.join().unwrap().unwrap();
     }
 
-    /// Returns when so many wait for the round that runs. Waking all for nothing tells how many do; they wait again.
+    /// Returns once this many wait for the running round. A spurious wake-up of all shows how many do; they wait again.
     fn until_waiting(folder: &Folder, count: usize) {
         while folder.signal.notify_all() != count {
             std::thread::yield_now();
         }
     }
 
-    /// Calls that come while a sync runs, all in time for the next; their results, and how many syncs it took.
+    /// Makes calls that arrive while a sync runs, all in time for the next one; returns their results, and how many syncs it took.
     fn come_together(result: fn() -> io::Result<()>) -> (Vec<io::Result<()>>, u64) {
         let folder = folder();
         let syncs = Arc::new(AtomicU64::new(0));

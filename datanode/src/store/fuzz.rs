@@ -1,4 +1,4 @@
-//! What takes any bytes of a data directory, for `fuzz/`.
+//! Entry points for the files of a data directory, for `fuzz/`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -11,7 +11,7 @@ use protocol::meta;
 use super::verify::{good_length, verify_range};
 use super::{cursor, scan, volume};
 
-/// A file without a name that holds `bytes`.
+/// An unnamed file that holds `bytes`.
 fn file(bytes: &[u8]) -> File {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -24,8 +24,7 @@ fn file(bytes: &[u8]) -> File {
     file
 }
 
-/// A block file and its meta file: length of the block (two bytes), the block, the meta file. The last is taken as it is, and behind a
-/// header that fits.
+/// A block file and its meta file: length of the block (two bytes), the block, the meta file. The meta file is used unchanged, and again after a valid header.
 pub fn replica_files(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return };
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
@@ -43,7 +42,7 @@ pub fn replica_files(bytes: &[u8]) {
     }
 }
 
-/// `VERSION`, the scanner's place, and names of files.
+/// `VERSION`, the scanner's place, and file names.
 pub fn volume_files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let sealed = format!("{text}crc {:08x}\n", crc32fast::hash(text.as_bytes()));

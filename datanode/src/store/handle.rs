@@ -1,4 +1,4 @@
-//! The hold that a writer has of its replica, for those who end it.
+//! A writer's hold of its replica, for those who end it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use client::dfs::transfer::Stream;
 use parking_lot::{Condvar, Mutex};
 
-/// How a request stops the writer that has a replica.
+/// How a request stops the writer that holds a replica.
 #[derive(Debug)]
 pub(super) struct WriterHandle {
     stream: Option<Arc<Stream>>,
@@ -29,7 +29,7 @@ impl WriterHandle {
         }
     }
 
-    /// Notes that all members from here on have the first `end` bytes.
+    /// Records that this member and all behind it have the first `end` bytes.
     pub(super) fn note_acked(&self, end: u64) {
         self.acked.fetch_max(end, Ordering::AcqRel);
     }

@@ -1,10 +1,10 @@
 //! The replicas on this DataNode's disks. Nothing outside this folder knows that a replica is a block file and a meta file.
 //!
 //! Invariants:
-//! - a replica is offered as finalized only after block file, meta file and their directory entries were synced,
-//!   unless its writer wanted no member of the pipeline to sync (`durability = "memory"`);
-//! - one writer at a time has a replica; a request that takes it over stops the writer first and waits for its end;
-//! - a failed sync is never tried again: the volume is fenced and its replicas are given up.
+//! - a replica is offered as finalized only after block file, meta file and their directory entries were synced, unless its writer wanted no member of the
+//!   pipeline to sync (`durability = "memory"`);
+//! - a replica has one writer at a time; a request that takes it over stops the writer first and waits for its end;
+//! - a failed sync is never retried: the volume is fenced and its replicas are given up.
 
 mod begin;
 mod changes;
@@ -59,9 +59,9 @@ use volume::{Place, Volume};
 /// How long a request waits for the writer it replaces. Writers are woken by closing their socket, so only a stuck disk
 /// takes that long.
 const WRITER_STOP_MAX: Duration = Duration::from_secs(20);
-/// Replicas that wait for the scanner out of turn; what is beyond waits for its turn.
+/// Most replicas that wait for the scanner out of turn; further ones wait for their turn.
 const SUSPECTS_MAX: usize = 10_000;
-/// How old a count of used bytes may be that pages and metrics show: it walks all replicas, and anybody may ask for it.
+/// Greatest age of a count of used bytes on pages and in metrics: counting walks all replicas, and anybody can ask for it.
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// All replicas of a DataNode.
@@ -70,35 +70,35 @@ pub struct Store {
     volumes: Vec<Volume>,
     next_volume: AtomicUsize,
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
-    /// Taken before `replicas`.
+    /// Locked before `replicas`.
     moves: Moves,
     changes: ChangeQueue,
     syncs: SyncThreads,
     sync_interval_bytes: u64,
     /// Volumes that may fail.
     tolerated: usize,
-    /// Replicas that the scanner is to look at before all others.
+    /// Replicas that the scanner must verify before all others.
     suspects: Mutex<BTreeSet<BlockId>>,
     scans: Scans,
-    /// What [`Store::usage_lately`] counted, and when.
+    /// The last count of [`Store::usage_lately`], and its time.
     usage_counted: Mutex<Option<(Instant, Usage)>>,
 }
 
 /// Open files of a replica.
 #[derive(Debug)]
 pub struct OpenReplica {
-    /// What it is.
+    /// Its state.
     pub replica: Replica,
     /// The data.
     pub block: File,
     /// The checksums ([`protocol::meta`]).
     pub meta: File,
-    /// The checksum of its last chunk may be that of more bytes than readers may see.
+    /// True if the checksum of its last chunk may cover more bytes than readers may see.
     pub is_tail_open: bool,
 }
 
 impl Store {
-    /// Opens the data directories and finds what is there.
+    /// Opens the data directories and reads their replicas.
     ///
     /// # Errors
     /// [`Error`] if a directory is in use, belongs to another cluster, or cannot be used.
@@ -145,12 +145,12 @@ impl Store {
         self.volumes[0].identity().datanode
     }
 
-    /// The cluster its data belongs to, once it knows.
+    /// The cluster its data belongs to, once that is known.
     pub fn cluster(&self) -> Option<ClusterId> {
         self.volumes[0].identity().cluster
     }
 
-    /// Writes down the cluster at first contact.
+    /// Stores the cluster at first contact.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -158,7 +158,7 @@ impl Store {
         self.volumes.iter().try_for_each(|volume| volume.adopt_cluster(cluster))
     }
 
-    /// What the NameNode has not been told.
+    /// Changes not yet reported to the NameNode.
     pub fn changes(&self) -> &ChangeQueue {
         &self.changes
     }
@@ -189,7 +189,7 @@ impl Store {
             .fold(Usage::default(), Usage::plus)
     }
 
-    /// As [`Store::usage`], counted at most once a second: for those who may ask as often as they like.
+    /// As [`Store::usage`], counted at most once a second: for callers without a limit on how often they ask.
     pub fn usage_lately(&self) -> Usage {
         let mut counted = self.usage_counted.lock();
         match *counted {
@@ -198,7 +198,7 @@ impl Store {
         }
     }
 
-    /// What the scanner has done.
+    /// Counts of the scanner's work.
     pub fn scans(&self) -> &Scans {
         &self.scans
     }
@@ -209,13 +209,13 @@ impl Store {
         failed.map(|volume| volume.path().display().to_string()).collect()
     }
 
-    /// True once more volumes have failed than may, or all.
+    /// True once more volumes have failed than are tolerated, or all.
     pub fn is_lost(&self) -> bool {
         let failed = self.volumes.iter().filter(|volume| volume.is_fenced()).count();
         failed > self.tolerated || failed == self.volumes.len()
     }
 
-    /// Looks at every data directory: takes those that fail out of service, and those that work again back in.
+    /// Checks every data directory: takes those that fail out of service, and puts those that work again back in.
     pub fn check_volumes(&self) {
         for (index, volume) in self.volumes.iter().enumerate() {
             if volume.is_fenced() {
@@ -245,18 +245,18 @@ impl Store {
         Ok(self.take_back(index, found))
     }
 
-    /// Adds what was found on a volume that is in service again; returns how much that is.
+    /// Adds the replicas found on a volume that is in service again; returns how many.
     fn take_back(&self, index: usize, found: BTreeMap<BlockId, Entry>) -> usize {
         let mut count = 0;
         for (block, entry) in found {
             let replica = entry.replica;
             let mut replicas = self.replicas.lock();
             match replicas.get(&block).map(|known| (known.volume, known.replica.stamp)) {
-                // A comparison with the disks was faster.
+                // A comparison with the disks added it first.
                 Some(known) if known == (index, replica.stamp) => continue,
                 Some(_) => {
                     drop(replicas);
-                    // Made anew on another volume meanwhile.
+                    // Written again on another volume meanwhile.
                     self.volumes[index].discard(&replica);
                     continue;
                 }
@@ -287,7 +287,7 @@ impl Store {
         self.open_if(block, |replica| replica.stamp == stamp)
     }
 
-    /// Opens a replica with this stamp or a later one: a writer that went on has only added to it.
+    /// Opens a replica with this stamp or a later one: a writer that continued has only added to it.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -324,7 +324,7 @@ impl Store {
         }
     }
 
-    /// The files of a replica do not open: a file that is gone is told as deleted, anything else as damage.
+    /// Handles a replica whose files do not open: reports a missing file as deleted, anything else as damage.
     fn cannot_open(&self, replica: &Replica, error: std::io::Error) -> StoreError {
         let block = replica.block;
         let error = StoreError::io(block, error);
@@ -338,7 +338,7 @@ impl Store {
         error
     }
 
-    /// Gives up a replica whose block file is gone, unless its whole disk is. False if it is there, or has moved meanwhile.
+    /// Gives up a replica whose block file is gone, unless its whole disk is. False if the file exists, or has moved meanwhile.
     fn has_vanished(&self, replica: &Replica) -> bool {
         let block = replica.block;
         let _moving = self.moves.moving(block);
@@ -372,7 +372,7 @@ impl Store {
         self.open_replica(block, replica.stamp)
     }
 
-    /// Begins a recovery: stops the writer and tells what is there; `None` if there is nothing that can take part.
+    /// Begins a recovery: stops the writer and returns the replica's state; `None` if no replica can take part.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -406,8 +406,7 @@ impl Store {
         self.open_replica(block, replica.stamp)
     }
 
-    /// Deletes a replica unless its stamp is newer than `stamp`: then it is another one, and its writer goes on. What is not
-    /// there counts as deleted.
+    /// Deletes a replica unless its stamp is newer than `stamp`: it is then a different one, and its writer continues. A missing replica counts as deleted.
     pub fn delete(&self, block: BlockId, stamp: GenerationStamp) {
         if self.find(block, |replica| replica.stamp > stamp).is_ok() {
             return;
@@ -436,12 +435,12 @@ impl Store {
         self.replicas.lock().len()
     }
 
-    /// Tells the NameNode that a copy it ordered was not made.
+    /// Reports to the NameNode that a copy it ordered was not made.
     pub fn note_failed_copy(&self, block: BlockId) {
         self.changes.push(|pending| pending.copy_failed(block));
     }
 
-    /// Notes that a replica fails its checksums or cannot be read.
+    /// Reports that a replica fails its checksums or cannot be read.
     pub fn report_bad(&self, replica: &Replica) {
         tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");
         self.changes.push(|pending| pending.bad(replica));
@@ -466,7 +465,7 @@ impl Store {
         found.max_by_key(|cursor| (cursor.round_ms, cursor.block))
     }
 
-    /// Keeps where the scanner is, on the first data directory that works.
+    /// Saves the scanner's place on the first data directory that works.
     pub fn save_cursor(&self, cursor: Cursor) {
         let Some(volume) = self.volumes.iter().find(|volume| !volume.is_fenced()) else { return };
         if let Err(error) = cursor::save(volume.path(), cursor) {
@@ -474,7 +473,7 @@ impl Store {
         }
     }
 
-    /// Removes deleted files whose grace period is over, until `is_over`: there may be many, and a disk may take long for each.
+    /// Removes deleted files whose grace period is over, until `is_over`: there may be many, and a disk can take long for each.
     pub fn empty_trash(&self, is_over: &dyn Fn() -> bool) {
         self.volumes.iter().for_each(|volume| volume.empty_trash(is_over));
     }
@@ -507,7 +506,7 @@ impl Store {
         }
     }
 
-    /// Changes a replica for its writer; false if that has lost it, as its volume was given up.
+    /// Changes a replica for its writer; false if the writer has lost it, because its volume was given up.
     fn change(
         &self,
         block: BlockId,
@@ -519,7 +518,7 @@ impl Store {
         entry.map(|entry| change(&mut entry.replica)).is_some()
     }
 
-    /// Ends a writer's hold of a replica, which is `left`, or nothing, and tells of it; false if the writer has lost it before.
+    /// Ends a writer's hold of a replica, of which `left` or nothing remains, and reports that; false if the writer had lost it before.
     fn release(
         &self,
         block: BlockId,
@@ -537,7 +536,7 @@ impl Store {
             }
             None => drop(replicas.remove(&block)),
         }
-        // Before somebody else changes it: what is told last counts.
+        // Before somebody else changes it: the last report counts.
         self.changes.push(tell);
         true
     }
@@ -548,7 +547,7 @@ impl Store {
         self.changes.push(|pending| pending.deleted(replica.block));
     }
 
-    /// Takes a volume out of service after a failed look, unless the process or the machine was short of what looking takes.
+    /// Takes a volume out of service after a failed check, unless the process or the machine lacked the resources for checking.
     fn fence_unless_short(&self, index: usize, cause: &std::io::Error) {
         if sys::fs::is_shortage(cause) {
             let volume = self.volumes[index].path().display();

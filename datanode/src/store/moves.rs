@@ -1,15 +1,15 @@
-//! Keeps who opens the files of a replica apart from who moves them.
+//! Keeps moving the files of a replica apart from opening them.
 //!
-//! A finalize and an append rename both files of a replica and then say so in the table. Between these steps the table names a place where
-//! they are not, which would look like a lost file. A deletion does it the other way round: who opens them then would find none, and a
-//! comparison with the disks one that nobody knows.
+//! A finalize and an append rename both files of a replica and then update the table. Between these steps the table names a place without the files, which
+//! would look like a lost file. A deletion works in the opposite order: anyone who opens the files then would find none, and a comparison with the disks would
+//! find files that are not in the table.
 //!
-//! Invariant: while a [`Still`] of a block is held, its files are where the table says, unless somebody else removed them.
+//! Invariant: while a [`Still`] of a block is held, its files are where the table has them, unless somebody else removed them.
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use protocol::BlockId;
 
-/// Locks; blocks share them. Enough that two that are busy at once seldom meet.
+/// Number of locks, which blocks share. Two blocks in use at the same time seldom share one.
 const SHARD_COUNT: usize = 64;
 
 /// One lock for each group of blocks.
@@ -20,7 +20,7 @@ pub(super) struct Moves {
 
 /// Files of a block stay where they are.
 pub(super) type Still<'a> = RwLockReadGuard<'a, ()>;
-/// Files of a block move, and the table follows.
+/// The files of a block move, and the table follows.
 pub(super) type Moving<'a> = RwLockWriteGuard<'a, ()>;
 
 impl Default for Moves {
@@ -30,7 +30,7 @@ impl Default for Moves {
 }
 
 impl Moves {
-    /// Waits for moves of the block and keeps others from beginning. Never taken twice by a thread.
+    /// Waits for moves of the block and prevents others from starting. A thread never takes it twice.
     pub(super) fn still(&self, block: BlockId) -> Still<'_> {
         self.shard(block).read()
     }
@@ -41,7 +41,7 @@ impl Moves {
     }
 
     fn shard(&self, block: BlockId) -> &RwLock<()> {
-        // Neighbours in number are written at the same time.
+        // Blocks with neighbouring numbers are written at the same time.
         &self.shards[(block.0 % SHARD_COUNT as u64) as usize]
     }
 }

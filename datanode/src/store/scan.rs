@@ -1,10 +1,10 @@
-//! What is found in a data directory at start.
+//! How a start interprets the contents of a data directory.
 //!
-//! - a finalized pair whose lengths fit is a finalized replica (its bytes are verified by readers and the scanner);
-//! - a pair in `rbw/` is an unfinished replica as far as its bytes match their checksums, or a tail of the meta file proves them;
-//! - a move that was cut between its two renames (meta moved, block not) is completed: a finalize, a writer that goes on under a
-//!   new stamp, or one that goes on with a finalized replica;
-//! - of two replicas of a block the one with the newer stamp stays, a finalized one before an unfinished;
+//! - a finalized pair with matching lengths is a finalized replica (its bytes are verified by readers and the scanner);
+//! - a pair in `rbw/` is an unfinished replica, up to the last byte that matches its checksum or that a tail of the meta file proves;
+//! - a move that was cut between its two renames (meta moved, block not) is completed: of a finalize, of a writer that continues under a new stamp, or of one
+//!   that continues a finalized replica;
+//! - of two replicas of a block, the one with the newer stamp stays; with equal stamps, the finalized one;
 //! - anything else is moved to quarantine and logged.
 
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ fn add(entry: Entry, volumes: &[Volume], replicas: &mut BTreeMap<BlockId, Entry>
     }
 }
 
-/// Moves the block file after its meta file if a crash came between.
+/// Moves the block file after its meta file if a crash came between the two renames.
 fn complete_finalize(
     volume: &Volume,
     from: &Place,
@@ -108,7 +108,7 @@ fn complete_finalize(
     volume.finalized_folder(block).and_then(|folder| folder.sync()).map_err(io_error)
 }
 
-/// Moves the block file after its meta file, which is in `to`, if a crash came between.
+/// Moves the block file after its meta file, which is in `to`, if a crash came between the two renames.
 fn complete_restamp(
     volume: &Volume,
     to: &Place,
@@ -142,7 +142,7 @@ pub(super) fn finalized(
     let io_error = |source| Error::Io { path: place.block.clone(), source };
     let length = fs::metadata(&place.block).map_err(io_error)?.len();
     match fs::metadata(&place.meta) {
-        // Which version it is of is seen when it is read.
+        // Reading it shows which version it has.
         Ok(metadata) if Layout::ALL.iter().any(|one| one.file_bytes(length) == metadata.len()) => {
             Ok(Some(Replica { block, stamp, length, state: State::Finalized }))
         }
@@ -152,7 +152,7 @@ pub(super) fn finalized(
     }
 }
 
-/// The replica that a writer left. Where only a tail proves the last bytes, their checksum is put in its place: all others look there.
+/// The replica that a writer left. Where only a tail proves the last bytes, their checksum is written to its usual position, where all readers expect it.
 pub(super) fn unfinished(
     folder: &Path,
     block: BlockId,
@@ -184,7 +184,7 @@ fn quarantine(volume: &Volume, path: &Path) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default();
     let to = volume.path().join(QUARANTINE).join(name);
     match fs::rename(path, to) {
-        // Its companion may have been moved with it.
+        // Its companion file may have been moved with it.
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::Io { path: path.to_owned(), source: error })
         }
@@ -213,7 +213,7 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     for entry in fs::read_dir(folder).map_err(io_error)? {
         paths.push(entry.map_err(io_error)?.path());
     }
-    // The order of a directory is the file system's whim; ours is not.
+    // A directory has no defined order; this gives it one.
     paths.sort_unstable();
     Ok(paths)
 }

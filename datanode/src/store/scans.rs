@@ -1,4 +1,4 @@
-//! Counts of what the scanner has done since the start, for its report.
+//! Counts the scanner's work since the start, for its report.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ pub struct Scans {
 }
 
 impl Scans {
-    /// Replicas looked at.
+    /// Replicas scanned.
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Threads that sync files while their writer goes on.
+//! Threads that sync files while their writer continues.
 
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, mpsc};
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 /// Threads for syncs that nobody waits for.
 const SYNC_THREADS: usize = 2;
-/// Such syncs that may wait; beyond it the writer syncs itself, which slows it down to what the disk takes.
+/// Most of these syncs in the queue; beyond that the writer syncs itself, which slows it down to the pace of the disk.
 const SYNC_QUEUE_MAX: usize = 64;
 
 /// See the module.

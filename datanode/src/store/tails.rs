@@ -1,6 +1,6 @@
 //! The tails of a meta file while its replica grows ([`protocol::meta`]).
 //!
-//! Invariant: of the two places one has what was on disk at the last sync. Only the other is written to, until the next sync is over.
+//! Invariant: one of the two places holds the state on disk at the last sync. Only the other is written until the next sync is over.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use protocol::meta::{Layout, Tail};
 #[derive(Debug, Default)]
 pub(super) struct Tails {
     spare: usize,
-    /// The spare one was replaced since the last sync.
+    /// True if the spare tail was replaced since the last sync.
     replaced: bool,
 }
 
@@ -25,7 +25,7 @@ impl Tails {
         meta_file.write_all_at(&tail.encode(), at)
     }
 
-    /// Both files of the replica are on disk as they are.
+    /// Records that both files of the replica are on disk in their present state.
     pub(super) fn synced(&mut self) {
         if std::mem::take(&mut self.replaced) {
             self.spare = 1 - self.spare;

@@ -10,14 +10,14 @@ use protocol::meta::{self, Layout, TAIL_BYTES, TAILS, Tail};
 
 use crate::error::StoreError;
 
-/// Data that is read at once; its checksums are read along.
+/// Data read at once, with its checksums.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Verifies whole chunks from `offset` (a chunk's begin) until `end`, calling `each` after every step with the bytes it read.
-/// The file may go on behind `end` only if `end` is a chunk's end.
+/// Verifies whole chunks from `offset` (the start of a chunk) to `end`, calling `each` after every step with the bytes it read. The file may continue past
+/// `end` only if `end` is the end of a chunk.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] with the offset of the first bad chunk, also where the files are too short.
+/// [`StoreError::Corrupt`] with the offset of the first bad chunk, also if the files are too short.
 pub fn verify_range(
     id: BlockId,
     block: &File,
@@ -51,16 +51,16 @@ pub fn verify_range(
     Ok(())
 }
 
-/// What of a replica its files prove.
+/// The part of a replica that its files prove.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Good {
-    /// Bytes from the front.
+    /// Bytes from the start.
     pub length: u64,
-    /// What proves the last of them where the checksum in its place does not, and where that is in the meta file.
+    /// The tail that proves the last of them where the stored checksum does not, and the position of that checksum in the meta file.
     pub by_tail: Option<(Tail, u64)>,
 }
 
-/// How many bytes of the files, from the front, are provably what was written.
+/// How many bytes from the start of the files are provably those that were written.
 pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Result<Good> {
     let none = Good { length: 0, by_tail: None };
     let layout = match check_header(id, meta_file) {
@@ -79,13 +79,13 @@ pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Re
     Ok(good)
 }
 
-/// How many bytes from the front match the checksums of their chunks.
+/// How many bytes from the start match the checksums of their chunks.
 fn good_chunks(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
     let length = block.metadata()?.len();
     match verify_range(id, block, meta_file, 0, length, |_| ()) {
         Ok(()) => Ok(length),
         Err(StoreError::Corrupt { offset, .. }) => {
-            // The step that failed may have been cut short by a missing checksum; chunks before it are good.
+            // A missing checksum may have cut the failed step short; chunks before it are good.
             let mut good = offset;
             while verify_range(
                 id,
@@ -107,7 +107,7 @@ fn good_chunks(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
     }
 }
 
-/// The tails of a meta file, by their places.
+/// The tails of a meta file, in the order of their positions.
 pub(super) fn tails(meta_file: &File, layout: Layout) -> io::Result<[Option<Tail>; TAILS]> {
     let mut tails = [None; TAILS];
     for (tail, at) in tails.iter_mut().zip(layout.tail_positions()) {
@@ -121,7 +121,7 @@ pub(super) fn tails(meta_file: &File, layout: Layout) -> io::Result<[Option<Tail
     Ok(tails)
 }
 
-/// True if the bytes of its chunk are there and are those of the tail.
+/// True if the bytes of the tail's chunk exist and match the tail.
 fn is_proved(block: &File, tail: Tail) -> io::Result<bool> {
     let mut bytes = [0; CHUNK_BYTES];
     let bytes = &mut bytes[..tail.chunk_bytes()];
@@ -132,7 +132,7 @@ fn is_proved(block: &File, tail: Tail) -> io::Result<bool> {
     }
 }
 
-/// Checks the header of a meta file and tells where things are in it.
+/// Checks the header of a meta file and returns its layout.
 ///
 /// # Errors
 /// [`StoreError::Meta`] or [`StoreError::Io`].

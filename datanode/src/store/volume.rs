@@ -32,7 +32,7 @@ use crate::error::Error;
 const LAYOUT: u32 = 1;
 const VERSION_FILE: &str = "VERSION";
 const LOCK_FILE: &str = "lock";
-/// Written and removed to see whether a disk works.
+/// Written and removed to check that a disk works.
 const PROBE_FILE: &str = ".probe";
 pub(super) const RBW: &str = "rbw";
 pub(super) const FINALIZED: &str = "finalized";
@@ -45,15 +45,15 @@ pub(super) const META_SUFFIX: &str = ".meta";
 pub struct VolumeConfig {
     /// The directory.
     pub path: PathBuf,
-    /// Bytes to leave free for others; `None` for the default of [`volumes::reserved_bytes`].
+    /// Bytes to leave free for other programs; `None` for the default of [`volumes::reserved_bytes`].
     pub reserved_bytes: Option<u64>,
     /// How long deleted replicas are kept.
     pub trash_grace: Duration,
-    /// Replicas that nobody is expected to read soon are written past the page cache.
+    /// Replicas without an expected reader are written bypassing the page cache.
     pub bypass_cache: bool,
 }
 
-/// Whose data a directory holds.
+/// The owner of the data in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     /// The cluster; `None` before the first contact.
@@ -92,13 +92,13 @@ impl Place {
         Ok((File::open(&self.block)?, File::open(&self.meta)?))
     }
 
-    /// Opens both files for writing what is there already.
+    /// Opens both existing files for writing.
     pub(super) fn open_for_writing(&self) -> io::Result<(File, File)> {
         let open = |path| OpenOptions::new().read(true).write(true).open(path);
         Ok((open(&self.block)?, open(&self.meta)?))
     }
 
-    /// Makes both files or none; they must not exist.
+    /// Creates both files or none; they must not exist.
     pub(super) fn create(&self) -> io::Result<(File, File)> {
         let create = |path| {
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
@@ -107,14 +107,14 @@ impl Place {
         match create(&self.meta) {
             Ok(meta) => Ok((block, meta)),
             Err(error) => {
-                // It was made just now and is empty; if it cannot be removed, the next start finds it.
+                // It was created just now and is empty; if it cannot be removed, the next start finds it.
                 let _ = fs::remove_file(&self.block);
                 Err(error)
             }
         }
     }
 
-    /// Removes both files where they exist.
+    /// Removes whichever of the two files exist.
     pub(super) fn remove_if_there(&self) -> io::Result<()> {
         for path in [&self.block, &self.meta] {
             match fs::remove_file(path) {
@@ -125,7 +125,7 @@ impl Place {
         Ok(())
     }
 
-    /// Moves both files. The meta file goes first: a block file in its new place then always has one.
+    /// Moves both files. The meta file goes first: so a block file in its new place always has one.
     pub(super) fn rename(&self, to: &Place) -> io::Result<()> {
         fs::rename(&self.meta, &to.meta)?;
         fs::rename(&self.block, &to.block)
@@ -138,7 +138,7 @@ pub(super) fn sync_folders(places: &[&Place]) -> io::Result<()> {
     folders.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
 }
 
-/// Opens all data directories of a DataNode. Up to `tolerated` of them may fail: these begin out of service.
+/// Opens all data directories of a DataNode. Up to `tolerated` of them may fail: these start out of service.
 pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec<Volume>, Error> {
     let fresh = Identity { cluster: None, datanode: DatanodeId(rand::random()) };
     let (mut identity, mut failed_count): (Option<Identity>, usize) = (None, 0);
@@ -185,7 +185,7 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
     Ok(volumes)
 }
 
-/// True if the disk does not work, as against a directory that belongs to somebody else, or a process without descriptors.
+/// True if the disk does not work, as opposed to a directory that belongs to somebody else, or a process without descriptors.
 fn is_failure(error: &Error) -> bool {
     match error {
         Error::Io { source, .. } | Error::Lock(LockError::Io { source, .. }) => {
@@ -206,7 +206,7 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
     match fs::read_to_string(&path) {
         Ok(text) => Ok((lock, Some(parse_version(&text, &path)?))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Blocks without an identity would be claimed by whoever starts here.
+            // Whoever starts here would claim blocks without an identity.
             let mut entries = fs::read_dir(config.path.join(FINALIZED)).map_err(io_error)?;
             if entries.next().is_some() {
                 return Err(Error::Directory {
@@ -277,7 +277,7 @@ impl Volume {
             .map_err(|source| Error::Io { path, source })
     }
 
-    /// Where the files of a replica in this state are.
+    /// Where a replica in this state has its files.
     pub(super) fn place(&self, replica: &Replica) -> Place {
         if replica.is_in_finalized() {
             self.finalized_place(replica.block, replica.stamp)
@@ -295,7 +295,7 @@ impl Volume {
         Place::new(&self.config.path.join(folder), block, stamp)
     }
 
-    /// The folder of finalized replicas that a block belongs to, made durably if it is not there; kept open to sync it.
+    /// The folder of finalized replicas that a block belongs to, durably created if missing; kept open to sync it.
     pub(super) fn finalized_folder(&self, block: BlockId) -> io::Result<Arc<Folder>> {
         let number = folder_of(block);
         let mut folders = self.folders.lock();
@@ -309,7 +309,7 @@ impl Volume {
         Ok(folder)
     }
 
-    /// Space where blocks use `used` bytes.
+    /// Space on the volume when blocks use `used` bytes.
     pub(super) fn usage(&self, used: u64) -> Usage {
         match sys::fs::space(&self.config.path) {
             Ok(space) => {
@@ -340,18 +340,18 @@ impl Volume {
             tracing::error!(%volume, error = %cause, "data directory is out of service");
             self.folders.lock().clear();
             self.trash.lock().clear();
-            // A disk that takes this one's place must not find it locked.
+            // A disk that replaces this one must not find it locked.
             *self.lock.lock() = None;
         }
         first
     }
 
-    /// Looks whether the disk works: its identity can be read, its folders listed, and a few bytes written and synced.
+    /// Checks that the disk works: its identity can be read, its folders listed, and a few bytes written and synced.
     pub(super) fn check(&self) -> io::Result<()> {
         let path = self.config.path.join(VERSION_FILE);
         let text = fs::read_to_string(&path)?;
         match parse_version(&text, &path) {
-            // The cluster is written down at first contact, perhaps just now.
+            // The cluster is stored at first contact, perhaps just now.
             Ok(found) if found.datanode == self.identity().datanode => {}
             _ => return Err(io::Error::other("its VERSION file is not this DataNode's any more")),
         }
@@ -366,19 +366,19 @@ impl Volume {
             let _ = fs::remove_file(&probe);
         }
         match written {
-            // Full is not broken.
+            // A full disk is not broken.
             Err(error) if sys::fs::is_full(&error) => Ok(()),
             written => written,
         }
     }
 
-    /// Takes a directory that works again into service: what it held before, or a new disk in its place.
+    /// Takes a directory that works again back into service: its old data, or a new disk in its place.
     ///
     /// # Errors
     /// [`Error`]; it stays out of service.
     pub(super) fn reopen(&self) -> Result<(), Error> {
         if !self.config.path.is_dir() {
-            // Made anew it would hide a disk that is not mounted.
+            // A newly created directory would hide a disk that is not mounted.
             let source = io::ErrorKind::NotFound.into();
             return Err(Error::Io { path: self.config.path.clone(), source });
         }
@@ -398,13 +398,13 @@ impl Volume {
         Ok(())
     }
 
-    /// Lets go of a directory that could not be read after all.
+    /// Releases a directory that could not be read after all.
     pub(super) fn fence_again(&self) {
         *self.lock.lock() = None;
         self.trash.lock().clear();
     }
 
-    /// Ends the time out of service.
+    /// Puts the volume back into service.
     pub(super) fn unfence(&self) {
         tracing::info!(volume = %self.config.path.display(), "data directory is in service again");
         self.fenced.store(false, Ordering::Release);
@@ -423,12 +423,12 @@ impl Volume {
         }
     }
 
-    /// Notes a file found in the trash at start.
+    /// Records a file found in the trash at start.
     pub(super) fn found_in_trash(&self, path: PathBuf) {
         self.trash.lock().push_back((Instant::now(), path));
     }
 
-    /// Removes what was in the trash for long enough, or all of it where there is no room left, until `is_over`.
+    /// Removes files that were in the trash for long enough, or all of them if there is no room left, until `is_over`.
     pub(super) fn empty_trash(&self, is_over: &dyn Fn() -> bool) {
         let is_full = !self.trash.lock().is_empty() && self.remaining() == Some(0);
         while !is_over() {

@@ -1,7 +1,7 @@
-//! Writing one replica: packets to its files, syncs in the background while it grows, the order of a finalize.
+//! Writing one replica: packets go to its files, syncs run in the background while it grows, and a finalize has its order.
 //!
-//! Large packets are written by a [`DiskThread`] while the receiver goes on. Everything else waits until it is done with them
-//! ([`ReplicaWriter::settle`]), so the files always hold a prefix of what came, and nobody but the thread writes while it does.
+//! A [`DiskThread`] writes large packets while the receiver continues. Everything else waits until it has finished them ([`ReplicaWriter::settle`]). So the
+//! files always hold a prefix of the received data, and nobody but the thread writes during that time.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ use crate::core::replica::{Begin, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
 
-/// Bytes that a writer adds between two looks at the room that is left: beyond what is left to others it goes by so much at most.
+/// Bytes that a writer adds between two checks of the free space; it can overrun the reserve for others by at most this much.
 const ROOM_STEP_BYTES: u64 = 4 << 20;
 
 /// The one writer of a replica. Dropped before [`ReplicaWriter::finalize`], it leaves an unfinished replica.
@@ -39,45 +39,45 @@ pub struct ReplicaWriter {
     files: Files,
     place: Place,
     cache: Cache,
-    /// From the first large packet on.
+    /// Present from the first large packet on.
     disk: Option<DiskThread>,
-    /// Where the data handed over ends.
+    /// The end of the data handed over.
     end: u64,
-    /// Up to where there was room.
+    /// The end of the range known to have room.
     room_end: u64,
     meta_begun: bool,
     tails: Tails,
-    /// What is there was written before, and may have been promised: it is guarded before anything is added.
+    /// Existing bytes were written before and may have been promised: they are guarded before anything is added.
     guard: Option<Guard>,
     unsynced_bytes: u64,
     background: Arc<Background>,
     sync_ahead: bool,
-    /// The disk was full when this was to be synced: what of it is on disk is not known.
+    /// The disk was full during a sync: how much is on disk is not known.
     lost: bool,
-    /// The names of its files are on disk.
+    /// True once the names of its files are on disk.
     entry_synced: bool,
-    /// The damaged replica that this one is to take the place of, and which readers see until then.
+    /// The damaged replica that this one replaces; readers see it until then.
     repairs: Option<Replica>,
 }
 
-/// How a replica was found that a writer goes on with.
+/// The former state of a replica that a writer continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guard {
     /// All of it was promised.
     Finalized,
-    /// What was synced was.
+    /// Its synced part was promised.
     Unfinished,
 }
 
 #[derive(Debug, Default)]
 struct Background {
     running: AtomicBool,
-    /// How a sync failed. Held while one runs: the system tells a failure once, and who syncs next would hear that all is well.
+    /// How a sync failed. Held while one runs: the system reports a failure only once, and the next sync would report success.
     failure: Mutex<Option<io::ErrorKind>>,
 }
 
 impl ReplicaWriter {
-    /// Opens or makes the files. `old` is the replica that was there and its volume.
+    /// Opens or creates the files. `old` is the existing replica and its volume.
     pub(super) fn begin(
         store: &Arc<Store>,
         replica: Replica,
@@ -122,12 +122,12 @@ impl ReplicaWriter {
         Ok(writer)
     }
 
-    /// Notes that all members behind this one have the first `end` bytes, too.
+    /// Records that all members behind this one have the first `end` bytes too.
     pub fn note_acked(&self, end: u64) {
         self.handle.note_acked(end);
     }
 
-    /// Bytes so far, with those of packets in flight.
+    /// Bytes so far, including packets in flight.
     pub fn length(&self) -> u64 {
         self.end
     }
@@ -137,17 +137,17 @@ impl ReplicaWriter {
         self.sync_ahead = true;
     }
 
-    /// What is written from now on is not expected to be read soon.
+    /// Data written from now on has no expected reader.
     pub fn bypass_cache(&mut self) {
         if self.store.volumes[self.volume].bypasses_cache() {
             self.cache = Cache::Bypass;
         }
     }
 
-    /// Writes a packet whose data was verified, or has begun to when it returns: [`ReplicaWriter::in_flight`].
+    /// Writes a packet whose data was verified; writing it may still be in progress on return: [`ReplicaWriter::in_flight`].
     ///
     /// # Errors
-    /// [`StoreError`], also of packets before this one; the replica keeps what it had.
+    /// [`StoreError`], also for earlier packets; the replica keeps what it had.
     pub fn write(&mut self, packet: PooledPacket) -> Result<(), StoreError> {
         let block = self.replica.block;
         let header = packet.header;
@@ -167,7 +167,7 @@ impl ReplicaWriter {
         self.note(outcome)
     }
 
-    /// Refuses to grow into what is left to others on this disk; a master may be among them.
+    /// Refuses to grow into the space reserved for others on this disk, perhaps a master.
     fn find_room(&mut self, end: u64) -> Result<(), StoreError> {
         if end > self.room_end {
             if self.store.volumes[self.volume].remaining() == Some(0) {
@@ -178,10 +178,10 @@ impl ReplicaWriter {
         Ok(())
     }
 
-    /// Packets that are not yet written, the last ones; takes note of what became of the others.
+    /// How many of the last packets are not written yet; records the outcome of the others.
     ///
     /// # Errors
-    /// [`StoreError`] of a packet that was not written.
+    /// [`StoreError`] of a packet that could not be written.
     pub fn in_flight(&mut self) -> Result<usize, StoreError> {
         while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(false)) {
             self.note(outcome)?;
@@ -189,7 +189,7 @@ impl ReplicaWriter {
         Ok(self.disk.as_ref().map_or(0, DiskThread::in_flight))
     }
 
-    /// True if no more packets should be taken for now.
+    /// True if the receiver should take no more packets for now.
     pub fn is_busy(&self) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.in_flight() >= PACKETS_MAX)
     }
@@ -219,7 +219,7 @@ impl ReplicaWriter {
         Ok(self.disk.insert(disk))
     }
 
-    /// Takes note of what became of the oldest packet in flight.
+    /// Records the outcome of the oldest packet in flight.
     fn note(&mut self, outcome: Outcome) -> Result<(), StoreError> {
         let block = self.replica.block;
         let written = outcome.map_err(|error| StoreError::io(block, error))?;
@@ -249,7 +249,7 @@ impl ReplicaWriter {
         Ok(())
     }
 
-    /// Cuts the replica to `length`; the checksum of a chunk that is cut is made anew after its old one was checked.
+    /// Truncates the replica to `length`; a truncated chunk gets a new checksum after the old one was verified.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -286,7 +286,7 @@ impl ReplicaWriter {
     /// Changes the replica as others see it.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it was given up with its volume: what is on that is no replica any more.
+    /// [`StoreError::NotFound`] if it was given up with its volume, whose files are no replicas any more.
     fn change(&self, change: impl FnOnce(&mut Replica)) -> Result<(), StoreError> {
         match self.store.change(self.replica.block, &self.handle, change) {
             true => Ok(()),
@@ -311,15 +311,15 @@ impl ReplicaWriter {
         Ok(())
     }
 
-    /// The first packet that is added to a replica replaces the checksum of its last chunk. So that what was promised stays provable
-    /// whatever of that reaches the disk, all of it is synced and gets a tail of its own first.
+    /// The first packet added to a replica replaces the checksum of its last chunk. Promised bytes must stay provable whatever part of that reaches the disk,
+    /// so all of them are synced and get a tail of their own first.
     pub(super) fn guard_what_is_there(&mut self) -> Result<(), StoreError> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
         let (id, length) = (self.replica.block, self.replica.length);
         if guard == Guard::Unfinished {
             let tails = verify::tails(&self.files.meta, Layout::CURRENT);
             if tails.map_err(|error| StoreError::io(id, error))? == [None; meta::TAILS] {
-                // Nothing was synced within a chunk.
+                // No sync ended within a chunk.
                 return Ok(());
             }
         }
@@ -339,7 +339,7 @@ impl ReplicaWriter {
         self.sync()
     }
 
-    /// Syncs everything so far and, the first time, that the files are there at all.
+    /// Syncs everything so far and, the first time, the directory entries of the files.
     ///
     /// # Errors
     /// As [`ReplicaWriter::sync`].
@@ -352,7 +352,7 @@ impl ReplicaWriter {
         self.change(|_| ())
     }
 
-    /// Completes the replica: sync both files, move them, sync the folder, tell.
+    /// Completes the replica: sync both files, move them, sync the folder, report it.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -360,7 +360,7 @@ impl ReplicaWriter {
         self.finalize_with(true)
     }
 
-    /// As [`ReplicaWriter::finalize`] without a sync: the replica survives the end of this process, but not that of the machine.
+    /// As [`ReplicaWriter::finalize`] without a sync: the replica survives the end of this process, but not a crash of the machine.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -401,7 +401,7 @@ impl ReplicaWriter {
         }
     }
 
-    /// Completes the replica on another thread: what was acknowledged before does not wait for this disk.
+    /// Completes the replica on another thread: the writer already has its acknowledgement and does not wait for this disk.
     pub fn finalize_behind(self) {
         let store = Arc::clone(&self.store);
         store.syncs.run(Box::new(move || {
@@ -429,7 +429,7 @@ impl ReplicaWriter {
         }));
     }
 
-    /// A full disk is no broken disk, but this replica's pages may be gone: it is given up. Any other failure fences the volume.
+    /// A full disk is not a broken disk, but this replica's pages may be gone: it is given up. Any other failure fences the volume.
     fn sync_failed(&mut self, error: io::Error) -> StoreError {
         let error = StoreError::io(self.replica.block, error);
         match &error {
@@ -439,7 +439,7 @@ impl ReplicaWriter {
         error
     }
 
-    /// Removes the files of a replica that nobody can miss.
+    /// Removes the files of a replica that nobody needs.
     fn remove_files(&self) {
         if let Err(error) = self.place.remove_if_there() {
             tracing::warn!(block = %self.replica.block, %error, "cannot remove an unfinished replica");
@@ -447,7 +447,7 @@ impl ReplicaWriter {
     }
 }
 
-/// Opens or makes the files of a replica, and tells whether the meta file has its header.
+/// Opens or creates the files of a replica, and returns whether the meta file has its header.
 fn open_files(
     store: &Store,
     replica: &Replica,
@@ -462,8 +462,8 @@ fn open_files(
                 if from != *place {
                     from.rename(place)?;
                     drop(moving);
-                    // What is added must never be found in a replica that counts as finalized, nor what is promised from now on
-                    // under a stamp that has no vote any more.
+                    // Added bytes must never turn up in a replica that counts as finalized. Nor may bytes promised from now on turn up under a stamp that no
+                    // longer has a vote.
                     sync_folders(&[place, &from])?;
                 }
                 place.open_for_writing()
@@ -489,7 +489,7 @@ fn open_files(
     }
 }
 
-/// The meta file of a replica that a writer goes on with, in the current version, and whether its header is there.
+/// The meta file, in the current version, of a replica that a writer continues, and whether its header exists.
 fn current_meta(
     replica: &Replica,
     place: &Place,
@@ -508,7 +508,7 @@ fn current_meta(
             let (_, meta_file) = place.open_for_writing().map_err(io_error)?;
             Ok((meta_file, true))
         }
-        // Its writer ended before the first packet, or nothing of it reached the disk.
+        // Its writer ended before the first packet, or none of its data reached the disk.
         Err(StoreError::Meta { .. }) if replica.length == 0 => Ok((meta_file, false)),
         Err(error) => Err(error),
     }

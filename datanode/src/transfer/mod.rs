@@ -1,11 +1,10 @@
-//! The block transfer service: accepts connections on TCP and on an abstract Unix socket, one thread per connection, and
-//! carries out what they ask ([`protocol::transfer`]).
+//! The block transfer service: accepts connections on TCP and on an abstract Unix socket, one thread per connection, and carries out their operations
+//! ([`protocol::transfer`]).
 //!
-//! Limits: threads (`connections_max`), operations at once (`transfers_max`; more are answered "busy"), time for a peer to make
-//! progress. Every operation needs a block token, checked before anything is asked of the store, and proof that its sender has the
-//! token's secret. A connection on which nothing was proven yet is a stranger's: strangers have seconds, and make room as
-//! [`daemon::guests`] says. A part of all connections is for root and this DataNode's own user on the local socket; who else comes there
-//! has no more than over TCP.
+//! Limits: threads (`connections_max`), operations at once (`transfers_max`; more are answered "busy"), time for a peer to make progress. Every operation needs
+//! a block token, checked before the store is used, and proof that its sender has the token's secret. A connection on which nothing has been proven is a
+//! stranger's: strangers have seconds, and make room as [`daemon::guests`] says. Part of the connections is reserved for root and this DataNode's own user on
+//! the local socket; other users have no more there than over TCP.
 
 mod part;
 mod read;
@@ -41,19 +40,19 @@ pub use send::{cut, replicate};
 
 use part::{Prefix, Rest};
 
-/// Bytes read and thrown away after a refusal, so that the refusal is not lost to a reset of the connection.
+/// Bytes read and thrown away after a refusal, so a reset of the connection does not lose the refusal.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
-/// Bytes of them that are read at once.
+/// Bytes read at once.
 const DRAIN_STEP_BYTES: usize = 16 << 10;
-/// Time for that.
+/// Most time for that.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
-/// Time for that where all others who connect wait for its end.
+/// Most time for that where all others who connect wait for it.
 const ACCEPT_DRAIN_MAX: Duration = Duration::from_millis(50);
-/// How long a stranger may take to prove what he may.
+/// How long a stranger has to prove a permission.
 const STRANGER_MAX: Duration = Duration::from_secs(5);
-/// This part of all connections is for the own user and root on the local socket alone.
+/// This fraction of all connections is reserved for the own user and root on the local socket.
 const OWN_PART: usize = 4;
-/// How long the accept loop waits before it looks again after a failed accept (out of descriptors).
+/// How long the accept loop waits before it tries again after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Longest sleep of the accept loops; they are woken by connections and by shutdown.
 const ACCEPT_WAIT: Duration = Duration::from_secs(3600);
@@ -67,11 +66,11 @@ pub struct Limits {
     pub connections_max: usize,
     /// Time for a peer to make progress within a message; also how long an idle connection is kept.
     pub io_timeout: Duration,
-    /// Time that a writer may be silent between packets.
+    /// Time for which a writer can be silent between packets.
     pub writer_idle_max: Duration,
 }
 
-/// What every operation needs.
+/// The resources that every operation needs.
 #[derive(Debug)]
 pub struct Service {
     /// The replicas.
@@ -109,18 +108,18 @@ impl Balancing {
         self.throttle.lock().set_rate(rate);
     }
 
-    /// Waits so that `bytes` more keep to it.
+    /// Waits long enough for `bytes` more to stay within it.
     fn pace(&self, bytes: u64) {
         let pause = self.throttle.lock().take(self.start.elapsed(), bytes);
         std::thread::sleep(pause);
     }
 }
 
-/// A connection, as far as room is concerned. On a stranger's nothing is under way.
+/// A connection as the accounting of room sees it. On a stranger's, nothing is in transit.
 #[derive(Debug)]
 struct Caller {
     stream: Arc<Stream>,
-    /// Something was proven on it.
+    /// True once something was proven on it.
     is_trusted: AtomicBool,
 }
 
@@ -138,12 +137,12 @@ impl Guest for Caller {
     }
 }
 
-/// What becomes of a connection after an operation.
+/// The fate of a connection after an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum After {
     /// The next operation may come.
     Keep,
-    /// Bytes may be under way: close.
+    /// Bytes may be in transit: close.
     Close,
 }
 
@@ -168,7 +167,7 @@ impl Service {
         })
     }
 
-    /// What copies for the balancer may take.
+    /// The limits for copies of the balancer.
     pub fn balancing(&self) -> &Balancing {
         &self.balancing
     }
@@ -341,7 +340,7 @@ impl Service {
         }
     }
 
-    /// Answers an operation after which nothing is under way.
+    /// Answers an operation after which nothing is in transit.
     fn answer<E: Into<OperationError>>(
         &self,
         connection: &mut Connection,
@@ -367,7 +366,7 @@ impl Service {
         Ok(connection.answer_hello(nonce, &token, self.store.datanode())?)
     }
 
-    /// Whether the sender of an operation has a token that permits it.
+    /// Checks that the sender of an operation has a token that permits it.
     fn check(&self, connection: &mut Connection, asked: &Asked) -> Result<(), OperationError> {
         let Needs { block, stamp, token, mode } = asked.operation.needs();
         let token = self.token_keys.check(block, stamp, (token, mode), now_ms())?;
@@ -379,20 +378,20 @@ impl Service {
     }
 }
 
-/// Says no and closes; what the peer has sent meanwhile is read first, so that the answer is not lost to a reset.
+/// Refuses and closes; first reads what the peer has already sent, so a reset does not lose the answer.
 fn refuse(mut connection: Connection, error: &OperationError, drain_max: Duration) {
     if connection.send_answer(&Err(error.to_remote())).is_err() {
         return;
     }
     let stream = Arc::clone(connection.stream());
-    // All of this is only courtesy to the peer.
+    // All of this is only a courtesy to the peer.
     if let Stream::Tcp(tcp) = &*stream {
         let _ = tcp.shutdown(Shutdown::Write);
         let _ = drain(&stream, drain_max);
     }
 }
 
-/// Reads until the peer ends, but no longer than `time`, however it spaces what it sends.
+/// Reads until the peer ends, but for at most `time`, however the peer spaces its data.
 fn drain(mut stream: &Stream, time: Duration) -> std::io::Result<()> {
     let (deadline, mut left) = (Instant::now() + time, DRAIN_BYTES_MAX);
     let mut bytes = vec![0; DRAIN_STEP_BYTES];

@@ -10,7 +10,7 @@ pub(super) struct Prefix {
     pub length: u64,
 }
 
-/// What a member of a recovery lacks.
+/// The bytes that a member of a recovery lacks.
 pub(super) struct Rest {
     pub block: BlockId,
     pub prior: GenerationStamp,
@@ -19,7 +19,7 @@ pub(super) struct Rest {
     pub offset: u64,
 }
 
-/// A block to be made of the first bytes of another.
+/// A block to create from the first bytes of another.
 #[derive(Clone, Debug)]
 pub struct Cut {
     /// Block to copy from.

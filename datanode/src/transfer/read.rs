@@ -41,7 +41,7 @@ impl Service {
             });
             if let Err(error) = fill(&replica, layout, &mut packet) {
                 self.note_bad(&replica, &error);
-                // Within a stream there is no room for an answer: the reader sees it end.
+                // There is no room for an answer within a stream: the reader sees it end.
                 return if sequence == 0 { Err(error.into()) } else { Ok(After::Close) };
             }
             if replica.is_tail_open {
@@ -92,7 +92,7 @@ impl Service {
         checked.inspect_err(|error| self.note_bad(replica, error)).map_err(OperationError::from)
     }
 
-    /// Reports a replica that its disk does not give back whole.
+    /// Reports a replica that its disk does not return intact.
     pub(super) fn note_bad(&self, replica: &OpenReplica, error: &StoreError) {
         if error.is_bad_replica() && replica.replica.is_finalized() {
             tracing::warn!(error = %client::error::chain(error), "cannot read a replica");
@@ -101,8 +101,7 @@ impl Service {
     }
 }
 
-/// Computes the checksum of the last chunk anew if that is partial: the one on disk may be that of a longer chunk. Bytes before the
-/// replica's length do not change.
+/// Recomputes the checksum of the last chunk if it is partial: the one on disk may cover a longer chunk. Bytes before the replica's length do not change.
 fn seal_tail(packet: &mut Packet) {
     let begin = packet.data().len() / CHUNK_BYTES * CHUNK_BYTES;
     let mut crc = Vec::with_capacity(CRC_BYTES);
@@ -112,7 +111,7 @@ fn seal_tail(packet: &mut Packet) {
     crcs[at..].copy_from_slice(&crc);
 }
 
-/// Reads what the packet's header announces from the files; nothing is verified.
+/// Reads from the files what the packet's header announces; verifies nothing.
 pub(super) fn fill(
     replica: &OpenReplica,
     layout: Layout,

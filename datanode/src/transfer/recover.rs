@@ -1,4 +1,4 @@
-//! Leading the recovery of a block whose writer is gone.
+//! Leads the recovery of a block whose writer is gone.
 //!
 //! ```text
 //! ask everyone -> the longest replica decides -> who has all of it finalizes
@@ -23,13 +23,13 @@ use crate::error::OperationError;
 pub struct Recovered {
     /// Length of the block.
     pub length: u64,
-    /// Who has all of it now, finalized.
+    /// The DataNodes that now have all of it, finalized.
     pub members: Vec<DatanodeId>,
-    /// Who told of a replica, and could end the recovery if its replica was to decide.
+    /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive.
     pub answered: Vec<DatanodeId>,
 }
 
-/// A recovery that is led here.
+/// A recovery that this DataNode leads.
 struct Lead<'a> {
     service: &'a Arc<Service>,
     block: BlockId,
@@ -39,11 +39,11 @@ struct Lead<'a> {
     token: &'a BlockToken,
 }
 
-/// Asks everyone, agrees, and makes everyone finalize what was agreed. Blocks. Where nobody has the `length_min` bytes that were
-/// promised, what there is is kept all the same: it can be read, and the NameNode decides for how long it waits for others.
+/// Asks everyone, agrees, and makes everyone finalize the agreed replica. Blocks. If nobody has the `length_min` bytes that were promised, the existing bytes
+/// are kept nevertheless: they can be read, and the NameNode decides how long it waits for others.
 ///
 /// # Errors
-/// [`OperationError::Invalid`] if nobody could carry out what was agreed: the NameNode orders another recovery.
+/// [`OperationError::Invalid`] if nobody could carry out the agreement: the NameNode orders another recovery.
 pub fn lead_recovery(
     service: &Arc<Service>,
     block: BlockId,
@@ -59,7 +59,7 @@ pub fn lead_recovery(
         let agreement = agree(old_stamp, &states);
         let members = lead.finalize(&agreement);
         if members.is_empty() && agreement.length > 0 {
-            // Who cannot end it has no vote.
+            // A DataNode that cannot end it has no vote.
             states.retain(|(datanode, _)| !agreement.whole.contains(datanode));
             continue;
         }
@@ -102,7 +102,7 @@ impl Lead<'_> {
         })
     }
 
-    /// Has everyone finalize the block; returns who did. Nobody if none of those who have all of it could.
+    /// Has everyone finalize the block; returns those who did. Returns nobody if none of those who have all of it could.
     fn finalize(&self, agreement: &Agreement) -> Vec<DatanodeId> {
         let log = |datanode: &DatanodeInfo, error: &OperationError| {
             let (block, error) = (self.block, client::error::chain(error));
@@ -135,7 +135,7 @@ impl Lead<'_> {
         }
     }
 
-    /// Has `source` send `target` what it lacks from `offset` on.
+    /// Has `source` send `target` the bytes it lacks from `offset`.
     fn complete(
         &self,
         source: &DatanodeInfo,

@@ -1,5 +1,5 @@
-//! Sending replicas to other DataNodes: whole ones on the NameNode's orders, prefixes to new members of a pipeline. What is
-//! sent was verified here, so corruption does not spread.
+//! Sending replicas to other DataNodes: whole ones on the NameNode's orders, prefixes to new members of a pipeline. Data is verified here before it is sent, so
+//! corruption does not spread.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub fn replicate(
     service.send(&replica, first, (write, &token), (0..replica.replica.length, balancing))
 }
 
-/// Makes the block on `targets` through a pipeline; all of them sync it. Blocks.
+/// Creates the block on `targets` through a pipeline; all of them sync it. Blocks.
 ///
 /// # Errors
 /// [`OperationError`]; a source that turns out to be bad has been reported.
@@ -77,7 +77,7 @@ impl Service {
         self.send(&replica, target, (write, &token), (0..length, false))
     }
 
-    /// Sends a member of a recovery what it lacks; it finalizes its replica on disk.
+    /// Sends a member of a recovery the bytes it lacks; the member finalizes its replica on disk.
     pub(super) fn send_rest(
         &self,
         rest: &Rest,
@@ -92,13 +92,12 @@ impl Service {
         }
         let resume = Some(Resume { prior, offset });
         let write = Write { resume, ..write_to(&[], block, stamp, &token) };
-        // Packets begin at chunks.
+        // Packets begin at chunk boundaries.
         let begin = offset - offset % CHUNK_BYTES as u64;
         self.send(&replica, target, (write, &token), (begin..length, false))
     }
 
-    /// Sends these bytes, up to the end of the write, and waits until everyone has them; at the balancer's pace if it is for the
-    /// balancer.
+    /// Sends these bytes, up to the end of the write, and waits until everyone has them; at the balancer's rate if they are for the balancer.
     fn send(
         &self,
         replica: &OpenReplica,
@@ -141,7 +140,7 @@ impl Service {
         }
     }
 
-    /// Reads the packet that `header` describes, comparing whole chunks of the replica; a chunk that is cut gets a new checksum.
+    /// Reads the packet that `header` describes, verifying whole chunks of the replica; a truncated chunk gets a new checksum.
     fn fill_verified(
         &self,
         (replica, layout): (&OpenReplica, Layout),
@@ -168,7 +167,7 @@ impl Service {
     }
 }
 
-/// A new replica on who gets this and on the `rest` of a pipeline; all of them sync it.
+/// A new replica on the receiver and on the `rest` of a pipeline; all of them sync it.
 fn write_to(
     rest: &[DatanodeInfo],
     block: BlockId,

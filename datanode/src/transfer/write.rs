@@ -1,8 +1,8 @@
 //! Receiving a replica as a member of a pipeline.
 //!
-//! A packet is read whole, sent on at once, then verified and written; its ack goes back when this member and all behind it
-//! have it. At the last packet this member finalizes while those behind it do the same, so their syncs overlap. One thread
-//! does all of it: it waits for packets from the front, acks from behind and its disk together.
+//! A packet is read completely, forwarded at once, then verified and written. Its ack goes back once this member and all behind it have it. At the last packet
+//! this member finalizes while those behind it do the same, so their syncs overlap. One thread does all of it: it waits for packets from the front, acks from
+//! behind and its disk together.
 //!
 //! ```text
 //! packet -> sent on -> verified -> in flight to the disk -> written ---+
@@ -29,7 +29,7 @@ use crate::store::ReplicaWriter;
 struct Behind {
     target: DatanodeInfo,
     connection: Connection,
-    /// The operation, until it was sent with the first packet.
+    /// The operation, until it is sent with the first packet.
     before: Vec<u8>,
     answered: bool,
     /// Packets that it has not acknowledged: the last ones of [`Reception::pending`].
@@ -42,37 +42,37 @@ fn whole_ms(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// A packet that the front has no ack for.
+/// A packet that is not acknowledged to the front yet.
 struct Pending {
     sequence: u32,
-    /// Where its data ends.
+    /// The end of its data.
     end: u64,
-    /// What the members behind said of it.
+    /// The ack of the members behind.
     behind: Option<Ack>,
 }
 
 /// When a replica is on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Before its last packet is acknowledged.
+    /// Before the ack of its last packet.
     Synced,
-    /// Soon after: others have it on disk by then.
+    /// Soon after that ack: others have it on disk already.
     SyncedBehind,
-    /// When the system gets to it: the writer wanted no member to sync, as HDFS does by default.
+    /// Whenever the system writes it: the writer wanted no member to sync, as HDFS does by default.
     Unsynced,
 }
 
-/// What comes next.
+/// The next event.
 enum Event {
     /// A packet from the front.
     Packet,
     /// An ack from behind.
     Ack,
-    /// The disk is done with a packet.
+    /// The disk has finished a packet.
     Written,
 }
 
-/// A write that ended early; an ack has told why.
+/// A write that ended early; an ack has already reported the reason.
 struct Broken;
 
 fn cannot_write(error: &StoreError) -> Status {
@@ -88,7 +88,7 @@ fn cannot_wait(error: &io::Error) -> Broken {
 struct Reception<'a> {
     service: &'a Arc<Service>,
     front: &'a mut Connection,
-    /// The answer, until it was sent with the first ack.
+    /// The answer, until it is sent with the first ack.
     answer: Vec<u8>,
     behind: Option<Behind>,
     pending: VecDeque<Pending>,
@@ -196,7 +196,7 @@ impl Reception<'_> {
         Ok(())
     }
 
-    /// Packets on their way to the disk, the last ones of those pending.
+    /// Number of packets in flight to the disk, the last ones of those pending.
     fn in_flight(&mut self) -> Result<usize, Broken> {
         let in_flight = self.writer.as_mut().map_or(Ok(0), ReplicaWriter::in_flight);
         in_flight.map_err(|error| {
@@ -206,7 +206,7 @@ impl Reception<'_> {
         })
     }
 
-    /// Sends the acks of what is written here and acknowledged behind; tells how many packets are still on their way to the disk.
+    /// Sends the acks of packets written here and acknowledged behind; returns how many are still in flight to the disk.
     fn send_acks(&mut self) -> Result<usize, Broken> {
         let in_flight = self.in_flight()?;
         while self.pending.len() > in_flight
@@ -226,7 +226,7 @@ impl Reception<'_> {
         Ok(in_flight)
     }
 
-    /// Waits. What is waited with acks missing for what is written here counts as waiting for those behind.
+    /// Waits. Time spent while only acks from behind are missing counts as waiting for those behind.
     fn next_event(&mut self, in_flight: usize) -> Result<Event, Broken> {
         let limits = self.service.limits;
         let takes_packets =
@@ -285,7 +285,7 @@ impl Reception<'_> {
         Ok(())
     }
 
-    /// Sends a packet on; else tells the statuses of the members behind.
+    /// Forwards a packet; on failure, returns the statuses of the members behind.
     fn forward(&mut self, packet: &Packet) -> Result<(), Vec<Status>> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         behind.pending_count += 1;
@@ -298,7 +298,7 @@ impl Reception<'_> {
             Err(error) => {
                 let error = client::error::chain(&error);
                 tracing::warn!(target = %behind.target.id, %error, "lost the next DataNode of a pipeline");
-                // It may have said why before it went: perhaps a member behind it is to blame.
+                // It may have reported the reason before it failed: perhaps a member behind it is to blame.
                 Err(self.last_words().unwrap_or_else(|| vec![Status::Unreachable]))
             }
         }
@@ -312,7 +312,7 @@ impl Reception<'_> {
             return Some(vec![status_of(&failure)]);
         }
         behind.answered = true;
-        // Acks that were under way are followed by the one that tells.
+        // After the acks in flight comes the one with the reason.
         for _ in 0..behind.pending_count {
             let ack = behind.connection.read_ack().ok()?;
             if ack.failure().is_some() {
@@ -407,7 +407,7 @@ impl Reception<'_> {
         self.fail(oldest.map_or(0, |pending| pending.sequence), Status::Success, behind)
     }
 
-    /// Tells the front who failed. If that does not arrive, the front sees the connection end, which says as much.
+    /// Reports to the front who failed. If that does not arrive, the front sees the connection end, which has the same effect.
     fn fail(&mut self, sequence: u32, own: Status, behind: &[Status]) -> Broken {
         let _ = self.ack(Ack::new(sequence, own).followed_by(behind));
         Broken

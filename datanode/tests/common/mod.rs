@@ -16,7 +16,7 @@ use daemon::Shutdown;
 use protocol::namenode::LocatedBlocks;
 use protocol::{DatanodeId, DfsPath};
 
-/// How long a condition may take to come true.
+/// How long a condition can take to become true.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 pub struct Daemon {
@@ -56,7 +56,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 impl Cluster {
-    /// `local_socket`: offer Unix sockets, so that clients map replicas; else everything goes over TCP.
+    /// `local_socket`: offer Unix sockets, so clients map replicas; otherwise everything goes over TCP.
     pub fn start(count: usize, local_socket: bool) -> Self {
         let root = tempfile::tempdir().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,7 +120,7 @@ impl Cluster {
         self.datanodes[number] = Some(daemon);
     }
 
-    /// Stops a DataNode; connections are cut.
+    /// Stops a DataNode; its connections break.
     pub fn stop_datanode(&mut self, number: usize) {
         self.datanodes[number] = None;
     }
@@ -129,7 +129,7 @@ impl Cluster {
         self.root.path().join(format!("datanode-{number}"))
     }
 
-    /// Which DataNode has this identity.
+    /// The number of the DataNode with this identity.
     pub fn number_of(&self, id: DatanodeId) -> usize {
         (0..self.datanodes.len())
             .find(|number| {
@@ -210,7 +210,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Bytes that differ everywhere.
+/// Bytes without a repeating pattern.
 pub fn sample(length: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761).max(1);
     (0..length)

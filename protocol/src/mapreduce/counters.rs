@@ -1,10 +1,10 @@
-//! Bounds of what tasks count: how many counters, how long their names.
+//! Limits on the counters of tasks: how many there may be, and how long their names.
 //!
-//! Hadoop has them too (`mapreduce.job.counters.max` and its fellows): every counter is kept in memory for each task and written to the
-//! journal when the task ends, so a job that names counters after its records would take the JobTracker with it. A job that goes beyond
-//! a bound fails and says so; nothing is cut off in silence.
+//! Hadoop has them too (`mapreduce.job.counters.max` and related properties). Every counter is kept in memory for each task and written to the journal when the
+//! task ends. Without limits, a job that names counters after its records would bring the JobTracker down. A job that exceeds a limit fails with a message;
+//! nothing is cut off silently.
 //!
-//! Invariant: [`bounded`] refuses while it decodes, so a message takes no more memory than the bounds allow.
+//! Invariant: [`bounded`] refuses while it decodes, so a message takes no more memory than the limits allow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,15 +14,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::wire::at_most;
 
-/// Most different counters of a job that its own code names; a hundred times what Hadoop allows.
+/// Most different counters that a job's own code may name; a hundred times Hadoop's limit.
 pub const COUNTERS_MAX: usize = 10_000;
 /// Most different counters that the engine adds to those.
 pub const ENGINE_COUNTERS_MAX: usize = 200;
-/// Most names of groups and counters that are decoded: each counter may have a group of its own.
+/// Most names of groups and counters to decode: each counter may have a group of its own.
 const NAMES_MAX: usize = 2 * (COUNTERS_MAX + ENGINE_COUNTERS_MAX);
-/// Most groups of counters that one message has room for. What a job may have is less, and checked where it is counted.
+/// Most groups of counters that one message has room for. A job may have fewer; that is checked where they are counted.
 pub const COUNTER_GROUPS_SENT_MAX: usize = 100_000;
-/// Longest name of a counter or of a group, bytes; Hadoop's longest group.
+/// Longest name of a counter or of a group, bytes; Hadoop's limit for groups.
 pub const NAME_BYTES_MAX: usize = 128;
 
 /// Named sums, by group and name.
@@ -32,7 +32,7 @@ pub struct Counters(
     pub  BTreeMap<String, BTreeMap<String, u64>>,
 );
 
-/// Counters beyond a bound.
+/// Counters that exceed a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CountersError {
     /// Too many of them.
@@ -96,7 +96,7 @@ impl Counters {
         self.0.get(group).and_then(|names| names.get(name)).copied().unwrap_or(0)
     }
 
-    /// How many there are, of all groups.
+    /// The number of counters in all groups.
     pub fn count(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()
     }
@@ -116,10 +116,10 @@ impl Counters {
     }
 }
 
-/// Decodes counters of a message, and stops at the first that is beyond a bound. For `#[serde(deserialize_with)]`.
+/// Decodes counters of a message, and stops at the first that exceeds a limit. For `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// What the decoder says, or [`CountersError`] as its text.
+/// The decoder's error, or [`CountersError`] as its text.
 pub fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Counters, D::Error> {
     struct Newtype;
 

@@ -7,11 +7,10 @@
 //! {"type":"JOB_FINISHED","event":{…},"crc32":"…"}
 //! ```
 //!
-//! Each line ends with the checksum of what it is without it. Lines of version 1 have none.
+//! Each line ends with the checksum of the rest of the line. Lines of version 1 have none.
 //!
-//! Written by the JobTracker when a job is over (then whole, and never changed), and told by it of a job that runs; read by `hanno job
-//! -history`. A reader skips events of a type it does not know and refuses a version it does not know. Times are milliseconds since the
-//! epoch.
+//! The JobTracker writes it once, when a job is over, and never changes it; for a running job the JobTracker sends the events so far. `hanno job -history`
+//! reads it. A reader skips events of a type it does not know and refuses a version it does not know. Times are milliseconds since the epoch.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Version of these lines.
 pub const VERSION: u16 = 2;
 
-/// The version before there were checksums; still read.
+/// The version without checksums; still read.
 pub const VERSION_UNCHECKED: u16 = 1;
 
 const CHECKSUM_KEY: &str = ",\"crc32\":\"";
@@ -34,18 +33,18 @@ pub fn seal(line: &mut Vec<u8>) {
     line.extend_from_slice(format!("{CHECKSUM_KEY}{crc:08x}{CHECKSUM_END}").as_bytes());
 }
 
-/// What a line's checksum says.
+/// The result of checking a line's checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seal {
     /// It has none.
     None,
-    /// It fits.
+    /// It matches.
     Fits,
     /// It does not.
     Broken,
 }
 
-/// Looks at the checksum of a line without its line end.
+/// Checks the checksum of a line; `line` comes without its line end.
 pub fn check(line: &[u8]) -> Seal {
     let tail = CHECKSUM_KEY.len() + CHECKSUM_DIGITS + CHECKSUM_END.len();
     let Some((body, seal)) = line.len().checked_sub(tail).map(|at| line.split_at(at)) else {
@@ -64,12 +63,12 @@ pub fn check(line: &[u8]) -> Seal {
 /// Checks the lines of a history one after the other.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LineCheck {
-    /// Whether lines have checksums, once the first is known.
+    /// Whether lines have checksums, once the first has been read.
     is_sealed: Option<bool>,
 }
 
 impl LineCheck {
-    /// True if the next line is as it was written, as far as anybody can tell.
+    /// True if the next line is as it was written, as far as its checksum can show.
     pub fn is_good(&mut self, line: &[u8]) -> bool {
         let unchecked = format!("\"version\":{VERSION_UNCHECKED}}}}}");
         let is_sealed =
@@ -87,7 +86,7 @@ pub enum HistoryEvent {
         /// [`VERSION`].
         version: u16,
     },
-    /// The job was taken.
+    /// The job was accepted.
     JobSubmitted(JobSubmitted),
     /// Its tasks are known.
     JobInited(JobInited),

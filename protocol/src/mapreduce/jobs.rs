@@ -1,5 +1,5 @@
-//! Clients to the JobTracker: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`. Progress of a job is
-//! pushed on `GET /api/v1/jobs/{id}/events` as server-sent events, each a [`JobReport`] in JSON.
+//! Clients' requests to the JobTracker: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`. The JobTracker pushes the progress of a job
+//! on `GET /api/v1/jobs/{id}/events` as server-sent events, each a [`JobReport`] in JSON.
 
 use std::collections::BTreeMap;
 
@@ -30,14 +30,14 @@ pub struct Request {
     pub call: CallId,
     /// Acting user.
     pub user: String,
-    /// What is asked.
+    /// The call itself.
     pub body: Call,
 }
 
 /// The answer to a [`Request`].
 pub type Answer = Result<Reply, RemoteError>;
 
-/// What can be asked. Append only.
+/// The calls. Append only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Call {
     /// Start a job. -> [`Reply::Submitted`]
@@ -65,15 +65,15 @@ pub enum Call {
     },
     /// Workers, by machine. -> [`Reply::Workers`]
     Workers,
-    /// Read the list of workers to be emptied again. -> [`Reply::Done`]
+    /// Read the list of workers to be drained again. -> [`Reply::Done`]
     RefreshNodes,
-    /// Read the rules of the queues again; rules that cannot be change nothing. -> [`Reply::Done`]
+    /// Read the rules of the queues again; invalid rules change nothing. -> [`Reply::Done`]
     RefreshQueues,
-    /// What is needed to run an attempt again elsewhere. -> [`Reply::Replay`]
+    /// Everything needed to run an attempt again elsewhere. -> [`Reply::Replay`]
     Replay(AttemptId),
-    /// Forget which groups users belong to, so that the system is asked again. -> [`Reply::Done`]
+    /// Forget which groups users belong to, and ask the system again. -> [`Reply::Done`]
     RefreshGroups,
-    /// Queues whose jobs the caller may look at and change, whoever's they are. -> [`Reply::Names`]
+    /// Queues whose jobs the caller may view and change, whoever owns the jobs. -> [`Reply::Names`]
     AdministeredQueues,
 }
 
@@ -102,12 +102,12 @@ pub enum Reply {
     Names(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<String>),
 }
 
-/// An attempt, to be run again by whoever wants to see what it does.
+/// An attempt, for anyone who wants to run it again and watch it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Replay {
-    /// Its program and its work; of a reduce with the map outputs that are there now.
+    /// Its program and its work; for a reduce, with the map outputs available now.
     pub launch: Launch,
-    /// Of a reduce, the splits of all maps of its job.
+    /// For a reduce, the splits of all maps of its job.
     #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
     pub splits: Vec<Split>,
     /// Why the attempt failed, if it has.
@@ -121,28 +121,28 @@ pub struct JobSpec {
     pub name: String,
     /// The executable, uploaded to [`BINARY_DIR`].
     pub binary: BinaryHash,
-    /// Arguments of the driver, which the task runner is started with too.
+    /// Arguments of the driver; the task runner gets them too.
     #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
     pub args: Vec<String>,
-    /// Which job of the program, from 0, for programs that run several.
+    /// Number of the job within its program, from 0, for programs that run several.
     pub stage: u32,
     /// Hash over types, encodings and options of the job; the task runner must compute the same.
     pub fingerprint: u64,
     /// One map task each.
     #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
     pub splits: Vec<Split>,
-    /// Number of reduce tasks; 0 for a map-only job. With `sizing`: of partitions, of which neighbours will share a reduce.
+    /// Number of reduce tasks; 0 for a map-only job. With `sizing`: the number of partitions, neighbours of which will share a reduce.
     pub reduce_count: u32,
     /// Output directory; appears when the job succeeds.
     pub output: DfsPath,
     /// Attempts per task before the job fails.
     pub attempts_max: u32,
-    /// Share of maps that must be done before reduces start, in per mille.
+    /// Share of maps that must have finished before reduces start, in per mille.
     pub slow_start_permille: u16,
     /// Everything given with `-D`.
     #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
     pub properties: BTreeMap<String, String>,
-    /// Reduces are chosen when the sizes of all map outputs are known; `None`: one per partition.
+    /// Reduces are chosen once the sizes of all map outputs are known; `None`: one per partition.
     pub sizing: Option<ReduceSizing>,
 }
 
@@ -159,7 +159,7 @@ pub enum JobState {
     Running,
     /// All tasks are done; the output is being published.
     Committing,
-    /// The output is there.
+    /// The output is published.
     Succeeded,
     /// A task failed too often, or the commit failed; no output.
     Failed,
@@ -168,7 +168,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// True if nothing more will happen.
+    /// True if the state will not change any more.
     pub fn is_final(self) -> bool {
         matches!(self, JobState::Succeeded | JobState::Failed | JobState::Killed)
     }
@@ -184,7 +184,7 @@ pub enum Priority {
     VeryLow,
     /// After most.
     Low,
-    /// As most.
+    /// As most jobs.
     #[default]
     Normal,
     /// Before most.
@@ -209,7 +209,7 @@ impl Priority {
         }
     }
 
-    /// The priority of this name, in letters of any case; `DEFAULT` is as most.
+    /// The priority of this name, in letters of any case; `DEFAULT` means [`Priority::Normal`].
     pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("DEFAULT") {
             return Some(Priority::Normal);
@@ -218,7 +218,7 @@ impl Priority {
     }
 }
 
-/// A job as people see it.
+/// A job as clients and pages see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobReport {
     /// The job, as `job_…`.
@@ -227,7 +227,7 @@ pub struct JobReport {
     pub name: String,
     /// Who submitted it.
     pub user: String,
-    /// Where it stands.
+    /// Its state.
     pub state: JobState,
     /// Map tasks.
     pub maps: TaskCounts,
@@ -253,12 +253,12 @@ pub struct JobReport {
     pub priority: Priority,
     /// Slots it holds now.
     pub slot_count: u32,
-    /// True if who asks may not look at the job: name, counters, diagnostics and output are left out then.
+    /// True if the reader may not view the job: name, counters, diagnostics and output are then left out.
     pub is_outline: bool,
 }
 
 impl JobReport {
-    /// What everybody with a name may know of a job: what it takes of the cluster.
+    /// The part that every known user may see of a job: its use of the cluster.
     pub fn outline(self) -> JobReport {
         JobReport {
             name: String::new(),
@@ -309,7 +309,7 @@ pub struct AttemptReport {
     pub state: String,
     /// Machine of its worker.
     pub host: String,
-    /// Path of its log at the JobTracker, which gets it from the worker.
+    /// Path of its log at the JobTracker, which fetches it from the worker.
     pub log_url: String,
     /// Start, milliseconds since the epoch.
     pub started_ms: u64,
@@ -317,9 +317,9 @@ pub struct AttemptReport {
     pub finished_ms: u64,
     /// Why it failed; empty otherwise.
     pub diagnostics: String,
-    /// 0 to 1; of one that ended without a result, how far it came.
+    /// 0 to 1; for an attempt without a result, how far it got.
     pub progress: f32,
-    /// `map`, `merge`, `shuffle`, `reduce`: what it does, or was at when it ended without a result; empty if that is not known.
+    /// `map`, `merge`, `shuffle`, `reduce`: its phase now, or when it ended without a result; empty if that is not known.
     pub phase: String,
 }
 
@@ -343,19 +343,19 @@ pub struct QueueReport {
     pub name: String,
     /// True if it takes jobs.
     pub running: bool,
-    /// `fair` or `fifo`: how its jobs share what it has.
+    /// `fair` or `fifo`: how its jobs share its slots.
     pub policy: String,
-    /// Its part in what is shared, relative to that of the other queues.
+    /// Its weight in the sharing, relative to the other queues.
     pub weight: u32,
-    /// Slots that it gets first if it has use for them.
+    /// Slots that it gets first if it can use them.
     pub slots_min: u32,
     /// Most slots of its jobs together.
     pub slots_max: u32,
     /// Most slots of one user's jobs in it together.
     pub user_slots_max: u32,
-    /// Most jobs of it that run at once.
+    /// Most of its jobs that run at once.
     pub running_jobs_max: u32,
-    /// Slots that it would have now if all queues had what is theirs, in thousandths.
+    /// Slots that it would have now if all queues had their fair share, in thousandths.
     pub share_permille: u64,
     /// Slots that its jobs hold.
     pub slot_count: u32,
@@ -367,7 +367,7 @@ pub struct QueueReport {
     pub started_job_count: u32,
 }
 
-/// A worker as people see it.
+/// A worker as clients and pages see it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// Its machine.
@@ -380,21 +380,21 @@ pub struct WorkerReport {
     pub slot_count: u32,
     /// Tasks it runs now.
     pub running_count: u32,
-    /// What holds its tasks apart and in bounds, for people.
+    /// How its tasks are isolated and limited, for people.
     pub isolation: String,
     /// Late: gets no new work.
     pub suspect: bool,
-    /// To be emptied: gets no new work.
+    /// Being drained: gets no new work.
     pub excluded: bool,
-    /// To be emptied, and nothing runs there or is needed from there any more.
+    /// Being drained, and nothing runs there or is needed from there any more.
     pub drained: bool,
     /// Jobs that failed on it too often and succeeded elsewhere, less those forgiven.
     pub faults: u32,
     /// Too many faults: gets no new work until some are forgiven.
     pub blacklisted: bool,
-    /// Time since it was last heard of, milliseconds.
+    /// Time since its last message, milliseconds.
     pub silent_ms: u64,
-    /// Attempts that got a slot there since it registered or the JobTracker started.
+    /// Attempts that got a slot there since the worker registered or the JobTracker started.
     pub launched_count: u64,
     /// Those of them that were their tasks' winners.
     pub succeeded_count: u64,

@@ -1,4 +1,4 @@
-//! The conversations of MapReduce: clients, JobTracker, workers and the processes of tasks, and what they all speak of.
+//! The conversations of MapReduce: clients, JobTracker, workers and task processes, and the types that they share.
 
 pub mod counters;
 pub mod history;

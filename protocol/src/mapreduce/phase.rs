@@ -1,7 +1,7 @@
-//! Phases of attempts: their names, and the counters that tell how long each took.
+//! Phases of attempts: their names, and the counters of their durations.
 //!
-//! Times are counters like any other, so a job's are the sums over its tasks: where the job spent its time. They are in microseconds,
-//! because small tasks are over within a millisecond.
+//! Times are counters like any other, so a job's times are the sums over its tasks and show where the job spent its time. They are in microseconds, because
+//! small tasks are over within a millisecond.
 //!
 //! ```text
 //! map     Read | Map  ->  Sort | Spill  (as often as memory is full)  ->  Merge
@@ -16,10 +16,10 @@ use crate::TaskKind;
 /// Group of the counters of phases, with others that only this engine has.
 pub const GROUP: &str = "Engine";
 
-/// What an attempt does at a time. Append only.
+/// The phases of an attempt, one at a time. Append only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Phase {
-    /// A map gets its input.
+    /// A map fetches its input.
     Read,
     /// A map reads records and runs the map function, which puts pairs into memory.
     Map,
@@ -29,9 +29,9 @@ pub enum Phase {
     Spill,
     /// Runs are merged into the map's output.
     Merge,
-    /// A reduce gets its part of the maps' outputs, and waits for maps.
+    /// A reduce fetches its part of the maps' outputs, and waits for maps.
     Shuffle,
-    /// What it got is merged through the disk until all can be read at once.
+    /// The fetched segments are merged through the disk until all can be read at once.
     ReduceMerge,
     /// The reduce function runs, and output is written.
     Reduce,
@@ -50,7 +50,7 @@ impl Phase {
         Phase::Reduce,
     ];
 
-    /// Whose phase it is.
+    /// The kind of task that has this phase.
     pub fn kind(self) -> TaskKind {
         if self < Phase::Shuffle { TaskKind::Map } else { TaskKind::Reduce }
     }
@@ -68,7 +68,7 @@ impl Phase {
         }
     }
 
-    /// For people, where it must be clear whose time it is.
+    /// For people, with the kind of task where that must be clear.
     pub fn label(self) -> &'static str {
         match self {
             Phase::Read => "Time reading",

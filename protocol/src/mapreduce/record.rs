@@ -1,7 +1,7 @@
-//! The record that a map is at: told by its process in a file of its attempt, which survives whatever becomes of the process.
+//! The record that a map is processing: its process notes it in a file of the attempt, which survives the process.
 //!
-//! The file [`RECORD_FILE`] in the attempt's directory is [`PLACE_BYTES`] long: two unsigned numbers of 64 bits in the order of the
-//! machine, as the process has the file mapped and just stores them.
+//! The file [`RECORD_FILE`] in the attempt's directory is [`PLACE_BYTES`] long: two unsigned 64-bit numbers in the machine's byte order, because the process
+//! maps the file and only stores to it.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::split::Split;
 
-/// Begins the message of a map that failed in a record; the file follows, then [`AT_BYTE`], a number and a colon.
+/// Prefix of the message of a map that failed in a record; the file follows, then [`AT_BYTE`], a number and a colon.
 pub const MAP_FAILED: &str = "map failed at ";
 /// Between file and offset in such a message.
 pub const AT_BYTE: &str = ", byte ";
 /// Name of the file in the directory of an attempt.
 pub const RECORD_FILE: &str = ".record";
-/// Below a job's output: a file for each map that left records out, which names them.
+/// Below a job's output: for each map that skipped records, a file that names them.
 pub const SKIP_DIRECTORY: &str = "_logs/skip";
 /// Length of the file.
 pub const PLACE_BYTES: usize = 16;
@@ -28,14 +28,14 @@ pub const PLACE_BYTES: usize = 16;
 /// Where a record of a split begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct RecordAt {
-    /// Which part of the split, from 0.
+    /// The part of the split, from 0.
     pub part: u32,
     /// First byte of the record in the part's file.
     pub offset: u64,
 }
 
 impl RecordAt {
-    /// Reads the file; `None` if the map was in no record, or if it is no such file.
+    /// Reads the file; `None` if the map was in no record, or if this is not that file.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (number, offset) = bytes.split_at_checked(PLACE_BYTES / 2)?;
         let number = u64::from_ne_bytes(number.try_into().ok()?);

@@ -1,10 +1,10 @@
-//! A worker and the job process it started, over a Unix socket that the process is started with (descriptor 0 to 2 stay the task's own), in
-//! frames ([`crate::frame`]).
+//! Messages between a worker and the job process it started, in frames ([`crate::frame`]) over a Unix socket that the process inherits. Descriptors 0 to 2 stay
+//! the task's own.
 //!
-//! The worker starts the job's executable with the job's arguments, `HANNO_TASK_DESCRIPTORS` naming that socket and the one over which it asks for
-//! connections to DataNodes (`sys::broker`), and `HANNO_TASK_COOKIE` holding the hexadecimal mark of the process, which it sends first. Who starts a
-//! process under a debugger, which may close descriptors, names an abstract socket in `HANNO_TASK_SOCKET` instead. One runner runs one
-//! attempt at a time and is used again for further attempts of its job.
+//! The worker starts the job's executable with the job's arguments and two variables. `HANNO_TASK_DESCRIPTORS` names that socket and the one on which the
+//! process asks for connections to DataNodes (`sys::broker`). `HANNO_TASK_COOKIE` holds the hexadecimal mark of the process, which it sends first. Whoever
+//! starts a process under a debugger, which may close descriptors, names an abstract socket in `HANNO_TASK_SOCKET` instead. One runner runs one attempt at a
+//! time and serves further attempts of its job.
 //!
 //! ```text
 //! runner -> Hello -> (worker) Setup -> runner Ready | Refused
@@ -21,11 +21,11 @@ use crate::AttemptId;
 use crate::pass::Pass;
 use crate::wire::{ENTRIES_MAX, at_most};
 
-/// Environment variable: the numbers of two descriptors, with a comma between: the socket to the worker, and the one to its broker.
+/// Environment variable: the numbers of two descriptors, separated by a comma: the socket to the worker, and the one to its broker.
 pub const DESCRIPTORS_VARIABLE: &str = "HANNO_TASK_DESCRIPTORS";
 /// Environment variable: the name of an abstract socket to connect to, where no descriptors are given.
 pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
-/// Environment variable: what the runner sends in [`FromRunner::Hello`].
+/// Environment variable: the cookie that the runner sends in [`FromRunner::Hello`].
 pub const COOKIE_VARIABLE: &str = "HANNO_TASK_COOKIE";
 /// Longest message of a runner, bytes: all counters that a job may have fit twice.
 pub const FROM_RUNNER_BYTES_MAX: usize = 6 << 20;
@@ -55,18 +55,18 @@ pub enum ToRunner {
     },
     /// Exit.
     Exit,
-    /// A pass in the place of the one it has.
+    /// A pass to replace the current one.
     Pass(Pass),
 }
 
-/// What is the same for all attempts of a job.
+/// The part that all attempts of a job share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// Program and options.
     pub program: Program,
     /// `http://host:port` of the NameNode.
     pub namenode: String,
-    /// What it signs with in the file system and the shuffle; [`ToRunner::Pass`] follows before its time is over.
+    /// The pass for calls to the file system and the shuffle; [`ToRunner::Pass`] renews it before it expires.
     pub pass: Pass,
     /// Name of this machine.
     pub host: String,
@@ -74,7 +74,7 @@ pub struct Setup {
     pub boot_id: String,
     /// Memory for sort buffers and shuffle of one attempt, bytes.
     pub memory_bytes_max: u64,
-    /// Directory on this machine for output files, instead of the job's in the file system: of an attempt that only repeats another.
+    /// Directory on this machine for output files, instead of the job's directory in the file system; only for an attempt that repeats another.
     pub local_output: Option<String>,
 }
 
@@ -88,18 +88,18 @@ pub enum FromRunner {
     },
     /// The job was rebuilt and is the same.
     Ready,
-    /// The job cannot run here (another fingerprint, bad arguments), or its attempt cannot go on; the process ends.
+    /// The job cannot run here (a different fingerprint, bad arguments), or its attempt cannot go on; the process ends.
     Refused {
         /// Why.
         diagnostics: String,
     },
-    /// A life sign of the running attempt, at most four a second.
+    /// A sign of life from the running attempt, at most four a second.
     Progress {
         /// The attempt.
         attempt: AttemptId,
         /// 0 to 1.
         progress: f32,
-        /// What it does.
+        /// Its phase.
         phase: Phase,
         /// Counters so far.
         #[serde(deserialize_with = "crate::counters::bounded")]
@@ -111,14 +111,14 @@ pub enum FromRunner {
     Ended {
         /// The attempt.
         attempt: AttemptId,
-        /// How.
+        /// The final state.
         state: AttemptState,
         /// Final counters.
         #[serde(deserialize_with = "crate::counters::bounded")]
         counters: Counters,
-        /// 0 to 1: how far it came.
+        /// 0 to 1: how far it got.
         progress: f32,
-        /// What it did last.
+        /// Its last phase.
         phase: Phase,
     },
 }

@@ -1,7 +1,7 @@
 //! Map outputs from a worker to the reduces that need them:
 //! `GET http://worker/mapOutput?job=<job>&reduce=<n>&count=<k>&map=<attempt>,<attempt>,…`, signed, over kept-alive connections.
 //!
-//! The body answers the attempts in the order of the request, and for each the partitions from `n` on (one without `count`):
+//! The body answers the attempts in the order of the request, and for each of them the partitions from `n` (one partition without `count`):
 //!
 //! ```text
 //! one frame (crate::frame) holding a SegmentAnswer
@@ -9,8 +9,8 @@
 //! if it is `Lost`:    nothing, and nothing of the attempt's other partitions
 //! ```
 //!
-//! The header frame is checked by its own CRC and the segment by the checksums of its blocks, so nothing else is needed.
-//! The status is 200 as soon as the request is well-formed; an output that cannot be served is [`SegmentAnswer::Lost`].
+//! The header frame is checked by its own CRC and the segment by the checksums of its blocks, so no other checksum is needed. The status is 200 as soon as the
+//! request is well-formed; an output that cannot be served is [`SegmentAnswer::Lost`].
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -23,10 +23,10 @@ use crate::{AttemptId, JobId, TaskKind};
 pub const ROUTE: &str = "/mapOutput";
 /// Most map attempts in one request, as in Hadoop; keeps the request line short and a retry cheap.
 pub const MAPS_PER_REQUEST_MAX: usize = 20;
-/// Longest body of a header frame that a fetcher believes; diagnostics are cut to fit well inside.
+/// Longest body of a header frame that a fetcher accepts; diagnostics are cut to fit well inside.
 pub const ANSWER_BYTES_MAX: usize = 4 << 10;
 
-/// Which segments are wanted.
+/// The wanted segments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchRequest {
     /// The job.
@@ -37,21 +37,21 @@ pub struct FetchRequest {
     pub maps: Vec<AttemptId>,
 }
 
-/// What precedes each segment of the body.
+/// The header before each segment of the body.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SegmentAnswer {
     /// `stored` bytes follow.
     Segment(SegmentHeader),
     /// The output is not here or cannot be read; nothing follows for it.
     Lost {
-        /// The attempt that was asked for.
+        /// The requested attempt.
         attempt: AttemptId,
         /// For people.
         diagnostics: String,
     },
 }
 
-/// One segment, announced.
+/// The header of one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SegmentHeader {
     /// The attempt that made it.

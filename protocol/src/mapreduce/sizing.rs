@@ -1,35 +1,35 @@
-//! How many reduces a job has that was given no number: decided from the exact sizes of its map outputs.
+//! Chooses the number of reduces for a job that specifies none, from the exact sizes of its map outputs.
 //!
-//! Maps cut their output finer than reduces will be. When all of them are done, neighbouring partitions become one reduce.
-//! Invariants: every partition belongs to exactly one reduce, reduces are in the order of their partitions (so an output that is
-//! sorted as a whole stays so), and the same sizes always give the same reduces.
+//! Maps cut their output into more partitions than there will be reduces. When all maps are done, neighbouring partitions become one reduce. Invariants: every
+//! partition belongs to exactly one reduce; reduces are in the order of their partitions (so an output that is sorted as a whole stays sorted); the same sizes
+//! always give the same reduces.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// A reduce of less is not worth its start.
+/// A smaller reduce is not worth its start.
 const REDUCE_BYTES_MIN: u64 = 64 << 20;
-/// A reduce of more is too much to lose, and waits too long for the last: rather several one after the other in a slot.
+/// A larger reduce loses too much when it fails and makes the job wait too long for the last one: better several in a row in one slot.
 const REDUCE_BYTES_MAX: u64 = 1 << 30;
-/// Partitions per slot: as many reduces may follow each other there, and so finely can they be balanced.
+/// Partitions per slot: this many reduces can follow each other there, which sets how finely the load can be balanced.
 const PARTITIONS_PER_SLOT: u64 = 4;
-/// Most partitions that are made for reduces yet to be chosen; each is a segment of every map output.
+/// Most partitions made while reduces are not chosen yet; each is a segment of every map output.
 const PARTITIONS_MAX: u64 = 1024;
 /// Most sizes that the maps of a job report together: 8 MB while it runs.
 pub const SIZES_MAX: u64 = 1 << 20;
-/// Least input of a partition: a small job has one reduce, which then need not be chosen.
+/// Least input of a partition: a small job has one reduce, and nothing to choose.
 pub const PARTITION_INPUT_BYTES_MIN: u64 = 4 << 20;
 
-/// What reduces are chosen by, besides the sizes.
+/// The inputs of the choice of reduces, besides the sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReduceSizing {
-    /// Slots of the cluster when the job was submitted: with later ones a job would have other files after a fault than without.
+    /// Slots of the cluster when the job was submitted: with a later count, a job would have other files after a fault than without one.
     pub slot_count: u32,
 }
 
 impl ReduceSizing {
-    /// Into how many partitions maps cut their output; 1 means that nothing is left to choose.
+    /// Number of partitions that maps cut their output into; 1 means that there is nothing left to choose.
     pub fn partitions(self, input_bytes: u64, map_count: usize) -> u32 {
         let count = (u64::from(self.slot_count) * PARTITIONS_PER_SLOT)
             .min(input_bytes.div_ceil(PARTITION_INPUT_BYTES_MIN))
@@ -38,12 +38,13 @@ impl ReduceSizing {
         u32::try_from(count).expect("the most partitions are a u32")
     }
 
-    /// The reduces for partitions of these sizes, as the partition behind the last of each. At most one reduce per partition, at least one.
+    /// Chooses the reduces for partitions of these sizes; returns the end (exclusive) of each one's range of partitions. At most one reduce per partition, at
+    /// least one.
     pub fn choose(self, bytes: &[u64]) -> Vec<u32> {
         let total = bytes.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
         let share = total.div_ceil(u64::from(self.slot_count.max(1)));
         let count = total.div_ceil(share.clamp(REDUCE_BYTES_MIN, REDUCE_BYTES_MAX)).max(1);
-        // The least bound that needs no more reduces than that.
+        // The smallest bound that needs no more reduces than that.
         let (mut low, mut high) = (bytes.iter().copied().max().unwrap_or(0), total);
         while low < high {
             let bound = low + (high - low) / 2;
@@ -57,7 +58,7 @@ impl ReduceSizing {
     }
 }
 
-/// The partitions of a reduce, of those that were chosen.
+/// The partitions of one of the chosen reduces.
 pub fn partitions_of(ends: &[u32], reduce: u32) -> Range<u32> {
     let end = |index: usize| ends.get(index).copied().unwrap_or(0);
     let index = reduce as usize;
@@ -65,7 +66,7 @@ pub fn partitions_of(ends: &[u32], reduce: u32) -> Range<u32> {
     start..end(index).max(start)
 }
 
-/// As few groups of neighbours as possible, none above `bound` (which no single one exceeds).
+/// Cuts into as few groups of neighbours as possible, none above `bound` (which no single one exceeds).
 fn cut(bytes: &[u64], bound: u64) -> Vec<u32> {
     let (mut ends, mut held) = (Vec::new(), 0u64);
     for (index, bytes) in (0u32..).zip(bytes) {
@@ -97,9 +98,9 @@ mod tests {
             (2, vec![8 * MIB; 8], vec![8]),
             (2, vec![32 * MIB; 8], vec![4, 8]),
             (8, vec![32 * MIB; 8], vec![2, 4, 6, 8]),
-            // A byte that cannot be shared evenly makes no further reduce.
+            // A byte that cannot be shared evenly does not add a reduce.
             (2, [vec![100 * MIB; 7], vec![100 * MIB + 1]].concat(), vec![4, 8]),
-            // One slot after the other where a reduce would grow beyond a gigabyte.
+            // Several in a row per slot where a reduce would exceed a gigabyte.
             (2, vec![1024 * MIB; 8], vec![1, 2, 3, 4, 5, 6, 7, 8]),
             // A large partition stands alone.
             (4, vec![10 * MIB, 10 * MIB, 500 * MIB, 10 * MIB], vec![2, 3, 4]),
@@ -134,7 +135,7 @@ mod tests {
         assert!(partitions_of(&[5, 2], 1).is_empty());
     }
 
-    /// The smallest largest group of `bytes` in at most `count` groups of neighbours, by trying all.
+    /// The smallest possible size of the largest group, with `bytes` in at most `count` groups of neighbours; tries all.
     fn best(bytes: &[u64], count: u64) -> u64 {
         if count <= 1 || bytes.len() <= 1 {
             return bytes.iter().sum();

@@ -1,4 +1,4 @@
-//! What one map task reads.
+//! The input of one map task.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::wire::at_most;
 
 /// Most files that share one map task.
 pub const SPLIT_PARTS_MAX: usize = 100_000;
-/// Most machines told for a split.
+/// Most machines listed for a split.
 pub const HOSTS_MAX: usize = 1000;
 
 /// Input of one map task.
@@ -25,7 +25,7 @@ pub struct Split {
     /// Their racks.
     #[serde(deserialize_with = "at_most::<HOSTS_MAX, _, _>")]
     pub racks: Vec<String>,
-    /// Which of the job's inputs it belongs to, from 0.
+    /// The job's input that it belongs to, from 0.
     pub input: u32,
     /// More files of the same split, after the first: many small ones make one task.
     #[serde(deserialize_with = "at_most::<SPLIT_PARTS_MAX, _, _>")]

@@ -1,8 +1,8 @@
-//! Workers to the JobTracker: `POST /rpc/worker` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+//! Workers' requests to the JobTracker: `POST /rpc/worker` with a [`Request`], answered by `Result<Reply, RemoteError>`.
 //!
-//! A worker registers, keeps one [`Request::Poll`] open that is answered the moment there is something to do, and sends
-//! [`Request::Report`] at once when an attempt ends and every second while one runs. [`crate::ErrorKind::Fenced`] means:
-//! register again (naming what still runs and which map outputs are held).
+//! A worker registers and keeps one [`Request::Poll`] open, which the JobTracker answers the moment there is something to do. It sends [`Request::Report`] at
+//! once when an attempt ends, and every second while one runs. [`crate::ErrorKind::Fenced`] means: register again (naming the attempts that still run and the
+//! map outputs that it holds).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,21 +17,21 @@ use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError,
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
-/// Most arguments of a program: as a command line of the system can hold.
+/// Most arguments of a program: as many as the system allows on a command line.
 pub const ARGS_MAX: usize = 100_000;
 /// Most properties of a job.
 pub const PROPERTIES_MAX: usize = 100_000;
-/// Longest text for people in a report, bytes: cause and stack of a failure fit, and a journal holds thousands.
+/// Longest text for people in a report, bytes: the cause and the stack of a failure fit, and a journal holds thousands.
 pub const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
-/// Longest path of a map output, bytes: the kernel's.
+/// Longest path of a map output, bytes: the kernel's limit.
 pub const PATH_BYTES_MAX: usize = 4096;
-/// A worker sends several reports where one would be longer, bytes: far more than one update can have, and little for the JobTracker.
+/// Most bytes of one report; a worker splits a longer one. That is far more than one update can have, and little for the JobTracker.
 pub const REPORT_BYTES_MAX: usize = 8 << 20;
 
 /// The answer to a [`Request`].
 pub type Answer = Result<Reply, RemoteError>;
 
-/// What a worker says. Append only.
+/// The requests of a worker. Append only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// First contact, and again after being fenced. -> [`Reply::Registered`]
@@ -77,7 +77,7 @@ pub struct Register {
     pub http_address: String,
     /// Tasks it runs at once.
     pub slot_count: u32,
-    /// What holds tasks of this worker apart and in bounds, for people.
+    /// How this worker isolates and limits its tasks, for people.
     pub isolation: String,
     /// Attempts still running here.
     #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
@@ -129,7 +129,7 @@ pub enum Action {
     },
     /// The job is over: end its runners, delete its files.
     ForgetJob(JobId),
-    /// Run reduces of a job: their lists are the same and long, so they come once.
+    /// Run reduces of a job: their lists are the same and long, so they are sent once.
     LaunchReduces {
         /// The attempts; their own lists are empty.
         #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
@@ -151,7 +151,7 @@ pub struct Launch {
     pub work: Work,
 }
 
-/// What is the same for all attempts of a job.
+/// The part that all attempts of a job share.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Program {
     /// Acting user.
@@ -161,16 +161,16 @@ pub struct Program {
     /// Its arguments.
     #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
     pub args: Vec<String>,
-    /// Which job of the program.
+    /// Number of the job within its program.
     pub stage: u32,
-    /// What the runner must compute too.
+    /// The fingerprint of the job; the runner must compute the same.
     pub fingerprint: u64,
     /// Everything given with `-D`.
     #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
     pub properties: BTreeMap<String, String>,
-    /// Into how many partitions a map cuts its output; 0 for a map-only job.
+    /// Number of partitions that a map cuts its output into; 0 for a map-only job.
     pub partition_count: u32,
-    /// Reduces are yet to be chosen: maps report the sizes of their partitions.
+    /// Reduces are not chosen yet: maps report the sizes of their partitions.
     pub sizes_wanted: bool,
     /// Number of map tasks.
     pub map_count: u32,
@@ -183,9 +183,9 @@ pub struct Program {
 pub enum Work {
     /// Map one split.
     Map {
-        /// What is read.
+        /// Its input.
         split: Split,
-        /// Records of it that are left out, since earlier attempts ended in them; ascending.
+        /// Records to skip, since earlier attempts ended in them; ascending.
         #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         skip: Vec<RecordAt>,
     },
@@ -196,9 +196,9 @@ pub enum Work {
 /// The work of a reduce.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReduceWork {
-    /// What it reduces; its index alone unless the reduces of the job were chosen by size.
+    /// The partitions to reduce; only its own index unless the reduces of the job were chosen by size.
     pub partitions: Range<u32>,
-    /// Reduces of the job.
+    /// Number of reduces of the job.
     pub reduce_count: u32,
     /// The map outputs known so far ([`Action::LaunchReduces`] has them once for all).
     #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
@@ -223,20 +223,20 @@ pub struct MapOutput {
 pub struct AttemptUpdate {
     /// The attempt.
     pub attempt: AttemptId,
-    /// Where it stands.
+    /// Its state.
     pub state: AttemptState,
-    /// 0 to 1; of one that ended without a result, how far it came.
+    /// 0 to 1; for an attempt without a result, how far it got.
     pub progress: f32,
-    /// What it does, or did last; `None` before its process has told.
+    /// Its phase, or its last one; `None` until its process has reported one.
     pub phase: Option<Phase>,
     /// Its counters so far.
     #[serde(deserialize_with = "crate::counters::bounded")]
     pub counters: Counters,
-    /// Of a map that failed: the record it was in.
+    /// For a map that failed: the record it was in.
     pub record: Option<RecordAt>,
 }
 
-/// Where an attempt stands.
+/// The state of an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum AttemptState {
     /// It runs.
@@ -245,15 +245,15 @@ pub enum AttemptState {
     MapDone {
         /// Absolute path of the data file.
         data_path: String,
-        /// Bytes of each partition before compression, as the worker read them in the index, if [`Program::sizes_wanted`].
+        /// Bytes of each partition before compression, as the worker read them from the index, if [`Program::sizes_wanted`].
         #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         partition_bytes: Vec<u64>,
     },
-    /// A reduce (or a map of a map-only job) is done: its files lie complete in its attempt directory.
+    /// A reduce (or a map of a map-only job) is done: its files are complete in its attempt directory.
     OutputDone {
         /// Directory of the attempt, below `_temporary` of the output.
         directory: DfsPath,
-        /// Of a reduce, the keys that had a good part of its records.
+        /// For a reduce, the keys with a large share of its records.
         #[serde(deserialize_with = "at_most::<{ HotKey::COUNT_MAX }, _, _>")]
         hot_keys: Vec<HotKey>,
     },
@@ -266,17 +266,17 @@ pub enum AttemptState {
     Killed,
 }
 
-/// A key with a good part of the records of a reduce.
+/// A key with a large share of a reduce's records.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HotKey {
-    /// For people: shortened, and without what cannot be printed.
+    /// For people: shortened, and without unprintable characters.
     pub text: String,
-    /// Its records.
+    /// The number of its records.
     pub records: u64,
 }
 
 impl HotKey {
-    /// Most of them told by one reduce.
+    /// Most hot keys that one reduce reports.
     pub const COUNT_MAX: usize = 5;
     /// Most characters of a text.
     pub const CHARS_MAX: usize = 80;

@@ -1,4 +1,4 @@
-//! What the NameNode's answers tell: files and their blocks, DataNodes, snapshots, health.
+//! The content of the NameNode's answers: files and their blocks, DataNodes, snapshots, health.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use crate::token::BlockToken;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId};
 
-/// Most replicas that one block can have on the wire: twice what a file may want.
+/// Most replicas that one block can have on the wire: twice the highest replication of a file.
 pub const REPLICAS_MAX: usize = 1024;
 /// Most data directories of a DataNode.
 pub const VOLUMES_MAX: usize = 1000;
 
-/// What a file or directory is.
+/// The attributes of a file or directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FileStatus {
-    /// Its last path element; empty when a single path was asked for.
+    /// Its last path element; empty when the call asked for a single path.
     pub name: String,
     /// Id, never reused.
     pub inode: InodeId,
     /// True for a directory.
     pub directory: bool,
-    /// Bytes; 0 for a directory. Of an open file: its complete blocks and what is known to be written of the last.
+    /// Bytes; 0 for a directory. For an open file: its complete blocks and the part of the last that is known to be written.
     pub length: u64,
     /// Wanted replicas; 0 for a directory.
     pub replication: u16,
@@ -45,7 +45,7 @@ pub struct FileStatus {
     pub has_acl: bool,
     /// True if it is a directory that may have snapshots.
     pub snapshottable: bool,
-    /// Its storage policy, its own or that of a directory above; `None` if none was set.
+    /// Its storage policy, its own or that of an ancestor directory; `None` if none was set.
     pub storage_policy: Option<StoragePolicy>,
 }
 
@@ -58,19 +58,19 @@ pub struct ContentSummary {
     pub file_count: u64,
     /// Directories.
     pub directory_count: u64,
-    /// Bytes times replicas; a block that is being written counts with its full size.
+    /// Bytes times replicas; a block being written counts at its full size.
     pub space_consumed: u64,
     /// How many files and directories there may be; `None` without a quota.
     pub quota: Option<u64>,
     /// How many bytes times replicas there may be; `None` without a quota.
     pub space_quota: Option<u64>,
-    /// Bytes of all files that only snapshots still have; contained in `length`.
+    /// Bytes of all files that only snapshots still hold; included in `length`.
     pub snapshot_length: u64,
-    /// Files that only snapshots still have; contained in `file_count`.
+    /// Files that only snapshots still hold; included in `file_count`.
     pub snapshot_file_count: u64,
-    /// Directories that only snapshots still have; contained in `directory_count`.
+    /// Directories that only snapshots still hold; included in `directory_count`.
     pub snapshot_directory_count: u64,
-    /// Bytes times replicas that only snapshots still have; contained in `space_consumed`.
+    /// Bytes times replicas that only snapshots still hold; included in `space_consumed`.
     pub snapshot_space_consumed: u64,
 }
 
@@ -93,26 +93,26 @@ pub struct LocatedBlock {
     pub stamp: GenerationStamp,
     /// Where it begins in the file, bytes.
     pub offset: u64,
-    /// Bytes; of a block being written, what is committed so far.
+    /// Bytes; for a block being written, the bytes committed so far.
     pub length: u64,
     /// For readers: replicas, nearest first. For writers: the pipeline.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeInfo>,
-    /// For readers: replicas known to be damaged beside them, for what no other has a good chunk of.
+    /// For readers: replicas also known to be damaged, for chunks of which no other has a good copy.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub damaged: Vec<DatanodeInfo>,
-    /// Replicas that must be on disk before the block is acknowledged (writers).
+    /// Replicas that must be on disk before the block is acknowledged (for writers).
     pub durable_min: u16,
-    /// True if every known replica is corrupt: `replicas` holds them, then.
+    /// True if every known replica is corrupt: `replicas` then holds those.
     pub corrupt: bool,
     /// True while it is written: its DataNodes may have more than `length`.
     pub open: bool,
-    /// Permission to read, or to write if it was asked for.
+    /// Permission to read, or to write if the call asked for that.
     pub token: BlockToken,
 }
 
 impl LocatedBlock {
-    /// What a DataNode is shown of the permission.
+    /// The part of the permission that a DataNode gets to see.
     pub fn permit(&self) -> (BlockId, GenerationStamp, &BlockToken) {
         (self.id, self.stamp, &self.token)
     }
@@ -140,13 +140,13 @@ pub struct DatanodeInfo {
 /// A new open file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Created {
-    /// Its id; writers use it from here on, so a rename does not disturb them.
+    /// Its id; writers use it from now on, so a rename does not disturb them.
     pub file: InodeId,
     /// Bytes per block.
     pub block_size: u64,
     /// Wanted replicas.
     pub replication: u16,
-    /// The first block if it was asked for.
+    /// The first block, if the call asked for it.
     pub first_block: Option<LocatedBlock>,
 }
 
@@ -186,7 +186,7 @@ pub struct ClusterStatus {
     pub missing_count: u64,
     /// Of these, blocks of which only one replica was wanted.
     pub missing_single_count: u64,
-    /// Blocks that are copied first: one replica is left, or none is in service.
+    /// Blocks that are copied first: they have one replica left, or none in service.
     pub urgent_count: u64,
     /// Replicas being copied.
     pub pending_replication_count: u64,
@@ -196,7 +196,7 @@ pub struct ClusterStatus {
     pub replication: u16,
     /// Default block size, bytes.
     pub block_size: u64,
-    /// Live DataNodes that have told how much room they have.
+    /// Live DataNodes that have reported their free space.
     pub live_count: u32,
     /// Dead DataNodes.
     pub dead_count: u32,
@@ -204,7 +204,7 @@ pub struct ClusterStatus {
     pub txid: u64,
     /// How long deleted files stay in the trash, milliseconds; 0 for no trash.
     pub trash_interval_ms: u64,
-    /// Directories of `log_dirs` that are left out, each with the reason: the metadata has a copy less.
+    /// Directories of `log_dirs` that are out of use, each with the reason: the metadata has one copy fewer for each.
     #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
     pub log_dirs_left_out: Vec<String>,
 }
@@ -234,19 +234,19 @@ pub struct DatanodeReport {
     pub non_dfs_used: u64,
     /// Whether it is in service.
     pub admin: AdminState,
-    /// How far its drain is.
+    /// The progress of its drain.
     pub drain: DrainReport,
     /// Its data directories that are out of service.
     #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
     pub failed_volumes: Vec<String>,
-    /// Bytes per second that it sends for the balancer at most.
+    /// Most bytes per second that it sends for the balancer.
     pub balancer_bandwidth: u64,
-    /// Milliseconds that are left of its maintenance; `None` if it is not in maintenance or that has no end.
+    /// Milliseconds left of its maintenance; `None` if it is not in maintenance, or if that has no end.
     pub maintenance_left_ms: Option<u64>,
 }
 
 impl DatanodeReport {
-    /// True if its room counts: it is alive and in service.
+    /// True if its capacity counts: it is alive and in service.
     pub fn is_in_service(&self) -> bool {
         self.state != DatanodeState::Dead && self.admin == AdminState::Normal
     }
@@ -264,20 +264,19 @@ impl DatanodeReport {
 ///   +------------------------------ (no longer named, or its time is over) -------------------------+
 /// ```
 ///
-/// A DataNode that is dead when it is named goes into maintenance at once. The list decides: from each state it leads to each
-/// other one.
+/// A DataNode that is dead when the list names it goes into maintenance at once. The list decides: every state can change to every other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum AdminState {
-    /// It takes blocks.
+    /// It accepts blocks.
     #[default]
     Normal,
-    /// It takes no blocks; its replicas do not count, and are copied elsewhere.
+    /// It accepts no blocks; its replicas do not count, and are copied elsewhere.
     DecommissionInProgress,
-    /// Every block has enough replicas elsewhere: it may be switched off.
+    /// Every block has enough replicas elsewhere: it can be switched off.
     Decommissioned,
-    /// It takes no blocks; those of which too few replicas are in service are copied elsewhere.
+    /// It accepts no blocks; blocks with too few replicas in service are copied elsewhere.
     EnteringMaintenance,
-    /// It may be switched off for a while: its replicas are believed in and are not made anew.
+    /// It can be switched off for a while: its replicas are trusted and not replaced.
     InMaintenance,
 }
 
@@ -304,20 +303,20 @@ impl AdminState {
         }
     }
 
-    /// True if it is to come back: its replicas stay known while it is silent.
+    /// True if it is expected back: its replicas stay known while it is silent.
     pub fn is_maintenance(self) -> bool {
         matches!(self, AdminState::EnteringMaintenance | AdminState::InMaintenance)
     }
 }
 
-/// What still holds a drain up, as of the last look.
+/// What still holds up a drain, as of the last check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DrainReport {
     /// Blocks with too few replicas elsewhere.
     pub low_redundancy_count: u64,
     /// Of these, blocks without any replica elsewhere.
     pub only_here_count: u64,
-    /// Files that are being written to it.
+    /// Files being written to it.
     pub open_file_count: u64,
 }
 
@@ -337,18 +336,18 @@ pub struct ReplicaMove {
     pub block: BlockId,
     /// Who has it.
     pub from: DatanodeId,
-    /// Who is to get it.
+    /// The DataNode that gets it.
     pub to: DatanodeId,
 }
 
-/// How a move stands.
+/// The state of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MoveState {
-    /// It would break a rule, or was given up; nothing has changed.
+    /// It would break a rule, or was abandoned; nothing has changed.
     Refused,
-    /// Under way.
+    /// In progress.
     Moving,
-    /// The new replica is there, and the old one is deleted or about to be.
+    /// The new replica is there, and the old one is or will soon be deleted.
     Moved,
 }
 
@@ -364,18 +363,18 @@ pub enum DatanodeState {
     Live,
     /// Late: used last for reads, not at all for writes.
     Stale,
-    /// Given up; its replicas are copied elsewhere.
+    /// Considered lost; its replicas are copied elsewhere.
     Dead,
 }
 
-/// One difference between two snapshots.
+/// A difference between two snapshots.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiffEntry {
     /// What happened.
     pub kind: DiffKind,
     /// To what, relative to the directory; empty for the directory itself.
     pub path: String,
-    /// Where it is now, if it was renamed.
+    /// Its present path, if it was renamed.
     pub target: Option<String>,
 }
 
@@ -388,7 +387,7 @@ pub enum DiffKind {
     Deleted,
     /// Its content or attributes changed.
     Modified,
-    /// It has another name or place in the same directory of snapshots.
+    /// It has another name or place in the same snapshottable directory.
     Renamed,
 }
 
@@ -399,9 +398,9 @@ pub struct SnapshottableDirectory {
     pub path: DfsPath,
     /// The directory.
     pub status: FileStatus,
-    /// Its snapshots.
+    /// Number of its snapshots.
     pub snapshot_count: u32,
-    /// How many it may have.
+    /// Most snapshots it may have.
     pub snapshot_quota: u32,
 }
 
@@ -428,9 +427,9 @@ pub struct FsckFile {
     /// Its blocks in order.
     #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub blocks: Vec<FsckBlock>,
-    /// Bytes behind its end that a writer had been promised and no DataNode has.
+    /// Bytes past its end that a writer was promised and that no DataNode has.
     pub lost_bytes: u64,
-    /// DataNodes that are dead and may have bytes which a writer had been promised: its recovery waits for them.
+    /// DataNodes that are dead and may have bytes that a writer was promised: the recovery of the file waits for them.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub awaited: Vec<String>,
 }
@@ -444,7 +443,7 @@ pub struct FsckBlock {
     pub stamp: GenerationStamp,
     /// Bytes.
     pub length: u64,
-    /// What is known of its replicas: good ones first, then corrupt ones.
+    /// Its known replicas: good ones first, then corrupt ones.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<(DatanodeInfo, ReplicaState)>,
     /// True if all good replicas are on one rack although there are others.
@@ -452,28 +451,28 @@ pub struct FsckBlock {
 }
 
 impl FsckBlock {
-    /// How many replicas are in one of some states.
+    /// Number of replicas in a state that `is_counted` accepts.
     pub fn count(&self, is_counted: impl Fn(ReplicaState) -> bool) -> usize {
         self.replicas.iter().filter(|(_, state)| is_counted(*state)).count()
     }
 
-    /// How many good replicas there are, wherever they are.
+    /// Number of good replicas, wherever they are.
     pub fn good_count(&self) -> usize {
         self.count(ReplicaState::is_good)
     }
 
-    /// How many good replicas are in service.
+    /// Number of good replicas in service.
     pub fn live_count(&self) -> usize {
         self.count(ReplicaState::is_live)
     }
 
-    /// How many replicas are known to be bad.
+    /// Number of replicas known to be bad.
     pub fn corrupt_count(&self) -> usize {
         self.count(|state| matches!(state, ReplicaState::Corrupt(_)))
     }
 }
 
-/// How a replica is.
+/// The state of a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ReplicaState {
     /// Good, on a DataNode in service.
@@ -495,23 +494,23 @@ pub enum ReplicaState {
 }
 
 impl ReplicaState {
-    /// True if it counts as one of the replicas that are wanted.
+    /// True if it counts as one of the wanted replicas.
     pub fn is_live(self) -> bool {
         matches!(self, ReplicaState::Live | ReplicaState::Stale)
     }
 
-    /// True if its content is right as far as is known, and it is there to stay.
+    /// True if, as far as known, its content is right and it is there to stay.
     pub fn is_good(self) -> bool {
         !matches!(self, ReplicaState::Excess | ReplicaState::Corrupt(_))
     }
 }
 
-/// Why a replica is taken for bad.
+/// Why a replica counts as bad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CorruptReason {
-    /// Its generation stamp is an old one.
+    /// Its generation stamp is out of date.
     GenstampMismatch,
-    /// Its length is not the block's.
+    /// Its length differs from the block's.
     SizeMismatch,
     /// A reader, a DataNode or the scanner found that its bytes do not match their checksums.
     CorruptionReported,
@@ -535,9 +534,9 @@ pub struct OpenFile {
     pub path: DfsPath,
     /// Who writes it.
     pub client: ClientId,
-    /// The machine that it was last heard of from; empty if it was not since the NameNode's start.
+    /// The machine it last sent a call from; empty if it has sent none since the NameNode's start.
     pub host: String,
-    /// True if a DataNode that its last block is written to is on its way out of service.
+    /// True if a DataNode that holds its last block is going out of service.
     pub holds_drain: bool,
 }
 
@@ -550,7 +549,7 @@ pub struct BlockInfo {
     pub path: DfsPath,
     /// Wanted replicas.
     pub replication: u16,
-    /// What is known of its replicas, those that are about to be deleted included.
+    /// Its known replicas, those about to be deleted included.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<(DatanodeInfo, ReplicaState)>,
 }

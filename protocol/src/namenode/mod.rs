@@ -1,4 +1,4 @@
-//! Clients and tools to the NameNode: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`.
+//! Requests of clients and tools to the NameNode: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`.
 
 mod answers;
 mod paths;
@@ -25,7 +25,7 @@ pub use answers::{
 pub const VERSION: u16 = 3;
 /// Most entries in one page of a listing, as `dfs.ls.limit`.
 pub const LIST_ENTRIES_MAX: u32 = 1000;
-/// Most bytes of an image in one answer: large enough that a call costs nothing beside them.
+/// Most bytes of an image in one answer: large enough to make the cost of a call negligible.
 pub const IMAGE_PIECE_BYTES: usize = 4 << 20;
 /// Most calls in one batch; bounds how long the NameNode's loop is held.
 pub const BATCH_CALLS_MAX: usize = 1000;
@@ -41,7 +41,7 @@ pub const CONCAT_SOURCES_MAX: usize = 10_000;
 pub const MOVES_MAX: usize = 10_000;
 /// Most names of attributes in one call: many times what a file can have.
 pub const XATTR_NAMES_MAX: usize = 1000;
-/// Name below a directory under which its snapshots are read.
+/// Name below a directory under which its snapshots can be read.
 pub const DOT_SNAPSHOT: &str = ".snapshot";
 
 /// A call and who makes it.
@@ -55,11 +55,11 @@ pub struct Request {
     pub user: String,
     /// Network name of the client's machine, to place the first replica there; may be empty.
     pub host: String,
-    /// What is asked.
+    /// The call or batch itself.
     pub body: Body,
 }
 
-/// What is asked in one request. A batch is no [`Call`], so batches do not nest. Append only.
+/// The content of one request. A batch is not a [`Call`], so batches do not nest. Append only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Body {
     /// One call.
@@ -75,7 +75,7 @@ impl From<Call> for Body {
 }
 
 impl Body {
-    /// What is asked, in order.
+    /// The calls, in order.
     pub fn calls(&self) -> &[Call] {
         match self {
             Body::One(call) => std::slice::from_ref(call),
@@ -83,7 +83,7 @@ impl Body {
         }
     }
 
-    /// True if nothing of it changes anything.
+    /// True if none of its calls changes anything.
     pub fn is_read(&self) -> bool {
         self.calls().iter().all(Call::is_read)
     }
@@ -92,13 +92,13 @@ impl Body {
 /// The answer to a [`Request`].
 pub type Answer = Result<Reply, RemoteError>;
 
-/// What can be asked. Append only.
+/// The calls. Append only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Call {
     // reads
     /// One file or directory. -> [`Reply::Status`]
     Status(DfsPath),
-    /// A page of a directory in byte order of names; of a file, the file itself. -> [`Reply::Listing`]
+    /// A page of a directory in byte order of names; for a file, the file itself. -> [`Reply::Listing`]
     List {
         /// Directory.
         path: DfsPath,
@@ -137,14 +137,14 @@ pub enum Call {
         path: DfsPath,
         /// Permission bits, after the client's umask.
         mode: u16,
-        /// Permission bits before it: they count where a default access control list takes the umask's place.
+        /// Permission bits before the umask: they count where a default access control list replaces it.
         unmasked: Option<u16>,
         /// Make missing parents, and accept an existing directory.
         parents: bool,
     },
-    /// Makes a file and opens it for writing by this client. -> [`Reply::Created`]
+    /// Makes a file and opens it for writing for this client. -> [`Reply::Created`]
     Create(Create),
-    /// Commits the block before and allocates the next. -> [`Reply::Block`]
+    /// Commits the previous block and allocates the next. -> [`Reply::Block`]
     AddBlock {
         /// The open file.
         file: InodeId,
@@ -154,24 +154,24 @@ pub enum Call {
         #[serde(deserialize_with = "at_most::<DATANODES_MAX, _, _>")]
         exclude: Vec<DatanodeId>,
     },
-    /// Gives back a block that was never written to. -> [`Reply::Done`]
+    /// Gives back a block to which nothing was written. -> [`Reply::Done`]
     AbandonBlock {
         /// The open file.
         file: InodeId,
         /// The block.
         block: BlockId,
     },
-    /// After a failure in the pipeline: a new generation stamp, and a replacement where there is one. -> [`Reply::Block`]
-    /// with the survivors first, in their old order, then the replacement.
+    /// After a failure in the pipeline: a new generation stamp, and a replacement if there is one. -> [`Reply::Block`] with the survivors first, in their old
+    /// order, then the replacement.
     RecoverPipeline {
         /// The open file.
         file: InodeId,
-        /// The block as the client knows it; `length` is what every survivor has acknowledged.
+        /// The block as the client knows it; `length` is the length that every survivor has acknowledged.
         block: WrittenBlock,
         /// DataNodes that failed.
         #[serde(deserialize_with = "at_most::<DATANODES_MAX, _, _>")]
         failed: Vec<DatanodeId>,
-        /// One of them did not fail, but held up the others.
+        /// One of them that did not fail, but held up the others.
         slow: Option<DatanodeId>,
     },
     /// Commits the last block and closes the file. -> [`Reply::Done`]; [`crate::ErrorKind::NotReplicatedYet`] asks to try again.
@@ -180,7 +180,7 @@ pub enum Call {
         file: InodeId,
         /// Its last block, if it has any.
         last: Option<WrittenBlock>,
-        /// Rename it to this path in the same step (`put` publishes its temporary file so).
+        /// Rename it to this path in the same step (this is how `put` publishes its temporary file).
         publish: Option<Publish>,
     },
     /// Keeps this client's leases. -> [`Reply::Done`]
@@ -193,14 +193,14 @@ pub enum Call {
         from: DfsPath,
         /// To; an existing directory takes the source into it (without options).
         to: DfsPath,
-        /// `None`: rename without options (false instead of most errors). `Some(overwrite)`: with options.
+        /// `None`: rename without options (returns false instead of most errors). `Some(overwrite)`: with options.
         overwrite: Option<bool>,
     },
     /// Deletes. -> [`Reply::Flag`]: false if there was nothing.
     Delete {
         /// File or directory.
         path: DfsPath,
-        /// Also if the directory is not empty.
+        /// Delete a directory even if it is not empty.
         recursive: bool,
     },
     /// Sets the wanted number of replicas. -> [`Reply::Flag`]: false for a directory or a missing path.
@@ -217,7 +217,7 @@ pub enum Call {
         /// Permission bits, 0 to 0o1777.
         mode: u16,
     },
-    /// Sets owner or group; an empty one stays. -> [`Reply::Done`]
+    /// Sets owner or group; an empty one stays unchanged. -> [`Reply::Done`]
     SetOwner {
         /// File or directory.
         path: DfsPath,
@@ -226,7 +226,7 @@ pub enum Call {
         /// New group or empty.
         group: String,
     },
-    /// Sets times in milliseconds since the epoch; `None` stays. -> [`Reply::Done`]
+    /// Sets times in milliseconds since the epoch; `None` leaves one unchanged. -> [`Reply::Done`]
     SetTimes {
         /// File or directory.
         path: DfsPath,
@@ -254,7 +254,7 @@ pub enum Call {
     SaveNamespace,
     /// Begins a new segment of the log; for the superuser. -> [`Reply::Number`]: the segment's first transaction.
     RollEdits,
-    /// Writes what the block manager is busy with to a file of this name in `logs`; for the superuser. -> [`Reply::Done`]
+    /// Writes the pending work of the block manager to a file of this name in `logs`; for the superuser. -> [`Reply::Done`]
     Metasave(String),
     /// A page of the files being written; for the superuser. -> [`Reply::OpenFiles`]
     OpenFiles {
@@ -277,9 +277,8 @@ pub enum Call {
         /// Begin a new block even if the last one has room.
         new_block: bool,
     },
-    /// Every member of the pipeline has what was acknowledged, under its newest stamp, and so much of it on disk: readers and a recovery
-    /// may count on that.
-    /// -> [`Reply::Done`]
+    /// Confirms that every member of the pipeline has the acknowledged bytes, under its newest stamp, and which of them are on disk: readers and a recovery may
+    /// rely on that. -> [`Reply::Done`]
     SyncBlock {
         /// The open file.
         file: InodeId,
@@ -290,7 +289,7 @@ pub enum Call {
         /// Bytes.
         length: u64,
     },
-    /// Cuts a closed file. -> [`Reply::Flag`]: false if its last block is still being cut; it is closed when that is done.
+    /// Truncates a closed file. -> [`Reply::Flag`]: false if its last block is still being cut; it is closed when that is done.
     Truncate {
         /// File.
         path: DfsPath,
@@ -305,15 +304,15 @@ pub enum Call {
         #[serde(deserialize_with = "at_most::<CONCAT_SOURCES_MAX, _, _>")]
         sources: Vec<DfsPath>,
     },
-    /// Lets a directory have snapshots; for the superuser. -> [`Reply::Done`]
+    /// Allows snapshots of a directory; for the superuser. -> [`Reply::Done`]
     AllowSnapshot(DfsPath),
-    /// Takes that back; refused while there are snapshots. -> [`Reply::Done`]
+    /// Disallows them again; refused while there are snapshots. -> [`Reply::Done`]
     DisallowSnapshot(DfsPath),
-    /// Takes a snapshot. -> [`Reply::Path`]: where it can be read.
+    /// Takes a snapshot. -> [`Reply::Path`]: the path under which it can be read.
     CreateSnapshot {
         /// Directory.
         path: DfsPath,
-        /// Its name; `None` for one made of the time.
+        /// Its name; `None` for one made from the time.
         name: Option<String>,
     },
     /// Renames a snapshot. -> [`Reply::Done`]
@@ -332,7 +331,7 @@ pub enum Call {
         /// Its name.
         name: String,
     },
-    /// What changed between two snapshots, or a snapshot and the present. -> [`Reply::SnapshotDiff`]
+    /// The changes between two snapshots, or between a snapshot and the present. -> [`Reply::SnapshotDiff`]
     SnapshotDiff {
         /// Directory.
         path: DfsPath,
@@ -340,14 +339,14 @@ pub enum Call {
         from: String,
         /// Name of the second; empty for the present.
         to: String,
-        /// Entries to leave out at the front: those of the pages before.
+        /// Entries to skip at the front: those of the previous pages.
         skip: u64,
     },
     /// Directories that may have snapshots: all for the superuser, else the caller's. -> [`Reply::Snapshottable`]
     SnapshottableDirectories,
-    /// Reads the lists of DataNodes again: who may register, who is to be drained. -> [`Reply::Done`]
+    /// Reads the lists of DataNodes again: which may register, which must be drained. -> [`Reply::Done`]
     RefreshNodes,
-    /// Sets what each live DataNode sends for the balancer at most, bytes per second. -> [`Reply::Done`]
+    /// Sets the most bytes per second that each live DataNode sends for the balancer. -> [`Reply::Done`]
     SetBalancerBandwidth(u64),
     /// A page of the complete blocks on a DataNode, ascending. -> [`Reply::BlocksOn`]
     BlocksOn {
@@ -358,10 +357,10 @@ pub enum Call {
         /// Blocks wanted, at most [`LIST_ENTRIES_MAX`].
         limit: u32,
     },
-    /// Moves replicas, for the balancer: each is copied, then its old one is deleted. What would break the rules of placement is not
-    /// begun. -> [`Reply::Moves`]
+    /// Moves replicas, for the balancer: each is copied, then its old one is deleted. A move that would break the rules of placement is not started. ->
+    /// [`Reply::Moves`]
     MoveReplicas(#[serde(deserialize_with = "at_most::<MOVES_MAX, _, _>")] Vec<ReplicaMove>),
-    /// How these moves stand. -> [`Reply::Moves`]
+    /// The states of these moves. -> [`Reply::Moves`]
     MoveStates(#[serde(deserialize_with = "at_most::<MOVES_MAX, _, _>")] Vec<ReplicaMove>),
     /// The access control list. -> [`Reply::Acl`]
     GetAcl(DfsPath),
@@ -389,7 +388,7 @@ pub enum Call {
         /// Value.
         #[serde(deserialize_with = "at_most::<VALUE_BYTES_SENT_MAX, _, _>")]
         value: Vec<u8>,
-        /// Whether it may be there.
+        /// Whether it must or must not exist.
         flag: XattrFlag,
     },
     /// Removes an extended attribute. -> [`Reply::Done`]
@@ -406,7 +405,7 @@ pub enum Call {
         /// What.
         action: Action,
     },
-    /// Ends a DataNode's process; for the superuser. -> [`Reply::Done`] once it is ordered.
+    /// Ends a DataNode's process; for the superuser. -> [`Reply::Done`] once the order is queued.
     ShutDownDatanode {
         /// Which.
         datanode: DatanodeId,
@@ -420,16 +419,16 @@ pub enum Call {
     },
     /// Asks whether the caller is the superuser. -> [`Reply::Done`], or `PermissionDenied`.
     CheckSuperuser,
-    /// Forgets which groups users belong to, so that the system is asked again; for the superuser. -> [`Reply::Done`]
+    /// Forgets which groups users belong to, and asks the system again; for the superuser. -> [`Reply::Done`]
     RefreshGroups,
-    /// Sets the storage policy of a file or directory, or takes it away. -> [`Reply::Done`]
+    /// Sets the storage policy of a file or directory, or removes it. -> [`Reply::Done`]
     SetStoragePolicy {
         /// File or directory.
         path: DfsPath,
-        /// The policy; `None` to have that of the directory above.
+        /// The policy; `None` to inherit that of the ancestor directories.
         policy: Option<StoragePolicy>,
     },
-    /// The storage policy that counts for a file or directory. -> [`Reply::StoragePolicy`]
+    /// The storage policy that applies to a file or directory. -> [`Reply::StoragePolicy`]
     GetStoragePolicy(DfsPath),
 }
 
@@ -468,7 +467,7 @@ pub struct Create {
     pub path: DfsPath,
     /// Permission bits, after the client's umask.
     pub mode: u16,
-    /// Permission bits before it: they count where a default access control list takes the umask's place.
+    /// Permission bits before the umask: they count where a default access control list replaces it.
     pub unmasked: Option<u16>,
     /// Replace an existing file.
     pub overwrite: bool,
@@ -500,10 +499,10 @@ pub struct WrittenBlock {
     pub stamp: GenerationStamp,
     /// Bytes written.
     pub length: u64,
-    /// DataNodes that acknowledged the whole of it, in pipeline order.
+    /// DataNodes that acknowledged all of it, in pipeline order.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeId>,
-    /// How many of them, from the end, have it on disk (fsynced).
+    /// How many of them, from the end, have fsynced it to disk.
     pub durable_count: u16,
 }
 
@@ -518,18 +517,18 @@ pub struct BadReplica {
     pub datanode: DatanodeId,
 }
 
-/// What to do with one of a directory's quotas.
+/// A change of one of a directory's quotas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum QuotaChange {
     /// Leave it.
     Keep,
-    /// Have none.
+    /// Remove it.
     Clear,
     /// Set it.
     Set(u64),
 }
 
-/// What to do about safe mode.
+/// An action on safe mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SafeModeAction {
     /// Only ask.
@@ -538,7 +537,7 @@ pub enum SafeModeAction {
     Enter,
     /// Turn it off by hand.
     Leave,
-    /// Turn it off although DataNodes hold what this metadata does not know yet.
+    /// Turn it off although DataNodes hold blocks that this metadata does not know yet.
     ForceLeave,
 }
 
@@ -556,7 +555,7 @@ pub enum Reply {
         /// Entries in byte order of names.
         #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         entries: Vec<FileStatus>,
-        /// How many follow.
+        /// Number of entries that follow.
         remaining: u64,
     },
     /// Totals of a subtree.
@@ -593,12 +592,12 @@ pub enum Reply {
     Appended(Appended),
     /// A path.
     Path(DfsPath),
-    /// What changed between two snapshots.
+    /// The changes between two snapshots.
     SnapshotDiff {
         /// In the order of HDFS's report.
         #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         entries: Vec<DiffEntry>,
-        /// How many follow.
+        /// Number of entries that follow.
         remaining: u64,
     },
     /// Directories that may have snapshots.
@@ -607,11 +606,11 @@ pub enum Reply {
     ),
     /// Blocks of a DataNode.
     BlocksOn(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<BlockOn>),
-    /// How moves stand, in the order asked.
+    /// States of moves, in the order of the call.
     Moves(#[serde(deserialize_with = "at_most::<MOVES_MAX, _, _>")] Vec<MoveState>),
     /// An access control list.
     Acl(AclStatus),
-    /// Extended attributes in the order asked for, or by name.
+    /// Extended attributes in the order of the call, or by name.
     Xattrs(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<Xattr>),
     /// A piece of an image.
     Image {
@@ -619,7 +618,7 @@ pub enum Reply {
         name: String,
         /// Its bytes.
         length: u64,
-        /// These, at most [`IMAGE_PIECE_BYTES`]; none at the end.
+        /// The bytes, at most [`IMAGE_PIECE_BYTES`]; none at the end.
         #[serde(deserialize_with = "at_most::<IMAGE_PIECE_BYTES, _, _>")]
         bytes: Vec<u8>,
     },

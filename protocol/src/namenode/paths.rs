@@ -1,9 +1,9 @@
-//! Which paths a call names. Every kind of call is listed, so a new one does not compile before it tells its own.
+//! The paths that a call names. Every kind of call is listed, so a new one does not compile until its paths are listed too.
 
 use super::{Call, Create, Publish};
 use crate::DfsPath;
 
-/// Shows each path of `$call` to `$visit`; for shared and for exclusive references.
+/// Passes each path of `$call` to `$visit`; for shared and for exclusive references.
 macro_rules! visit_paths {
     ($call:expr, $visit:ident) => {
         match $call {
@@ -88,12 +88,12 @@ macro_rules! visit_paths {
 }
 
 impl Call {
-    /// Shows `visit` each path that the call names.
+    /// Passes `visit` each path that the call names.
     pub fn each_path<'a>(&'a self, mut visit: impl FnMut(&'a DfsPath)) {
         visit_paths!(self, visit);
     }
 
-    /// The same, to change them.
+    /// As [`Call::each_path`], for changing the paths.
     pub fn each_path_mut(&mut self, mut visit: impl FnMut(&mut DfsPath)) {
         visit_paths!(self, visit);
     }

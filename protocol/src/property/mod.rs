@@ -1,8 +1,8 @@
-//! Properties of jobs: one table that says of each name what becomes of it, and typed keys, which are the only way to a value.
+//! Properties of jobs: one table that says for each name what effect it has, and typed keys, which are the only way to read a value.
 //!
-//! Invariants: a name stands in the table once, as a name of today or a former one; a value that its key cannot read is refused where the job
-//! is submitted; whoever reads a property has its key, so what no row calls honoured is read by nobody. `tests/tidy/` looks for names outside
-//! the table, and `docs/properties.md` is what [`markdown`] writes.
+//! Invariants: a name is in the table once, as a present or a former name; a value that its key cannot read is refused where the job is submitted; reading a
+//! property takes its key, so nothing reads a property that no row calls honoured. `tests/tidy/` checks for names outside the table, and `docs/properties.md`
+//! is the output of [`markdown`].
 
 mod row;
 mod table;
@@ -16,18 +16,18 @@ pub use value::{
     CodecClass, CompressType, Count, Megabytes, Millis, PipeEncoding, Share, Size, Value,
 };
 
-/// What is said of one property of a job.
+/// The verdict on one property of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Nothing.
     Fine,
-    /// The job runs; people are told.
+    /// The job runs; its user gets a warning.
     Warning(String),
     /// The job is not submitted.
     Refusal(String),
 }
 
-/// The row of a name of today or a former one.
+/// The row of a present or former name.
 pub fn row(name: &str) -> Option<&'static Row> {
     let exact = ROWS.iter().find(|row| row.name == name || row.former.contains(&name));
     exact.or_else(|| {
@@ -37,7 +37,7 @@ pub fn row(name: &str) -> Option<&'static Row> {
     })
 }
 
-/// The name of today of a property.
+/// The present name of a property.
 pub fn present_name(name: &str) -> &str {
     match row(name) {
         Some(row) if !row.name.ends_with('*') => row.name,
@@ -50,7 +50,7 @@ pub fn former_names(name: &str) -> &'static [&'static str] {
     ROWS.iter().find(|row| row.name == name).map_or(&[], |row| row.former)
 }
 
-/// What there is to say of a property of a job of this kind.
+/// The verdict on a property of a job of this kind.
 pub fn judge(name: &str, value: &str, scope: Scope) -> Verdict {
     let Some(row) = row(name) else { return unknown(name) };
     match row.class {
@@ -75,7 +75,7 @@ pub fn judge(name: &str, value: &str, scope: Scope) -> Verdict {
     }
 }
 
-/// Names of Hadoop's begin so.
+/// Prefixes of Hadoop's names.
 const HADOOP_PREFIXES: [&str; 16] = [
     "mapreduce.",
     "mapred.",
@@ -94,7 +94,7 @@ const HADOOP_PREFIXES: [&str; 16] = [
     "key.value.",
     "hanno.",
 ];
-/// Names further from all that are known than this share of their length are no slip of the pen.
+/// A name that differs from all known ones in more than this share of its length is not a typing error.
 const SLIP_MAX_PERCENT: usize = 40;
 
 fn unknown(name: &str) -> Verdict {
@@ -113,7 +113,7 @@ fn unknown(name: &str) -> Verdict {
     Verdict::Warning(format!("property {name} is not known here{hint}"))
 }
 
-/// Levenshtein's distance.
+/// The Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
@@ -127,7 +127,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The table as `docs/properties.md` has it.
+/// The table as it stands in `docs/properties.md`.
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);
     type IsIn = fn(&Class) -> bool;

@@ -8,7 +8,7 @@ use super::value::Value;
 /// Properties by name.
 pub type Properties = BTreeMap<String, String>;
 
-/// The way to the value of one property.
+/// Gives access to the value of one property.
 #[derive(Debug)]
 pub struct Key<T> {
     name: &'static str,
@@ -28,7 +28,7 @@ impl<T: Value> Key<T> {
         Key { name, value: PhantomData }
     }
 
-    /// The property's name of today.
+    /// The property's present name.
     pub const fn name(self) -> &'static str {
         self.name
     }
@@ -36,7 +36,7 @@ impl<T: Value> Key<T> {
     /// Its value, if it is given.
     ///
     /// # Errors
-    /// If the value is none that the property takes.
+    /// If the property does not take the value.
     pub fn get(self, properties: &Properties) -> Result<Option<T>, PropertyError> {
         let Some(text) = properties.get(self.name) else { return Ok(None) };
         T::parse(text).map(Some).ok_or_else(|| PropertyError {
@@ -46,7 +46,7 @@ impl<T: Value> Key<T> {
         })
     }
 
-    /// Gives it a value.
+    /// Sets its value.
     pub fn set(self, properties: &mut Properties, value: impl Into<String>) {
         properties.insert(self.name.to_owned(), value.into());
     }
@@ -70,23 +70,23 @@ pub enum Scope {
     Streaming,
 }
 
-/// What becomes of a property.
+/// The effect of a property.
 #[derive(Clone, Copy, Debug)]
 pub enum Class {
     /// It does what it does in Hadoop.
     Honoured {
-        /// Jobs that it means something to.
+        /// Jobs to which it applies.
         scope: Scope,
-        /// True if a text is a value of it.
+        /// True if the text is a valid value.
         takes: fn(&str) -> bool,
-        /// What such a text is, for people.
+        /// A description of valid values, for people.
         wanted: &'static str,
     },
-    /// It has no effect, and the outcome is the same.
+    /// It has no effect, and the result is the same.
     Ignored,
-    /// The outcome would be another: only these values, which mean what is done in any case, pass.
+    /// The result would differ: only these values, which ask for what happens anyway, pass.
     Refused {
-        /// Them.
+        /// These values.
         unless: &'static [&'static str],
     },
 }
@@ -94,11 +94,11 @@ pub enum Class {
 /// One property, or all whose names begin alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its name; one that ends with `*` stands for all that begin so.
+    /// Its name; one that ends with `*` stands for all names with that prefix.
     pub name: &'static str,
     /// Former names.
     pub former: &'static [&'static str],
-    /// See there.
+    /// Its effect.
     pub class: Class,
     /// What it does, why it does nothing, or why it cannot be taken and what to do instead.
     pub text: &'static str,

@@ -1,10 +1,10 @@
-//! What properties can be, read as Hadoop reads them, except that a value which it would pass over is an error.
+//! Types of property values, read as Hadoop reads them, except that a value which Hadoop would silently ignore is an error.
 
-/// Something that the text of a property stands for.
+/// A value that a property's text stands for.
 pub trait Value: Sized {
-    /// What such a text is, for messages and documentation.
+    /// A description of valid texts, for messages and documentation.
     const WANTED: &'static str;
-    /// Reads it; spaces around it do not count.
+    /// Reads it; spaces around it are ignored.
     fn parse(text: &str) -> Option<Self>;
 }
 
@@ -83,7 +83,7 @@ impl Megabytes {
     }
 }
 
-/// Most that can be asked for: what an address of Hadoop's buffer can name is less.
+/// The largest amount: an address of Hadoop's buffer can name less.
 const MEGABYTES_MAX: u32 = 1 << 20;
 
 impl Value for Megabytes {
@@ -185,7 +185,7 @@ impl Value for CompressType {
     }
 }
 
-/// How records look on the pipe of a script.
+/// How records are encoded on the pipe of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PipeEncoding {
     /// Lines.

@@ -1,4 +1,4 @@
-//! How a request proves that its sender holds the cluster secret, and an answer that its sender does.
+//! How a request proves that its sender holds the cluster secret, and how an answer proves the same of its sender.
 //!
 //! ```text
 //! authorization: Hanno-2 <signer> <ms since epoch> <nonce, 32 hex> <to, 32 hex> <length> <sha256, 64 hex> <mac, 64 hex>
@@ -12,16 +12,15 @@
 //!
 //! Numbers are big endian: ms, length u64, status u16; of a streamed answer the length is `u64::MAX` and the digest zero.
 //!
-//! - **Length and digest of the body stand in the header**, so who signed, for what and how much is known before a byte of the body is
-//!   read, and the body is checked when it is there.
-//! - **`to` is the [`Incarnation`]** of the daemon that is asked: drawn at random at each start, it is different for every daemon and
-//!   for every start, so a request is good for one process alone. A sender learns it with `GET /hello`, a request to nobody
-//!   ([`Incarnation::NONE`]) whose answer is signed like every other.
-//! - **A nonce** is 8 bytes of a stream, random for each sender, and 8 bytes of a number that the sender counts up: who checks can so tell
-//!   a repeated request by the last numbers of each stream.
-//! - A role key is derived, so a process that was given only the key of one role cannot act in another. A task has no role's key: it
-//!   signs with the pass of its job, whose name stands in the role's place ([`crate::pass`]).
-//! - **A streamed answer** is signed without its content: it comes from a daemon of the cluster, and carries checksums of its own.
+//! - **Length and digest of the body are in the header**: the receiver knows who signed, for what and how much before it reads a byte of the body. It checks
+//!   the body when it has arrived.
+//! - **`to` is the [`Incarnation`]** of the receiving daemon. It is drawn at random at each start and differs for every daemon and every start, so a request is
+//!   good for one process alone. A sender learns it with `GET /hello`, a request to nobody ([`Incarnation::NONE`]) whose answer is signed like every other.
+//! - **A nonce** is 8 bytes of a stream, random for each sender, and 8 bytes of a number that the sender counts up. The receiver recognises a repeated request
+//!   by the last numbers of each stream.
+//! - A role key is derived, so a process that has only the key of one role cannot act in another. A task has no role key: it signs with the pass of its job,
+//!   whose name takes the place of the role ([`crate::pass`]).
+//! - **A streamed answer** is signed without its content: it comes from a daemon of the cluster, and has checksums of its own.
 
 use std::borrow::Cow;
 
@@ -38,14 +37,14 @@ pub use super::key::{KEY_BYTES, Key, ReadyKey};
 pub const SCHEME: &str = "Hanno-2";
 /// Header of answers.
 pub const ANSWER_HEADER: &str = "x-hanno-answer";
-/// Path of the request whose answer, a [`Hello`], tells the [`Incarnation`] of a daemon.
+/// Path of the request whose answer, a [`Hello`], names the [`Incarnation`] of a daemon.
 pub const HELLO: &str = "/hello";
 /// Method that the signature of a login link names; no route answers it, so such a signature is good for nothing else.
 pub const LOGIN_METHOD: &str = "LOGIN";
 
-/// First words of what an answer's signature covers.
+/// First words of the text that an answer's signature covers.
 const ANSWER_SCHEME: &[u8] = b"Hanno-2 answer\n";
-/// In the place of the length of an answer that is signed before it is all there.
+/// Stands in for the length of an answer that is signed before all of it exists.
 const STREAMED: &str = "streamed";
 
 /// In whose name a request is made.
@@ -59,7 +58,7 @@ pub enum Role {
     Worker,
     /// The JobTracker.
     Jobtracker,
-    /// A task of a job, which acts as the job's user alone. It has a pass and no role's key.
+    /// A task of a job, which acts only as the job's user. It has a pass and no role key.
     Task,
 }
 
@@ -87,7 +86,7 @@ impl Role {
     }
 }
 
-/// What a daemon is.
+/// The kind of a daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Service {
     /// The NameNode.
@@ -103,7 +102,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// Its name, as `/healthz` tells it.
+    /// Its name, as in `/healthz`.
     pub fn as_str(self) -> &'static str {
         match self {
             Service::Namenode => "namenode",
@@ -120,20 +119,20 @@ impl Service {
 pub struct Incarnation(pub [u8; 16]);
 
 impl Incarnation {
-    /// Nobody: to whom `GET /hello` is sent, and nothing else.
+    /// Nobody: the addressee of `GET /hello`, and of nothing else.
     pub const NONE: Incarnation = Incarnation([0; 16]);
 }
 
-/// What a daemon says of itself.
+/// A daemon's answer about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hello {
-    /// What it is.
+    /// Its kind.
     pub service: Service,
-    /// To whom requests are to be signed.
+    /// The incarnation that requests must be signed for.
     pub incarnation: Incarnation,
 }
 
-/// Target that the signature of a login link to a service's pages names.
+/// The target in the signature of a login link to a service's pages.
 pub fn login_target(service: &str, user: &str) -> String {
     format!("/login/{service}/{user}")
 }
@@ -147,7 +146,7 @@ pub struct BodyDigest {
 }
 
 impl BodyDigest {
-    /// Of no body.
+    /// The digest of no body.
     pub const EMPTY: BodyDigest = BodyDigest {
         length: 0,
         sha256: [
@@ -157,7 +156,7 @@ impl BodyDigest {
         ],
     };
 
-    /// Of these bytes.
+    /// The digest of these bytes.
     pub fn of(body: &[u8]) -> Self {
         if body.is_empty() {
             return BodyDigest::EMPTY;
@@ -182,7 +181,7 @@ impl BodyDigest {
 /// What makes a signature different from every other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Nonce {
-    /// The sender's; random.
+    /// Random for each sender.
     pub stream: u64,
     /// Ascends from one request of the sender to the next.
     pub number: u64,
@@ -210,16 +209,16 @@ pub struct SignedRequest<'a> {
     pub target: &'a str,
 }
 
-/// When a request is made, to whom, and with what body.
+/// The time, addressee and body of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion {
     /// Sender's clock, milliseconds since the epoch.
     pub time_ms: u64,
-    /// Once per request.
+    /// Unique to the request.
     pub nonce: Nonce,
-    /// Who is asked.
+    /// The addressee.
     pub to: Incarnation,
-    /// Of the body that follows.
+    /// Digest of the body that follows.
     pub body: BodyDigest,
 }
 
@@ -228,15 +227,15 @@ pub struct Occasion {
 pub struct Signature {
     /// Claimed role.
     pub role: Role,
-    /// Of a task, the name of its pass.
+    /// For a task, the name of its pass.
     pub pass: Option<PassName>,
     /// Sender's clock, milliseconds since the epoch.
     pub time_ms: u64,
-    /// Once per request.
+    /// Unique to the request.
     pub nonce: Nonce,
-    /// Who is asked.
+    /// The addressee.
     pub to: Incarnation,
-    /// Of the body that follows.
+    /// Digest of the body that follows.
     pub body: BodyDigest,
     mac: [u8; 32],
 }
@@ -316,7 +315,7 @@ impl Signature {
         }
     }
 
-    /// What is signed. None of the texts holds a line feed, and the rest has fixed lengths.
+    /// The signed text. None of its text parts holds a line feed, and the rest has fixed lengths.
     fn over<T>(&self, request: SignedRequest<'_>, then: impl FnOnce(&[&[u8]]) -> T) -> T {
         then(&[
             SCHEME.as_bytes(),
@@ -344,7 +343,7 @@ pub fn answer_key(key: &Key) -> Key {
 /// A parsed header of an answer, not yet checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AnswerSignature {
-    /// Of the body that follows; `None` if it is streamed.
+    /// Digest of the body that follows; `None` if it is streamed.
     pub body: Option<BodyDigest>,
     mac: [u8; 32],
 }
@@ -396,7 +395,7 @@ impl AnswerSignature {
     }
 }
 
-/// A number as it is written: one text for each, so that what is signed is what was understood.
+/// Reads a number in its one canonical form, so the signature covers exactly what the receiver understood.
 fn number(text: &str) -> Option<u64> {
     let value: u64 = text.parse().ok()?;
     (!text.starts_with('+') && (text == "0" || !text.starts_with('0'))).then_some(value)

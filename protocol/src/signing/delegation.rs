@@ -1,12 +1,12 @@
-//! Operators to the NameNode about delegation tokens: `POST /rpc/tokens` with a [`Request`], answered by `Result<Reply, RemoteError>`.
-//! Only who holds the cluster secret may ask; others use what WebHDFS offers.
+//! Operators' requests to the NameNode about delegation tokens: `POST /rpc/tokens` with a [`Request`], answered by `Result<Reply, RemoteError>`. Only holders
+//! of the cluster secret may ask; others use WebHDFS.
 
 use serde::{Deserialize, Serialize};
 
 use crate::RemoteError;
 use crate::wire::at_most;
 
-/// Most tokens that are good at once: a hundred bytes each in the file that keeps them.
+/// Most tokens that are valid at once: a hundred bytes each in the file that keeps them.
 pub const TOKENS_MAX: usize = 10_000;
 
 /// Version of this conversation; both sides must agree.
@@ -17,14 +17,14 @@ pub const VERSION: u16 = 1;
 pub struct Request {
     /// [`VERSION`].
     pub version: u16,
-    /// What is asked.
+    /// The call itself.
     pub body: Call,
 }
 
 /// The answer to a [`Request`].
 pub type Answer = Result<Reply, RemoteError>;
 
-/// What can be asked. Append only.
+/// The calls. Append only.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Call {
     /// A new token. -> [`Reply::Token`]
@@ -35,20 +35,20 @@ pub enum Call {
         renewer: String,
         /// `host:port` that it is for.
         service: String,
-        /// How long it is good unless it is renewed, milliseconds.
+        /// How long it is valid unless renewed, milliseconds.
         lifetime_ms: u64,
     },
-    /// Make a token good for another while, whoever its renewer is. -> [`Reply::Until`]
+    /// Extend a token's validity, whoever its renewer is. -> [`Reply::Until`]
     Renew(String),
     /// End a token. -> [`Reply::Done`]
     Cancel(String),
-    /// End the token of a number. -> [`Reply::Done`]
+    /// End the token with this number. -> [`Reply::Done`]
     CancelNumber(u32),
-    /// The tokens that are good, by number. -> [`Reply::Tokens`]
+    /// The valid tokens, by number. -> [`Reply::Tokens`]
     List,
 }
 
-/// What is answered. Append only.
+/// The answers. Append only.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Reply {
     /// It is done.
@@ -61,7 +61,7 @@ pub enum Reply {
     Tokens(#[serde(deserialize_with = "at_most::<TOKENS_MAX, _, _>")] Vec<TokenInfo>),
 }
 
-/// A token that is good.
+/// A valid token.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TokenInfo {
     /// Its number.
@@ -72,7 +72,7 @@ pub struct TokenInfo {
     pub renewer: String,
     /// When it was issued, milliseconds since the epoch.
     pub issued_ms: u64,
-    /// When it ends unless it is renewed, milliseconds since the epoch.
+    /// When it ends unless renewed, milliseconds since the epoch.
     pub expires_ms: u64,
     /// When it ends however often it is renewed, milliseconds since the epoch.
     pub last_ms: u64,

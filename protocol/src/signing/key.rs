@@ -1,4 +1,4 @@
-//! Keys: the cluster secret and what is derived from it.
+//! Keys: the cluster secret and the keys derived from it.
 
 use std::fmt;
 
@@ -32,11 +32,11 @@ impl Key {
         hex::encode(&self.0)
     }
 
-    /// Reads what a secret file holds: the hexadecimal form, and on a second line its checksum, so that a digit that has changed does not make
-    /// another key. Files without a checksum are taken, too.
+    /// Reads the contents of a secret file: the hexadecimal form, and on a second line its checksum, so a changed digit does not make another key. Files
+    /// without a checksum are accepted too.
     ///
     /// # Errors
-    /// Why it is no secret.
+    /// The reason why the text is not a secret.
     pub fn from_file_text(text: &str) -> Result<Self, &'static str> {
         let (digits, rest) = text.trim_end().split_once('\n').unwrap_or((text.trim(), ""));
         let key = Self::from_hex(digits).ok_or("it does not hold 64 hexadecimal digits")?;
@@ -49,12 +49,12 @@ impl Key {
         }
     }
 
-    /// What a secret file holds.
+    /// The contents of a secret file.
     pub fn file_text(&self) -> String {
         format!("{}\n{}\n", self.to_hex(), self.checksum_line())
     }
 
-    /// True if the text of a secret file carries a checksum.
+    /// True if the text of a secret file has a checksum.
     pub fn has_checksum(text: &str) -> bool {
         text.trim_end().contains('\n')
     }
@@ -63,7 +63,7 @@ impl Key {
         format!("crc32 {:08x}", crc32fast::hash(self.to_hex().as_bytes()))
     }
 
-    /// A key for one purpose; knowing it tells nothing about `self` or other purposes.
+    /// A key for one purpose; knowing it reveals nothing about `self` or other purposes.
     pub fn derive(&self, purpose: &str) -> Key {
         Key(self.mac(&[purpose.as_bytes()]))
     }
@@ -90,7 +90,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A key whose first blocks are hashed already, which is half the work of a short message.
+/// A key whose first blocks are already hashed; hashing them is half the work for a short message.
 #[derive(Clone)]
 pub struct ReadyKey(Hmac<Sha256>);
 

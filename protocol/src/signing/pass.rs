@@ -1,12 +1,12 @@
-//! What a task signs its requests with, instead of the cluster secret: a pass of its job, good for a while.
+//! A task signs its requests with a pass of its job instead of the cluster secret. A pass is valid for a limited time.
 //!
 //! ```text
 //! name   task:<job>:<last moment, ms since the epoch>:<user, hex>       in the place of a role in the header (crate::auth)
 //! key    HMAC-SHA256(cluster secret, "hanno task pass: " name)
 //! ```
 //!
-//! Whoever holds the cluster secret can make the key of any name, so a pass is in no table, and no restart of a daemon ends it. Who holds only a
-//! pass can sign in no other name: the holder is one job, acts as one user, and not for longer than the name says.
+//! Whoever holds the cluster secret can derive the key for any name, so no table lists passes, and no restart of a daemon ends one. The holder of a pass can
+//! sign in no other name: it belongs to one job, acts as one user, and only until the time in the name.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::CLOCK_SKEW_MAX;
 use super::key::Key;
 use crate::{JobId, hex};
 
-/// How long a pass is good from the moment it is issued. A task that nobody gives another one, because its job is over or its worker gone, can do
-/// nothing a quarter of an hour later; clocks that differ by [`CLOCK_SKEW_MAX`] leave a running one time for several renewals.
+/// How long a pass is valid once issued. A task whose pass nobody renews, because its job is over or its worker gone, can do nothing a quarter of an hour
+/// later. Clocks that differ by [`CLOCK_SKEW_MAX`] still leave a running task time for several renewals.
 pub const PASS_LIFETIME: Duration = Duration::from_secs(15 * 60);
-/// How often a running task is given a new one.
+/// How often a running task gets a new pass.
 pub const PASS_RENEWAL: Duration = Duration::from_secs(3 * 60);
 /// First word of a name.
 const TASK: &str = "task";
@@ -37,7 +37,7 @@ pub struct PassName {
     pub job: JobId,
     /// The user that they act as.
     pub user: String,
-    /// Last moment it is good, milliseconds since the epoch.
+    /// Last moment of its validity, milliseconds since the epoch.
     pub expires_ms: u64,
 }
 
@@ -60,7 +60,7 @@ impl PassName {
         hex::read(digits, &mut user)?;
         let user = String::from_utf8(user).ok()?;
         let name = PassName { job, user, expires_ms };
-        // One name has one form, so that a signature covers exactly what was understood.
+        // Each name has exactly one form, so a signature covers exactly what the receiver understood.
         (parts.next().is_none() && name.to_string() == text).then_some(name)
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Display for PassName {
 pub struct Pass {
     /// Who holds it.
     pub name: PassName,
-    /// Signs in that name.
+    /// The key that signs in that name.
     pub key: Key,
 }
 

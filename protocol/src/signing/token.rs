@@ -1,17 +1,16 @@
-//! Block tokens: the NameNode's permission to read or write one block, checked by the DataNode without asking back.
+//! Block tokens: the NameNode's permission to read or write one block. The DataNode checks them without asking the NameNode.
 //!
 //! ```text
 //! key of a period = HMAC-SHA256(token key, "hanno block token key: " period)
 //! secret          = HMAC-SHA256(key of the period, block id LE | generation stamp LE | mode | period LE | expiry ms LE)
 //! ```
 //!
-//! A token is a name and a secret. The NameNode gives both to whom it permits something; only the name goes to a DataNode, which makes
-//! the secret from it, and each proves to the other that it has it ([`crate::transfer`]). So who listens in a DataNode's place learns
-//! nothing that is good elsewhere.
+//! A token is a name and a secret. The NameNode gives both to whoever it grants a permission. Only the name goes to a DataNode, which derives the secret from
+//! it, and each proves to the other that it has the secret ([`crate::transfer`]). So an impostor that listens in a DataNode's place learns nothing that is of
+//! use elsewhere.
 //!
-//! The key is another one in each period of [`KEY_PERIOD`], made of the cluster secret and the period's number: all NameNodes have the
-//! same, before and after a restart. No token outlives its period by more than [`TOKEN_LIFETIME`], so a key that became known is worth
-//! nothing soon after.
+//! The key changes in each period of [`KEY_PERIOD`]; it is derived from the cluster secret and the period's number. All NameNodes have the same key, before and
+//! after a restart. No token outlives its period by more than [`TOKEN_LIFETIME`], so a leaked key is soon worthless.
 
 use std::time::Duration;
 
@@ -21,9 +20,9 @@ use super::CLOCK_SKEW_MAX;
 use super::key::{Key, ReadyKey};
 use crate::{BlockId, GenerationStamp};
 
-/// How long a token is good. Long enough for one block at a slow client, short enough to be worth little when it leaks.
+/// How long a token is valid. Long enough for one block at a slow client, short enough to be worth little if it leaks.
 pub const TOKEN_LIFETIME: Duration = Duration::from_secs(10 * 60);
-/// How long tokens are made with the same key.
+/// How long one key makes tokens.
 pub const KEY_PERIOD: Duration = Duration::from_secs(60 * 60);
 
 /// What a token permits.
@@ -35,21 +34,21 @@ pub enum AccessMode {
     Write,
 }
 
-/// Which token for one block at one generation stamp. No secret.
+/// Which token for one block at one generation stamp. Not secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TokenName {
     /// What it permits.
     pub mode: AccessMode,
-    /// Number of the period whose key it is made with.
+    /// Number of the period whose key made it.
     pub period: u64,
-    /// Last moment it is good, milliseconds since the epoch.
+    /// Last moment of its validity, milliseconds since the epoch.
     pub expires_ms: u64,
 }
 
 /// Permission for one block at one generation stamp.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BlockToken {
-    /// Which.
+    /// Its name.
     pub name: TokenName,
     secret: Key,
 }
@@ -57,18 +56,18 @@ pub struct BlockToken {
 /// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Its time is over.
+    /// It has expired.
     #[error("block token expired {late_ms} ms ago")]
     Expired {
         /// How long ago, milliseconds.
         late_ms: u64,
     },
-    /// It is for something else, made with a key whose time does not fit, or its holder has not its secret.
+    /// It is for something else, its key belongs to another time, or its holder does not have its secret.
     #[error("block token does not permit this")]
     NotPermitted,
 }
 
-/// Makes tokens, and their secrets again from their names.
+/// Makes tokens, and derives their secrets again from their names.
 #[derive(Clone, Debug)]
 pub struct TokenKeys(ReadyKey);
 
@@ -91,7 +90,7 @@ impl TokenKeys {
         self.token(block, stamp, TokenName { mode, period, expires_ms })
     }
 
-    /// The token of a name, good or not.
+    /// The token of a name, valid or not.
     pub fn token(&self, block: BlockId, stamp: GenerationStamp, name: TokenName) -> BlockToken {
         let TokenName { mode, period, expires_ms } = name;
         let key = self.0.mac(&[b"hanno block token key: ", period.to_string().as_bytes()]);
@@ -105,8 +104,7 @@ impl TokenKeys {
         BlockToken { name, secret: Key::new(secret) }
     }
 
-    /// The token of this name if it permits `mode` now. A write token also permits reading. That its holder has its secret is left to
-    /// be shown.
+    /// The token of this name if it permits `mode` now. A write token also permits reading. The holder still has to prove that it has the secret.
     ///
     /// # Errors
     /// [`TokenError`].
@@ -133,12 +131,12 @@ impl TokenKeys {
 }
 
 impl BlockToken {
-    /// A proof of having its secret: HMAC of the concatenation of `parts`.
+    /// Proves possession of its secret: HMAC of the concatenation of `parts`.
     pub fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.secret.mac(parts)
     }
 
-    /// True if somebody who has its secret made `mac`. Compares in constant time.
+    /// True if `mac` comes from somebody who has its secret. Compares in constant time.
     pub fn matches(&self, parts: &[&[u8]], mac: &[u8]) -> bool {
         self.secret.mac_matches(parts, mac)
     }
@@ -188,12 +186,12 @@ mod tests {
         assert_eq!(late.period, 1000);
         let check = |name, now| keys.check(BLOCK, STAMP, (name, AccessMode::Read), now).map(drop);
         assert_eq!(check(late, end + 599_999), Ok(()));
-        // Whoever has an old key makes nothing with it that is good for longer.
+        // An old key makes nothing that stays valid for longer.
         for expires_ms in [end + 600_001, end + HOUR, u64::MAX] {
             let forged = TokenName { expires_ms, ..late };
             assert_eq!(check(forged, end + 1), Err(TokenError::NotPermitted), "{expires_ms}");
         }
-        // A clock that is fast is no reason to refuse, a key of tomorrow is.
+        // A clock that is fast is no reason to refuse; a key of tomorrow is.
         let early = |period| TokenName { period, expires_ms: NOW + 600_000, ..late };
         assert_eq!(
             check(early(1001), NOW + HOUR - 299_000),

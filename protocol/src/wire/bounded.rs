@@ -1,4 +1,4 @@
-//! Lists that say how long they may be.
+//! Lists with a stated maximum length.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Decodes a list or map of at most `MAX` elements: `#[serde(deserialize_with = "at_most::<MAX, _, _>")]`. One that announces more is
-/// refused before anything of it is made.
+/// Decodes a list or map of at most `MAX` elements: `#[serde(deserialize_with = "at_most::<MAX, _, _>")]`. One that announces more is refused before any of it
+/// is allocated.
 ///
 /// # Errors
-/// What the format says, or that there are too many.
+/// The decoder's error, or one that there are too many.
 pub fn at_most<'de, const MAX: usize, D, C>(deserializer: D) -> Result<C, D::Error>
 where
     D: Deserializer<'de>,
@@ -19,12 +19,12 @@ where
     C::decode(deserializer, MAX)
 }
 
-/// What [`at_most`] can decode.
+/// Collections that [`at_most`] can decode.
 pub trait Bounded<'de>: Sized {
     /// Decodes one of at most `max` elements.
     ///
     /// # Errors
-    /// What the format says, or that there are too many.
+    /// The decoder's error, or one that there are too many.
     fn decode<D: Deserializer<'de>>(deserializer: D, max: usize) -> Result<Self, D::Error>;
 }
 
@@ -48,7 +48,7 @@ impl<'de, T: Deserialize<'de>> Bounded<'de> for Vec<T> {
                 if announced > self.0 {
                     return Err(too_many(self.0));
                 }
-                // What is announced is not there yet: room for all of it is taken only where it is small.
+                // The announced elements are not here yet: reserve room for all of them only if they are small.
                 let sized = announced.min(ROOM_BYTES_MAX / size_of::<T>().max(1));
                 let mut elements = Vec::with_capacity(sized);
                 while let Some(element) = list.next_element()? {
@@ -103,5 +103,5 @@ where
     }
 }
 
-/// Room taken for a list before its elements are there.
+/// Memory reserved for a list before its elements arrive.
 const ROOM_BYTES_MAX: usize = 64 << 10;

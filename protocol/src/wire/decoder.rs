@@ -18,17 +18,16 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 
-/// What any message may take in memory: a full batch of the shortest answers fits.
+/// Memory that any message may take: a full batch of the shortest answers fits.
 pub const MEMORY_MIN_BYTES: usize = 2 << 20;
-/// What a message may take in memory for each of its bytes. Numbers are eight times as long as their encoding, structs of short
-/// fields up to fifteen times.
+/// Memory that a message may take for each of its bytes. Numbers are eight times as long as their encoding, structs of short fields up to fifteen times.
 pub const MEMORY_PER_BYTE: usize = 16;
 /// Deepest nesting of lists, structs and enums. Our messages nest less than half as deep.
 pub const DEPTH_MAX: u8 = 48;
 /// Longest text in a message, in bytes of UTF-8: the longest diagnostics and arguments fit.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// What is wrong with bytes that are no message.
+/// Why bytes are not a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// They end within it.
@@ -40,13 +39,13 @@ pub enum DecodeError {
         /// How many.
         bytes: usize,
     },
-    /// A value that no writer writes.
+    /// A value that no encoder writes.
     #[error("no {expected} where one must be")]
     Value {
-        /// What should be there.
+        /// The expected value.
         expected: &'static str,
     },
-    /// A list that is longer than what is left.
+    /// A list that is longer than the rest of the message.
     #[error("a list of {announced} elements in {left} bytes")]
     Count {
         /// Elements.
@@ -66,7 +65,7 @@ pub enum DecodeError {
     /// It would take too much memory for its length.
     #[error("it would take more than {MEMORY_PER_BYTE} times its length in memory")]
     Memory,
-    /// The type does not take it.
+    /// The type refuses the value.
     #[error("{0}")]
     Refused(String),
 }
@@ -85,7 +84,7 @@ pub(super) struct Decoder<'de> {
     depth: u8,
     memory_left: usize,
     text_bytes_max: usize,
-    /// Bytes of the next value that are charged already: it lies in a list, or within another value.
+    /// Bytes of the next value that are already charged, because it lies in a list or within another value.
     charged: usize,
 }
 
@@ -97,7 +96,7 @@ impl<'de> Decoder<'de> {
         Decoder { input, depth: 0, memory_left, text_bytes_max: TEXT_BYTES_MAX, charged: 0 }
     }
 
-    /// Of what this program wrote itself.
+    /// A decoder for bytes that this program wrote itself.
     pub(super) fn of_stored(input: &'de [u8]) -> Self {
         let (memory_left, text_bytes_max) = (usize::MAX, usize::MAX);
         Decoder { input, depth: 0, memory_left, text_bytes_max, charged: 0 }
@@ -118,7 +117,7 @@ impl<'de> Decoder<'de> {
         Ok(())
     }
 
-    /// Reads something that is one level deeper. What of it is not charged yet lies in a box.
+    /// Reads something that is one level deeper. Memory of it that is not charged yet lies in a box.
     #[inline]
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEPTH_MAX {
@@ -163,7 +162,7 @@ impl<'de> Decoder<'de> {
     #[inline]
     fn varint(&mut self, bits: u32) -> Result<u128> {
         match self.input.split_first() {
-            // As most are.
+            // Most numbers take one byte.
             Some((&byte, rest)) if byte < 0x80 => {
                 self.input = rest;
                 Ok(u128::from(byte))
@@ -173,7 +172,7 @@ impl<'de> Decoder<'de> {
         }
     }
 
-    /// Of 64 bits where that is enough: a wider number costs twice as much.
+    /// Reads 64 bits where they suffice: a wider number costs twice as much.
     #[inline]
     fn varint_in_parts<T>(&mut self, bits: u32) -> Result<T>
     where
@@ -206,7 +205,7 @@ impl<'de> Decoder<'de> {
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }
 
-    /// Elements that are announced; each takes a byte at least.
+    /// The announced number of elements; each takes at least one byte.
     #[inline]
     fn count(&mut self) -> Result<usize> {
         let announced = self.varint(u64::BITS)? as u64;
@@ -415,7 +414,7 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     }
 }
 
-/// What is left of a struct or tuple, whose fields lie within it.
+/// The remaining fields of a struct or tuple; they lie within its memory.
 struct Fields<'a, 'de> {
     decoder: &'a mut Decoder<'de>,
     left: usize,
@@ -440,7 +439,7 @@ impl<'de> SeqAccess<'de> for Fields<'_, 'de> {
     }
 }
 
-/// What is left of a list or map, which takes memory for each element.
+/// The remaining elements of a list or map; each takes memory of its own.
 struct Elements<'a, 'de> {
     decoder: &'a mut Decoder<'de>,
     left: usize,
@@ -579,7 +578,7 @@ mod tests {
         assert!(decode_stored::<Vec<Large>>(&bytes, "list").is_ok(), "it was taken once");
     }
 
-    /// Splits of numbered rows are the shortest structs that messages have many of.
+    /// Splits of numbered rows are the shortest structs that messages hold many of.
     #[test]
     fn what_lies_within_a_value_is_charged_with_it_alone() {
         let split = |row| Split {
@@ -604,7 +603,7 @@ mod tests {
             *error.cause(),
             DecodeError::Refused("a list of more than 3 elements".to_owned())
         );
-        // Nothing is there of what is announced.
+        // None of the announced elements are present.
         let huge = [vec![4], encode(&u64::MAX)].concat();
         assert_eq!(cause(&huge), DecodeError::Count { announced: u64::MAX, left: 0 });
         let long = [encode(&(2 * TEXT_BYTES_MAX)), vec![b'x'; 2 * TEXT_BYTES_MAX]].concat();
@@ -652,7 +651,7 @@ mod tests {
                 Ok((sample, [])) => Some(sample),
                 _ => None,
             };
-            // Printed, since a number that is none equals nothing.
+            // Compared as text, since NaN equals nothing.
             let ours = decode::<Sample>(&bytes, "sample").ok();
             prop_assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
         }

@@ -1,10 +1,10 @@
-//! Encoding of messages: postcard. Decoding is total, and what it costs is bounded while it goes on, whatever the bytes say.
+//! Encoding of messages: postcard. Decoding is total, and its cost is bounded while it runs, whatever the bytes say.
 //!
-//! - A message takes at most [`MEMORY_MIN_BYTES`] and [`MEMORY_PER_BYTE`] for each of its bytes: values are charged to that before
-//!   they are made, so a small message never becomes a large one.
-//! - It nests at most [`DEPTH_MAX`] deep, so that no message overflows a stack.
-//! - A text has at most [`TEXT_BYTES_MAX`]; a list has at most as many elements as bytes are left, and at most what its field says
-//!   with [`at_most`], looked at before its first element is read. `protocol/tests/bounded.rs` sees to it that every list says so.
+//! - A message takes at most [`MEMORY_MIN_BYTES`] and [`MEMORY_PER_BYTE`] for each of its bytes: values are charged to that budget before they are made, so a
+//!   small message never becomes a large one.
+//! - It nests at most [`DEPTH_MAX`] deep: no message overflows a stack.
+//! - A text has at most [`TEXT_BYTES_MAX`]. A list has at most as many elements as bytes are left, and at most the number that its field states with
+//!   [`at_most`]. Both are checked before its first element is read. `protocol/tests/bounded.rs` makes sure that every list states one.
 
 mod bounded;
 mod decoder;
@@ -17,10 +17,10 @@ pub use decoder::{DEPTH_MAX, DecodeError, MEMORY_MIN_BYTES, MEMORY_PER_BYTE, TEX
 
 use decoder::Decoder;
 
-/// Most elements of a list that only ever fills up with what it lists, such as the tasks of a job. Its memory is bounded as that of
-/// every message; what a client may ask for has limits of its own, beside the messages.
+/// Most elements of a list that grows only with the things it lists, for example the tasks of a job. Its memory is bounded like that of every message; the
+/// things a client can ask for have limits of their own, beside the messages.
 pub const ENTRIES_MAX: usize = 1 << 20;
-/// A message that does not decode as what it should be.
+/// A message that does not decode as the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what}")]
 pub struct WireError {
@@ -30,7 +30,7 @@ pub struct WireError {
 }
 
 impl WireError {
-    /// What is wrong.
+    /// The cause.
     pub fn cause(&self) -> &DecodeError {
         &self.source
     }
@@ -41,7 +41,7 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     encode_behind(Vec::new(), message)
 }
 
-/// Encodes a message behind what stands in `head`.
+/// Encodes a message and appends it to `head`.
 pub fn encode_behind<T: Serialize>(head: Vec<u8>, message: &T) -> Vec<u8> {
     postcard::to_extend(message, head)
         .expect("messages are plain data: encoding into memory cannot fail")
@@ -55,12 +55,12 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T
     whole(Decoder::new(bytes), what)
 }
 
-/// Decodes exactly one value that this program wrote to a disk itself, and that a checksum vouches for. Its depth and its lists are bounded
-/// as those of a message, its memory and its texts are not: what was written once must be readable whenever it is needed, also in a form
-/// that is much shorter than the message it came in.
+/// Decodes exactly one value that this program wrote to a disk itself, and that a checksum protects. Its depth and its lists are bounded like those of a
+/// message; its memory and its texts are not. What was written once must be readable whenever it is needed, even in a form that is much shorter than the
+/// message it arrived in.
 ///
 /// # Errors
-/// As of [`decode`].
+/// As for [`decode`].
 pub fn decode_stored<T: DeserializeOwned>(
     bytes: &[u8],
     what: &'static str,

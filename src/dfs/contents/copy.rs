@@ -18,7 +18,7 @@ use crate::dfs::fs::local::{self, COPYING_SUFFIX};
 use crate::dfs::fs::{Failure, Item, Named, Problem};
 use crate::dfs::target::{Target, missing_parent, refuse_itself};
 
-/// What `-p` without letters keeps: times, owner and group, permission bits.
+/// The attributes that `-p` without letters keeps: times, owner and group, permission bits.
 const PRESERVED_DEFAULT: &str = "top";
 
 /// Copies.
@@ -62,7 +62,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
 
 struct Copy<'a> {
     context: &'a Context,
-    /// Directories that were made, with what they shall look like; children after parents.
+    /// New directories with their future attributes; children after parents.
     directories: Mutex<Vec<(Named, Item)>>,
 }
 
@@ -70,7 +70,7 @@ struct Copy<'a> {
 struct Task {
     source: Item,
     target: Named,
-    /// Of the temporary file.
+    /// Suffix of the temporary file.
     suffix: String,
 }
 
@@ -141,7 +141,7 @@ impl Copy<'_> {
             Some("") => PRESERVED_DEFAULT,
             Some(letters) => letters,
         };
-        // Attributes of the namespace `raw` are part of what is copied there.
+        // Attributes of the namespace `raw` are copied there too.
         let is_raw = source.named.path.is_raw() && target.path.is_raw();
         let store = &self.context.store;
         // As with `-get -p`, a cluster's names that this machine does not have are left out.
@@ -168,7 +168,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// The whole access control list, the default one of a directory too.
+    /// The whole access control list, for a directory including the default one.
     fn preserve_acl(&self, target: &Named, source: &Item) -> Result<(), Failure> {
         if !source.status.has_acl {
             return Ok(());
@@ -181,7 +181,7 @@ impl Copy<'_> {
         client.change_acl(to, change).map_err(|error| fail(&error))
     }
 
-    /// The extended attributes that the user may see, of those that are meant.
+    /// The requested extended attributes that the user may see.
     fn preserve_xattrs(
         &self,
         target: &Named,

@@ -1,7 +1,6 @@
 //! `-get`, `-copyToLocal`, `-getmerge`: files and trees of the cluster onto this machine.
 //!
-//! A file is written beside its target under a name of its own that ends in `._COPYING_`, and renamed when it is whole; on any failure it is
-//! removed.
+//! A file is written beside its target under a temporary name that ends in `._COPYING_`, and renamed when it is complete; on any failure it is removed.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -101,7 +100,7 @@ impl Get<'_> {
         Ok(())
     }
 
-    /// Attributes of directories, when their last file is there.
+    /// Sets the attributes of directories, once their last file is there.
     fn finish(&self) {
         let made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         for (target, status) in made.iter() {
@@ -138,7 +137,7 @@ impl Get<'_> {
             renamed.map_err(|error| Failure::local(target, &error))
         });
         if done.is_err() {
-            // It may not have been made at all; the failure itself is what the user must hear about.
+            // The file may not exist; the user must see the original failure.
             let _ = fs::remove_file(&temporary);
         }
         drop(guard);
@@ -156,7 +155,7 @@ impl Get<'_> {
         let file = File::create(temporary).map_err(fail)?;
         let store = &self.context.store;
         if self.context.args.has("crc") {
-            // They are of the bytes in order.
+            // Checksums must cover the bytes in order.
             let (mut sums, mut at) = (Checksums::default(), 0);
             store.read(&item.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());
@@ -185,7 +184,7 @@ impl Get<'_> {
 /// The checksum file that Hadoop keeps beside a local file: `"crc\0" | u32 512 | a CRC-32 for each 512 bytes`, big-endian.
 struct Checksums {
     out: Vec<u8>,
-    /// Start of a chunk whose end has not come yet.
+    /// Start of a chunk that is not complete yet.
     partial: Vec<u8>,
 }
 
@@ -228,7 +227,7 @@ fn checksum_path(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Owner and group, where this machine knows both names.
+/// Owner and group, if this machine knows both names.
 fn set_owner(path: &Path, status: &FileStatus) -> Result<(), Failure> {
     let fail = |error| Failure::local(path, &error);
     let Some(ids) = users::user_id(&status.owner).zip(users::group_id(&status.group)) else {

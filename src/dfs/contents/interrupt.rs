@@ -1,8 +1,8 @@
-//! Ctrl-C, SIGTERM and SIGHUP while files are being written: what is half-written is deleted, a file that is appended to is closed at what it
-//! has, then the process ends with 130 (143, 129).
+//! Handles Ctrl-C, SIGTERM and SIGHUP while files are being written: deletes a half-written file, closes a file being appended to at its present length, and
+//! ends the process with 130 (143, 129).
 //!
-//! Whoever makes a temporary file or appends holds a [`Temporary`] for it. After a signal no new one is handed out: a thread that asks
-//! for one waits for the end. A signal that the process was started to ignore (`nohup`) stays ignored.
+//! Whoever creates a temporary file or appends holds a [`Temporary`] for it. After a signal no new one is handed out: a thread that requests one waits for the
+//! end. A signal that the process was started to ignore (`nohup`) stays ignored.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,7 +19,7 @@ use crate::output::{EXIT_INTERRUPTED, tell};
 const EXIT_TERMINATED: i32 = 143;
 /// Exit code after SIGHUP.
 const EXIT_HUNG_UP: i32 = 129;
-/// Longest time that deleting may take: a cluster that is away must not hold the user.
+/// Longest time for deleting: an unreachable cluster must not hold up the user.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
@@ -28,35 +28,35 @@ struct Registry {
     unfinished: BTreeMap<u64, Unfinished>,
 }
 
-/// What is left to do where a signal comes.
+/// What remains to be done on a signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Unfinished {
     /// A file that only its writer knows: it is deleted.
     New(FsPath),
-    /// A file of others that is being appended to: its lease is given back.
+    /// A file of others being appended to: its lease is released.
     Appended(FsPath),
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
     static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
     let lock = REGISTRY.get_or_init(Mutex::default).lock();
-    // A panic elsewhere does not make the list of files to delete wrong.
+    // A panic elsewhere does not invalidate the list of files to delete.
     lock.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that is dealt with if the user interrupts while this lives.
+/// A file that is cleaned up if the user interrupts while this lives.
 #[derive(Debug)]
 pub(super) struct Temporary {
     number: u64,
 }
 
 impl Temporary {
-    /// The new file at `place`, which is deleted.
+    /// A new file at `place`, which an interrupt deletes.
     pub(super) fn new(place: FsPath) -> Self {
         Temporary::of(Unfinished::New(place))
     }
 
-    /// The file at `place`, which is closed.
+    /// A file at `place`, which an interrupt closes.
     pub(super) fn appended(place: FsPath) -> Self {
         Temporary::of(Unfinished::Appended(place))
     }
@@ -76,7 +76,7 @@ impl Drop for Temporary {
     }
 }
 
-/// From here on a signal cleans up and ends the process.
+/// From now on, a signal cleans up and ends the process.
 ///
 /// # Errors
 /// If the system refuses the handlers.
@@ -99,7 +99,7 @@ pub(super) fn watch(store: &Store) -> Result<(), Failure> {
         };
         let (sender, receiver) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
-            // Held to the end of the process, so that nobody begins a file now.
+            // Held to the end of the process, so nobody can start a file now.
             let registry = registry();
             for unfinished in registry.unfinished.values() {
                 end(&store, unfinished);
@@ -115,7 +115,7 @@ pub(super) fn watch(store: &Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for a signal; for ever if it is ignored.
+/// Waits for a signal; forever if it is ignored.
 async fn next(signal: &mut Option<Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),

@@ -1,9 +1,9 @@
-//! Commands that read and write what files hold: copies into, out of and within the cluster, what is printed, what is appended and cut.
+//! Commands that read and write the contents of files: they copy into, out of and within the cluster, print, append and truncate.
 //!
 //! | | |
 //! |---|---|
 //! | one file per command | [`copy`], [`get`], [`put`], [`read`], [`rewrite`], [`text`] |
-//! | many files at a time, and how far it is | [`pool`], [`progress`] |
+//! | many files at a time, and their progress | [`pool`], [`progress`] |
 //! | nothing is left half written | [`publish`], [`interrupt`] |
 
 mod copy;
@@ -69,12 +69,12 @@ const TEXT_HELP: &str = "Takes a source file and outputs the file in text format
 The allowed formats are gzip, bzip2, zstd, Hadoop's snappy and deflate streams, SequenceFile and Avro.";
 const CP_OPTIONS: &[Opt] = &[flag("f"), attached("p", "topax"), flag("d"), value("t"), value("q")];
 
-/// Hadoop has never made it either; scripts get its words.
+/// Hadoop has never implemented it either; scripts get Hadoop's message.
 fn move_to_local(_: &Context) -> Result<(), Failure> {
     Err(Failure::Text("Option '-moveToLocal' is not implemented yet.".to_owned()))
 }
 
-/// The commands of this room.
+/// The commands of this folder.
 pub(super) const COMMANDS: &[&[Command]] = &[OWN, rewrite::COMMANDS];
 
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! Copies many files at once: one thread walks the tree, several copy.
 //!
-//! The queue between them is bounded, so a tree of millions of files costs no memory to speak of.
+//! The queue between them is bounded, so a tree of millions of files costs almost no memory.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -12,9 +12,9 @@ use crate::dfs::fs::Failure;
 
 /// Files waiting for a thread.
 const QUEUE_MAX: usize = 256;
-/// Threads of a copy if the user does not say: most of a small file's time is waiting for disks and answers.
+/// Default threads of a copy: most of a small file's time is spent waiting for disks and answers.
 const THREADS_DEFAULT: usize = 32;
-/// Most threads that the user may ask for.
+/// Most threads that a user may choose.
 const THREADS_MAX: usize = 512;
 
 /// Hands files to the copying threads.
@@ -34,7 +34,7 @@ impl<T> Queue<T> {
 pub(super) fn thread_count(context: &Context) -> Result<usize, Failure> {
     let Some(text) = context.args.value("t") else { return Ok(THREADS_DEFAULT) };
     match text.parse::<i32>() {
-        // As Hadoop's: what makes no sense is one.
+        // As in Hadoop: an invalid number counts as one.
         Ok(count) => Ok(usize::try_from(count).unwrap_or(1).clamp(1, THREADS_MAX)),
         Err(_) => Err(Failure::Usage(format!("For input string: \"{text}\""))),
     }
@@ -70,6 +70,6 @@ pub(super) fn run<T: Send>(
 }
 
 fn next<T>(receiver: &Mutex<Receiver<T>>) -> Option<T> {
-    // A copying thread that panics does so outside of the lock.
+    // A copying thread that panics does so outside the lock.
     receiver.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }

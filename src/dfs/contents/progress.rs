@@ -1,4 +1,4 @@
-//! How far a long copy is, on standard error if that is a terminal.
+//! The progress of a long copy, on standard error if that is a terminal.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Work that is done sooner shows nothing.
+/// Shorter work displays nothing.
 const SHOW_AFTER: Duration = Duration::from_millis(700);
-/// How often the line is drawn anew.
+/// How often the line is redrawn.
 const TICK: Duration = Duration::from_millis(200);
-/// What is shown.
+/// The format of the line.
 const TEMPLATE: &str = "{spinner} {msg} files, {bytes} ({bytes_per_sec}), {elapsed}";
 
 /// Counts files and bytes of one command. Any thread may count.

@@ -1,4 +1,4 @@
-//! Writing one file so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it.
+//! Writes one file so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it.
 
 use protocol::path::RESERVED_RAW;
 
@@ -37,8 +37,8 @@ pub(super) fn write(
     done
 }
 
-/// Copies stay within `/.reserved/raw` or without it, as in Hadoop's shell: what has attributes of the namespace `raw` there is nothing
-/// without them elsewhere. Each side is its path as it was typed, and whether it is in there.
+/// Copies stay within `/.reserved/raw` or outside it, as in Hadoop's shell: files with attributes of the namespace `raw` there are useless without them
+/// elsewhere. Each side is its path as typed, and whether it is inside.
 pub(super) fn check_raw(from: &(String, bool), to: &(String, bool)) -> Result<(), Failure> {
     let (typed, one, other) = match (from, to) {
         ((from, true), (_, false)) => (from, "", "non "),
@@ -51,7 +51,7 @@ pub(super) fn check_raw(from: &(String, bool), to: &(String, bool)) -> Result<()
     Err(Failure::at(text, "Operation not supported"))
 }
 
-/// A file may be written here: nothing is there, or it may be replaced.
+/// Checks that a file may be written here: nothing exists, or it may be replaced.
 pub(super) fn check_target(
     context: &Context,
     target: &Named,

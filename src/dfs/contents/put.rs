@@ -1,7 +1,7 @@
 //! `-put`, `-copyFromLocal`, `-moveFromLocal`: local files and trees into the cluster.
 //!
-//! A file is written under `name._COPYING_` and published under its name in the same step that closes it, so nobody ever sees
-//! half of one. Whatever goes wrong, the temporary file is deleted.
+//! A file is written under `name._COPYING_` and published under its final name in the same step that closes it, so nobody ever sees half of one. Whatever goes
+//! wrong, the temporary file is deleted.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -46,7 +46,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     target.check(context, sources.len(), overwrite)?;
     let walk = |queue: &Queue<Task>| {
         for source in &sources {
-            // What a source is called matters only where it keeps its name.
+            // The name of a source matters only if the source keeps it.
             let placed = match target.is_directory() {
                 true => local::name_of(source).and_then(|name| target.place_of(Some(&name))),
                 false => target.place_of(None),
@@ -80,16 +80,16 @@ struct Task {
     source: PathBuf,
     metadata: Metadata,
     target: Named,
-    /// Of the temporary file.
+    /// Suffix of the temporary file.
     suffix: String,
 }
 
 /// A directory of the cluster that is being filled.
 struct Filled<'a> {
     directory: &'a Named,
-    /// It was made just now.
+    /// True if it was created just now.
     is_new: bool,
-    /// Of temporary files in it.
+    /// Suffix of temporary files in it.
     suffix: String,
 }
 
@@ -110,7 +110,7 @@ impl Put<'_> {
         queue.push(Task { source, metadata, target, suffix: COPYING_SUFFIX.to_owned() })
     }
 
-    /// A directory and everything below. `ancestors` finds links that lead back up.
+    /// A directory and everything below it. `ancestors` finds links that lead back up.
     fn tree(
         &self,
         source: &Path,
@@ -155,7 +155,7 @@ impl Put<'_> {
         Ok(())
     }
 
-    /// One entry of a local directory. What lies in a new directory of the cluster needs no look there first.
+    /// One entry of a local directory. An entry for a new directory of the cluster needs no check there first.
     fn entry(
         &self,
         source: &Path,
@@ -207,7 +207,7 @@ impl Put<'_> {
         written
     }
 
-    /// What waits for the last file.
+    /// Does the work that waits for the last file.
     fn finish(&self) {
         let made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         for (target, metadata) in made.iter() {
@@ -241,7 +241,7 @@ impl Put<'_> {
     }
 }
 
-/// Counts what passes through.
+/// Counts the bytes that pass through.
 struct Counted<'a, R> {
     inner: R,
     progress: &'a Progress,

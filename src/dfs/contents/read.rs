@@ -7,9 +7,9 @@ use super::interrupt;
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, Item, Problem, text_of};
 
-/// What `-head` and `-tail` show.
+/// Bytes that `-head` and `-tail` print.
 const PIECE_BYTES: u64 = 1024;
-/// Default pause of `-tail -f` between looks at the file.
+/// Default pause of `-tail -f` between checks of the file.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
 /// Prints whole files, as they are.
@@ -17,7 +17,7 @@ pub(super) fn cat(context: &Context) -> Result<(), Failure> {
     print_files(context, &context.args.operands)
 }
 
-/// Prints all files that operands stand for.
+/// Prints all files that the operands name.
 pub(super) fn print_files(context: &Context, operands: &[OsString]) -> Result<(), Failure> {
     let mut screen = Screen::new()?;
     context.for_each(operands, |item| {
@@ -37,7 +37,7 @@ pub(super) fn head(context: &Context) -> Result<(), Failure> {
     screen.flush()
 }
 
-/// Prints the last kilobyte, and with `-f` what is added, as soon as its writer has flushed it.
+/// Prints the last kilobyte, and with `-f` every addition, as soon as its writer has flushed it.
 pub(super) fn tail(context: &Context) -> Result<(), Failure> {
     let text = text_of(&context.args.operands[0])?;
     let named = context.resolver.resolve(text)?;
@@ -56,7 +56,7 @@ pub(super) fn tail(context: &Context) -> Result<(), Failure> {
     let mut screen = Screen::new()?;
     let mut shown = status.length.saturating_sub(PIECE_BYTES);
     loop {
-        // The NameNode does not know how far an open file was flushed; who reads it asks the DataNodes.
+        // The NameNode does not know how far an open file was flushed; a reader asks the DataNodes.
         context.store.read(&named, shown, u64::MAX, &mut |bytes| {
             shown += bytes.len() as u64;
             screen.bytes(bytes)
@@ -68,7 +68,7 @@ pub(super) fn tail(context: &Context) -> Result<(), Failure> {
         std::thread::sleep(pause);
         let status = context.store.status(&named)?;
         if !status.open {
-            // It may have been cut.
+            // It may have been truncated.
             shown = shown.min(status.length);
         }
     }

@@ -1,4 +1,4 @@
-//! `-appendToFile`, `-truncate`, `-concat`: changing files that are there.
+//! `-appendToFile`, `-truncate`, `-concat`: change existing files.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use crate::dfs::fs::{Failure, Named, Problem, local, text_of};
 use crate::dfs::target::Target;
 use crate::output::tell;
 
-/// How often `-truncate -w` looks whether the last block is cut.
+/// How often `-truncate -w` checks whether the last block is cut.
 const WAIT_INTERVAL: Duration = Duration::from_millis(100);
 
 const APPEND_HELP: &str = "Appends the contents of all the given local files to the given dst file. The dst file will be created if
@@ -67,7 +67,7 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
         }
         Some(_) => {}
         None => {
-            // As Hadoop's, this makes the directories above, too.
+            // As in Hadoop, this creates the parent directories too.
             if let Some(parent) = target.path.parent() {
                 let parent = Named { typed: target.typed.clone(), path: parent };
                 context.store.mkdirs(&parent, context.properties.umask, true)?;

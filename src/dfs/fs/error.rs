@@ -1,4 +1,4 @@
-//! What can go wrong with one argument of a shell command, in the words that scripts of Hadoop's shell look for.
+//! What can go wrong with one argument of a shell command, in the words that scripts for Hadoop's shell expect.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ pub(crate) enum Failure {
         /// What is wrong.
         problem: Problem,
     },
-    /// A file lies above the path, in the words of the daemon, which name that file.
+    /// A file lies above the path, in the daemon's words, which name that file.
     FileAbove(String),
     /// The text alone.
     Text(String),
@@ -25,11 +25,11 @@ pub(crate) enum Failure {
     Usage(String),
     /// A value is wrong: printed without the usage, exit code 255.
     Value(String),
-    /// Whoever read standard output left: nothing more to do, nothing to say.
+    /// The reader of standard output left: there is nothing more to do or print.
     ReaderLeft,
 }
 
-/// What is wrong with a path, in Hadoop's words for what POSIX has a name for.
+/// What is wrong with a path, in Hadoop's words for POSIX errors.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Problem {
     #[error("No such file or directory")]
@@ -46,7 +46,7 @@ pub(crate) enum Problem {
     Denied,
     #[error("No space left on device")]
     NoSpace,
-    /// Anything else; nobody decides by it.
+    /// Anything else; no code depends on it.
     #[error("{0}")]
     Other(String),
 }
@@ -74,7 +74,7 @@ impl Failure {
         Failure::at(path, Problem::Missing)
     }
 
-    /// What is wrong with the path, if that is it.
+    /// The problem with the path, if the failure is one.
     pub(crate) fn problem(&self) -> Option<&Problem> {
         match self {
             Failure::At { problem, .. } => Some(problem),
@@ -109,7 +109,7 @@ impl Failure {
         }
     }
 
-    /// What a daemon said about `path`: Hadoop's words for what POSIX has a name for, else the daemon's own first line.
+    /// A daemon's error about `path`: Hadoop's words for POSIX errors, otherwise the first line of the daemon's own message.
     pub(crate) fn remote(path: &str, error: &(dyn std::error::Error + 'static)) -> Self {
         let text = crate::connect::describe(error);
         let words = || text.lines().next().unwrap_or_default().to_owned();

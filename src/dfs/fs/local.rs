@@ -23,7 +23,7 @@ pub(crate) fn path_of(operand: &OsStr) -> PathBuf {
     }
 }
 
-/// What an operand stands for: itself if it exists, else all matches if it is a glob, else itself.
+/// The paths that an operand names: itself if it exists, otherwise all matches if it is a glob, otherwise itself.
 pub(crate) fn expand(operand: &OsStr) -> Result<Vec<PathBuf>, Failure> {
     let path = path_of(operand);
     let text = match path.to_str() {
@@ -69,7 +69,7 @@ fn matching_children(directory: &Path, pattern: &Pattern) -> Vec<PathBuf> {
 pub(crate) fn name_of(path: &Path) -> Result<String, Failure> {
     let name = match path.file_name() {
         Some(name) => name.to_owned(),
-        // `.`, `..` and `/` have a name elsewhere.
+        // `.`, `..` and `/` have their name elsewhere.
         None => path
             .canonicalize()
             .map_err(|error| Failure::local(path, &error))?
@@ -92,13 +92,12 @@ pub(crate) fn sorted_entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> 
     Ok(entries)
 }
 
-/// A temporary name beside `path` that nothing else has, however long its own is.
+/// An unused temporary name beside `path`, however long that name is.
 pub(crate) fn copying(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()))
 }
 
-/// What is put behind the name of a file of the cluster that is being copied. Where a file beside it is called so, it is one that nothing else
-/// has.
+/// The suffix for the name of a file of the cluster during a copy. If a file beside it already has that suffix, it gets a random part.
 pub(crate) fn copying_suffix<'a>(mut beside: impl Iterator<Item = &'a str>) -> String {
     match beside.any(|name| name.ends_with(COPYING_SUFFIX)) {
         true => format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()),
@@ -106,7 +105,7 @@ pub(crate) fn copying_suffix<'a>(mut beside: impl Iterator<Item = &'a str>) -> S
     }
 }
 
-/// A target needs a directory to be in; Hadoop's words name the target and where it would have been.
+/// A target needs a parent directory; Hadoop's message names the target and its full path.
 pub(crate) fn check_parent(target: &Path) -> Result<(), Failure> {
     match target.parent() {
         Some(parent)

@@ -1,7 +1,7 @@
-//! This machine's file system (`file:///…`) as the shell's commands work with it: what the cluster's is to [`super::store`].
+//! This machine's file system (`file:///…`) as the shell's commands use it: the counterpart to the cluster's in [`super::store`].
 //!
-//! Links are followed as Hadoop's local file system does, but for two: deleting removes a link and not what it leads to, and a
-//! directory is not entered through a link that leads back to a directory above it.
+//! Links are followed as in Hadoop's local file system, with two exceptions: deleting removes a link and not its target, and no directory is entered through a
+//! link to a directory above it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
@@ -17,9 +17,9 @@ use protocol::permission::Action;
 
 use super::users;
 
-/// What Hadoop says that a block of a local file has (`fs.local.block.size`).
+/// Hadoop's block size for a local file (`fs.local.block.size`).
 const BLOCK_BYTES: u64 = 32 << 20;
-/// Bytes moved at a time: few system calls, and small beside what a copy needs anyway.
+/// Bytes moved at a time: few system calls, and little memory for a copy.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Permission bits that the shell knows.
 const MODE_MASK: u32 = 0o1777;
@@ -31,7 +31,7 @@ pub(crate) struct Machine {
     groups: Names,
 }
 
-/// Names of numbers that were asked for before: a listing asks for the same few again and again.
+/// Cached names of ids: a listing needs the same few repeatedly.
 #[derive(Debug, Default)]
 struct Names(Mutex<BTreeMap<u32, String>>);
 
@@ -43,13 +43,13 @@ impl Names {
 }
 
 impl Machine {
-    /// What a path is.
+    /// The status of a path.
     pub(crate) fn status(&self, path: &Path) -> io::Result<FileStatus> {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         Ok(self.describe(name.unwrap_or_default(), &fs::metadata(path)?))
     }
 
-    /// What a path is, if anything.
+    /// The status of a path, if anything exists there.
     pub(crate) fn find(&self, path: &Path) -> io::Result<Option<FileStatus>> {
         match self.status(path) {
             Err(error) if is_missing(&error) => Ok(None),
@@ -68,7 +68,7 @@ impl Machine {
             let name = entry.file_name().to_string_lossy().into_owned();
             match fs::metadata(entry.path()) {
                 Ok(metadata) => entries.push(self.describe(name, &metadata)),
-                // Deleted since, or a link to nothing, or to itself.
+                // Deleted since, or a link to nothing or to itself.
                 Err(error) if is_missing(&error) || error.raw_os_error() == Some(ELOOP) => {}
                 Err(error) => return Err(error),
             }
@@ -101,7 +101,7 @@ impl Machine {
         Ok(totals)
     }
 
-    /// Makes a directory; one that is there is no error with `parents`.
+    /// Makes a directory; with `parents`, an existing one is no error.
     pub(crate) fn mkdirs(&self, path: &Path, umask: u16, parents: bool) -> io::Result<()> {
         DirBuilder::new().recursive(parents).mode(u32::from(0o777 & !umask)).create(path)
     }
@@ -136,7 +136,7 @@ impl Machine {
         fs::set_permissions(path, Permissions::from_mode(u32::from(mode)))
     }
 
-    /// Sets owner and group; an empty one stays.
+    /// Sets owner and group; an empty one stays unchanged.
     pub(crate) fn set_owner(&self, path: &Path, owner: &str, group: &str) -> io::Result<()> {
         let number = |name: &str, known: fn(&str) -> Option<u32>| match name {
             "" => Ok(None),
@@ -148,7 +148,7 @@ impl Machine {
         chown(path, number(owner, users::user_id)?, number(group, users::group_id)?)
     }
 
-    /// Sets times, milliseconds since the epoch; `None` stays.
+    /// Sets times, milliseconds since the epoch; `None` leaves one unchanged.
     pub(crate) fn set_times(
         &self,
         path: &Path,
@@ -175,7 +175,7 @@ impl Machine {
     /// Opens a file for reading.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         let file = File::open(path)?;
-        // Opening a directory succeeds, only reading it does not.
+        // Opening a directory succeeds; only reading it fails.
         if file.metadata()?.is_dir() {
             return Err(ErrorKind::IsADirectory.into());
         }
@@ -228,7 +228,7 @@ impl Machine {
     }
 }
 
-/// Linux's number of "Too many levels of symbolic links".
+/// Linux's error number for "Too many levels of symbolic links".
 const ELOOP: i32 = 40;
 
 /// True for a link to a directory above itself.
@@ -245,7 +245,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Hands `length` bytes from `offset` on to `sink` with their places, in order. Errors of reading are told by `fail`.
+/// Passes `length` bytes from `offset` to `sink` with their offsets, in order. `fail` converts read errors.
 pub(crate) fn read_range<E>(
     file: &mut File,
     (offset, length): (u64, u64),
@@ -283,7 +283,7 @@ pub(crate) struct MachineWriter {
 }
 
 impl MachineWriter {
-    /// Appends everything that `source` gives.
+    /// Appends everything from `source`.
     pub(crate) fn write_from<E>(
         &mut self,
         source: &mut impl Read,
@@ -306,7 +306,7 @@ impl MachineWriter {
         self.file.write_all(bytes)
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     pub(crate) fn close(mut self) -> io::Result<()> {
         if let Some(target) = &self.publish_as {
             if !self.overwrite && fs::symlink_metadata(target).is_ok() {
@@ -322,7 +322,7 @@ impl MachineWriter {
 impl Drop for MachineWriter {
     fn drop(&mut self) {
         if !self.is_done {
-            // The failure that led here is what the user must hear about.
+            // The user must see the failure that led here.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,5 +1,4 @@
-//! Paths as users type them: absolute, relative to `/user/<name>`, or with a scheme; the scheme `file` means this machine. What
-//! was typed is what is echoed.
+//! Paths as users type them: absolute, relative to `/user/<name>`, or with a scheme; the scheme `file` means this machine. Messages repeat the path as typed.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,9 +14,9 @@ use super::path::FsPath;
 /// A path and how the user wrote it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Named {
-    /// For people.
+    /// The path as typed, for people.
     pub(crate) typed: String,
-    /// For the file system that it belongs to.
+    /// The path in its file system.
     pub(crate) path: FsPath,
 }
 
@@ -48,13 +47,13 @@ impl Named {
 /// A file or directory that exists.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// How the user names it.
+    /// Its path, with the form that the user typed.
     pub(crate) named: Named,
-    /// What it is.
+    /// Its status.
     pub(crate) status: FileStatus,
 }
 
-/// Turns typed paths into [`Named`] ones for one NameNode.
+/// Resolves typed paths to [`Named`] ones for one NameNode.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
     user: String,
@@ -62,7 +61,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// For `user`, with the NameNode that `site` has.
+    /// A resolver for `user`, with the NameNode of `site`.
     pub(crate) fn new(user: &str, site: Site) -> Self {
         Resolver { user: user.to_owned(), site }
     }
@@ -72,7 +71,7 @@ impl Resolver {
         self.site.file_system()
     }
 
-    /// A path with scheme and authority, for messages that name it so.
+    /// A path with scheme and authority, for messages in that form.
     pub(crate) fn qualified(&self, path: &FsPath) -> String {
         match path {
             FsPath::Cluster(path) => format!("{}{path}", self.file_system()),
@@ -80,7 +79,7 @@ impl Resolver {
         }
     }
 
-    /// A path of the cluster, for commands that know no other.
+    /// A path of the cluster, for commands that accept no other.
     pub(crate) fn cluster_path(&self, text: &str) -> Result<DfsPath, Failure> {
         self.cluster_only(&self.resolve(text)?)
     }
@@ -123,12 +122,12 @@ impl Resolver {
         }
     }
 
-    /// Takes `text` apart if it is a path of the cluster or of this machine.
+    /// Splits `text` if it is a path of the cluster or of this machine.
     pub(crate) fn accept<'a>(&self, text: &'a str) -> Result<Typed<'a>, Failure> {
         self.site.locate(text).map(|(typed, _)| typed).map_err(refused)
     }
 
-    /// The path from the root on, `.` and `..` resolved.
+    /// The path from the root, with `.` and `..` resolved.
     fn absolute(&self, typed: &Typed<'_>, side: Side) -> Result<String, Failure> {
         let base = match (typed.is_relative(), side) {
             (false, _) => "/".to_owned(),
@@ -146,7 +145,7 @@ fn refused(error: AddressError) -> Failure {
     Failure::Text(error.to_string())
 }
 
-/// What is typed without `.` and `..`, but for those at the start of a relative path.
+/// The typed path without `.` and `..`, except at the start of a relative path.
 fn normal(path: &str) -> String {
     if !path.split('/').any(|element| matches!(element, "." | "..")) {
         return path.to_owned();
@@ -171,7 +170,7 @@ pub(crate) fn text_of(operand: &OsStr) -> Result<&str, Failure> {
         .ok_or_else(|| Failure::at(operand.to_string_lossy(), "Invalid path name: not UTF-8"))
 }
 
-/// The patterns without braces that one stands for.
+/// Expands the braces of a pattern.
 pub(crate) fn alternatives(text: &str) -> Result<Vec<String>, Failure> {
     glob::expand_braces(text).map_err(|error| Failure::at(text, error.to_string()))
 }

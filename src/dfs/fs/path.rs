@@ -1,4 +1,4 @@
-//! The two file systems of the shell: where a path leads.
+//! The two file systems of the shell: the destination of a path.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use protocol::{DfsPath, PathError};
 pub(crate) enum FsPath {
     /// In the namespace of the cluster.
     Cluster(DfsPath),
-    /// On this machine: absolute, with `.` and `..` resolved by their words alone, as Hadoop's shell does it.
+    /// On this machine: absolute, with `.` and `..` resolved as text only, as Hadoop's shell does it.
     Machine(PathBuf),
 }
 

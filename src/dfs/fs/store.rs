@@ -1,6 +1,5 @@
-//! File systems as shell commands call them: the cluster's and this machine's behind one set of operations, each of which goes where
-//! its path leads. Every failure comes back in the shell's words about the path that was typed; what only the cluster can do
-//! is refused for a path of this machine.
+//! File systems as shell commands call them: the cluster's and this machine's behind one set of operations, each of which runs where its path leads. Every
+//! failure is in the shell's words about the path as typed; operations that only the cluster supports are refused for a path of this machine.
 
 use std::error::Error;
 use std::io::{self, Read};
@@ -27,11 +26,11 @@ use super::path::FsPath;
 use super::users;
 use crate::connect;
 
-/// Entries handed over at once by [`Store::list`].
+/// Entries passed on at once by [`Store::list`].
 const PAGE_ENTRIES: usize = 1000;
-/// Most bytes handed over at once by [`Store::read`]: large enough that writing them out is a few system calls.
+/// Most bytes passed on at once by [`Store::read`]: large enough for few system calls when they are written.
 const SLICE_BYTES: usize = 4 << 20;
-/// Most threads that read one file in [`Store::read_by_blocks`], if there are as many cores: a local disk takes no more.
+/// Most threads that read one file in [`Store::read_by_blocks`], if there are as many cores: a local disk gains nothing from more.
 const BLOCK_READERS_MAX: usize = 4;
 
 /// The file systems. Cheap to clone.
@@ -42,10 +41,10 @@ pub(crate) struct Store {
 
 struct Shared {
     config: ClientConfig,
-    /// Made when the first path of the cluster is asked for.
+    /// Made at the first use of a path of the cluster.
     client: OnceLock<DfsClient>,
     machine: Machine,
-    /// Files of the cluster are read although they are damaged.
+    /// True to read files of the cluster even if they are damaged.
     ignores_checksums: bool,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct WriteOptions {
     pub(crate) publish_as: Option<FsPath>,
     /// Replace a file at the final path.
     pub(crate) overwrite: bool,
-    /// Permission bits that it does not get.
+    /// Permission bits to clear.
     pub(crate) umask: u16,
     /// Replicas; `None` for the default.
     pub(crate) replication: Option<u16>,
@@ -65,13 +64,13 @@ pub(crate) struct WriteOptions {
 }
 
 impl Store {
-    /// Nothing is called yet.
+    /// A store that has not called anything yet.
     pub(crate) fn new(config: ClientConfig, ignores_checksums: bool) -> Self {
         let (client, machine) = (OnceLock::new(), Machine::default());
         Store { shared: Arc::new(Shared { config, client, machine, ignores_checksums }) }
     }
 
-    /// With a client that is there already.
+    /// A store with an existing client.
     pub(crate) fn of(client: &DfsClient) -> Self {
         let (config, machine) = (ClientConfig::default(), Machine::default());
         let client = OnceLock::from(client.clone());
@@ -83,7 +82,7 @@ impl Store {
         self.shared.config.user()
     }
 
-    /// The client of the cluster, also for calls that no other command makes. Makes first contact with the NameNode.
+    /// The client of the cluster, also for calls without a function here. Makes first contact with the NameNode.
     pub(crate) fn client(&self) -> Result<&DfsClient, Failure> {
         let Shared { config, client, .. } = &*self.shared;
         if let Some(client) = client.get() {
@@ -98,7 +97,7 @@ impl Store {
         &self.shared.machine
     }
 
-    /// What a path is; a failure if there is nothing.
+    /// The status of a path; a failure if nothing exists there.
     pub(crate) fn status(&self, named: &Named) -> Result<FileStatus, Failure> {
         match &named.path {
             FsPath::Cluster(path) => asked(named, self.client()?.status(path)),
@@ -106,7 +105,7 @@ impl Store {
         }
     }
 
-    /// What a path is, if anything.
+    /// The status of a path, if anything exists there.
     pub(crate) fn find(&self, named: &Named) -> Result<Option<FileStatus>, Failure> {
         match &named.path {
             FsPath::Cluster(path) => asked(named, self.client()?.try_status(path)),
@@ -188,12 +187,12 @@ impl Store {
         }
     }
 
-    /// Where a file's blocks are.
+    /// The locations of a file's blocks.
     pub(crate) fn locations(&self, named: &Named) -> Result<LocatedBlocks, Failure> {
         asked(named, self.client()?.locations(named.cluster()?, 0, u64::MAX))
     }
 
-    /// True if the acting user may do `action` with what is there.
+    /// True if the acting user may do `action` with the path.
     pub(crate) fn allows(&self, named: &Named, action: Action) -> Result<bool, Failure> {
         let path = match &named.path {
             FsPath::Cluster(path) => path,
@@ -208,7 +207,7 @@ impl Store {
         }
     }
 
-    /// Who may do what; of this machine's files what their permission bits say.
+    /// The access control list; for files of this machine, the permission bits as one.
     pub(crate) fn acl(&self, item: &Item) -> Result<AclStatus, Failure> {
         let Item { named, status } = item;
         if let FsPath::Cluster(path) = &named.path {
@@ -249,7 +248,7 @@ impl Store {
         }
     }
 
-    /// Sets the wanted number of replicas; false if that is no file.
+    /// Sets the wanted number of replicas; false if it is not a file.
     pub(crate) fn set_replication(&self, named: &Named, wanted: u16) -> Result<bool, Failure> {
         let path = named.cluster()?;
         asked(named, self.client()?.set_replication(path, wanted))
@@ -263,7 +262,7 @@ impl Store {
         }
     }
 
-    /// Sets owner and group; an empty one stays.
+    /// Sets owner and group; an empty one stays unchanged.
     pub(crate) fn set_owner(&self, named: &Named, owner: &str, group: &str) -> Result<(), Failure> {
         match &named.path {
             FsPath::Cluster(path) => asked(named, self.client()?.set_owner(path, owner, group)),
@@ -279,7 +278,7 @@ impl Store {
         }
     }
 
-    /// Sets times, milliseconds since the epoch; `None` stays.
+    /// Sets times, milliseconds since the epoch; `None` leaves one unchanged.
     pub(crate) fn set_times(
         &self,
         named: &Named,
@@ -328,20 +327,20 @@ impl Store {
         Ok(Writer { sink, named: named.clone() })
     }
 
-    /// Opens a file for writing at its end. A writer that is dropped leaves it with what was there.
+    /// Opens a file for writing at its end. Dropping the writer leaves the file with its old content.
     pub(crate) fn append(&self, named: &Named, new_block: bool) -> Result<Writer, Failure> {
         let path = named.cluster()?;
         let writer = asked(named, self.client()?.append(path, new_block))?;
         Ok(Writer { sink: Sink::Cluster(Box::new(writer)), named: named.clone() })
     }
 
-    /// Takes the lease of a writer that ends, so that the file is closed at what it has.
+    /// Takes the lease of a writer that ends, which closes the file at its present length.
     pub(crate) fn recover_lease(&self, named: &Named) -> Result<(), Failure> {
         let path = named.cluster()?;
         asked(named, self.client()?.recover_lease(path)).map(drop)
     }
 
-    /// Cuts a file; false if its last block is still being cut.
+    /// Truncates a file; returns false if its last block is still being cut.
     pub(crate) fn truncate(&self, named: &Named, length: u64) -> Result<bool, Failure> {
         let path = named.cluster()?;
         asked(named, self.client()?.truncate(path, length))
@@ -361,7 +360,7 @@ impl Store {
         Ok(reader)
     }
 
-    /// Hands `length` bytes from `offset` on to `sink`, in order, without copying them.
+    /// Passes `length` bytes from `offset` to `sink`, in order, without copying them.
     pub(crate) fn read(
         &self,
         named: &Named,
@@ -383,8 +382,7 @@ impl Store {
         }
     }
 
-    /// Hands all bytes of a file to `sink` with their places, from several threads if it has several blocks. Stops at the first
-    /// failure.
+    /// Passes all bytes of a file to `sink` with their offsets, from several threads if it has several blocks. Stops at the first failure.
     pub(crate) fn read_by_blocks(
         &self,
         named: &Named,
@@ -430,7 +428,7 @@ impl Store {
     }
 }
 
-/// Hands the bytes of a range to `sink` with their places, in order, without copying them.
+/// Passes the bytes of a range to `sink` with their offsets, in order, without copying them.
 fn read_range(
     reader: &mut DfsReader,
     named: &Named,
@@ -462,7 +460,7 @@ enum Sink {
 }
 
 impl Writer {
-    /// Appends everything that `source` gives; `fail` words an error of the source itself.
+    /// Appends everything from `source`; `fail` converts an error of the source itself.
     pub(crate) fn write_from(
         &mut self,
         source: &mut impl Read,
@@ -495,7 +493,7 @@ impl Writer {
         }
     }
 
-    /// Makes the file whole and publishes it. A writer that is dropped instead deletes it.
+    /// Completes the file and publishes it. Dropping the writer instead deletes the file.
     pub(crate) fn close(self) -> Result<(), Failure> {
         match self.sink {
             Sink::Cluster(writer) => asked(&self.named, writer.close()),
@@ -504,12 +502,12 @@ impl Writer {
     }
 }
 
-/// What the cluster answered.
+/// Converts an error of the cluster.
 fn asked<T, E: Error + 'static>(named: &Named, answer: Result<T, E>) -> Result<T, Failure> {
     answer.map_err(|error| refused(named, &error))
 }
 
-/// What this machine did.
+/// Converts an error on this machine.
 fn done<T>(named: &Named, outcome: io::Result<T>) -> Result<T, Failure> {
     outcome.map_err(|error| Failure::local(&named.typed, &error))
 }

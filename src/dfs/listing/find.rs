@@ -1,4 +1,4 @@
-//! `-find`: paths below others that fit an expression.
+//! `-find`: paths below others that match an expression.
 
 use std::ffi::OsString;
 
@@ -7,11 +7,11 @@ use protocol::glob::Pattern;
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, Item, alternatives, text_of};
 
-/// What an expression is made of. Terms are joined by "and"; actions are true.
+/// A term of an expression. Terms are joined by "and"; actions are always true.
 enum Term {
-    /// `-name`, `-iname`: the last element of the path fits one of the patterns.
+    /// `-name`, `-iname`: the last element of the path matches one of the patterns.
     Name { patterns: Vec<Pattern>, ignore_case: bool },
-    /// `-print`, `-print0`: prints the path and this end.
+    /// `-print`, `-print0`: prints the path and this terminator.
     Print { end: &'static str },
 }
 

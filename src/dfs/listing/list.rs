@@ -17,7 +17,7 @@ pub(super) fn ls(context: &Context) -> Result<(), Failure> {
     let operands =
         if context.args.operands.is_empty() { &here[..] } else { &context.args.operands };
     let as_files = listing.options.directory_as_file;
-    // What is asked for by name comes in the order in which it was asked for.
+    // Files named as operands are listed in the order of the operands.
     context.for_each(operands, |item| match item.status.directory && !as_files {
         true => listing.directory(&item.named),
         false => listing.print_all(vec![item]),
@@ -179,7 +179,7 @@ fn line(
         (true, true) => "           ",
         (true, false) => "Replicated ",
     };
-    // A column that is empty everywhere has no blank behind it either: `.snapshot` has no owner.
+    // A column that is empty everywhere has no blank after it either: `.snapshot` has no owner.
     let column = |text: &str, width: usize| match width {
         0 => String::new(),
         width => format!("{text:<width$} "),
@@ -209,7 +209,7 @@ fn sort(items: &mut [Item], options: &Options) {
     let time = |item: &Item| {
         if options.access_time { item.status.atime_ms } else { item.status.mtime_ms }
     };
-    // What is equal stays in the order of names, in a reversed listing too.
+    // Equal entries stay in the order of names, in a reversed listing too.
     let turned = |ordering: Ordering| if options.reverse { ordering.reverse() } else { ordering };
     if options.by_time {
         items.sort_by(|left, right| turned(time(right).cmp(&time(left))));

@@ -1,4 +1,4 @@
-//! Commands that show what is there and change nothing: names, states, sizes.
+//! Commands that display files and directories and change nothing: names, states, sizes.
 
 mod find;
 mod list;
@@ -114,7 +114,7 @@ The following operators are recognised:
     Logical AND operator for joining two expressions. The second expression will not be applied if the first
     fails.";
 
-/// The commands of this room.
+/// The commands of this folder.
 pub(super) const COMMANDS: &[&[Command]] = &[OWN];
 
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! `-stat` and `-test`: what a path is.
+//! `-stat` and `-test`: the status of a path.
 
 use std::ffi::OsString;
 
@@ -89,7 +89,7 @@ pub(super) fn test(context: &Context) -> Result<(), Failure> {
     let operand: &OsString = &args.operands[0];
     let mut yes = true;
     if glob::is_glob(text_of(operand)?) {
-        // Hadoop says of a pattern that fits nothing what it does not say of a path.
+        // Hadoop has a message for a pattern without a match, but none for a missing path.
         context.expand(operand)?;
     }
     for named in context.expand_any(operand)? {

@@ -1,4 +1,4 @@
-//! `-du`, `-df` and `-count`: how much there is.
+//! `-du`, `-df` and `-count`: amounts of space and files.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn usage_row(context: &Context, item: &Item) -> Result<UsageRow, Failure> {
     Ok(UsageRow { path, length: summary.length, space_consumed: summary.space_consumed })
 }
 
-/// Totals of an item; of a file without asking again.
+/// Totals of an item; for a file without another call.
 fn summary(context: &Context, item: &Item) -> Result<ContentSummary, Failure> {
     if item.status.directory {
         return context.store.summary(&item.named);
@@ -125,7 +125,7 @@ pub(super) fn df(context: &Context) -> Result<(), Failure> {
     screen.flush()
 }
 
-/// Capacity, what is used of it and what remains, of all DataNodes that live.
+/// Capacity, what is used of it and what remains, of all live DataNodes.
 fn cluster_space(context: &Context) -> Result<[u64; 3], Failure> {
     let mut sums = [0u64; 3];
     let all = context.store.datanodes()?;
@@ -137,7 +137,7 @@ fn cluster_space(context: &Context) -> Result<[u64; 3], Failure> {
     Ok(sums)
 }
 
-/// The same of the disk that holds a path of this machine.
+/// The same for the disk that holds a path of this machine.
 fn machine_space(path: &Path, named: &Named) -> Result<[u64; 3], Failure> {
     let space = sys::fs::space(path).map_err(|error| Failure::local(&named.typed, &error))?;
     Ok([space.capacity, space.capacity - space.available, space.available])
@@ -161,7 +161,7 @@ fn df_table(rows: &[[String; 5]]) -> Vec<String> {
 pub(super) fn count(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let quota = args.has("q") || args.has("u");
-    // Asked for alone, types are quietly not shown, as in HDFS.
+    // On their own, types are silently not printed, as in HDFS.
     let types = args.value("t").filter(|_| quota).map(storage_types).transpose()?;
     let options = CountOptions {
         columns: match types {
@@ -206,7 +206,7 @@ pub(super) fn count(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is there without what only snapshots still have.
+/// The totals without data that only snapshots still hold.
 fn living(summary: ContentSummary) -> ContentSummary {
     ContentSummary {
         length: summary.length.saturating_sub(summary.snapshot_length),
@@ -226,7 +226,7 @@ struct CountRow {
 
 /// Storage types that can have quotas in HDFS; none can here, since there is one type of storage.
 const STORAGE_TYPES: [&str; 5] = ["SSD", "DISK", "ARCHIVE", "PROVIDED", "NVDIMM"];
-/// One that cannot, and that may be named.
+/// A type that cannot, but that `-t` accepts.
 const TRANSIENT_TYPE: &str = "RAM_DISK";
 
 /// The types that `-t` names; all for nothing or `all`.
@@ -342,7 +342,7 @@ fn type_columns([quota, rest]: [String; 2]) -> String {
     format!("{quota:>13} {rest:>17} ")
 }
 
-/// Quotas and what is left of them; what is over is a negative number, as HDFS prints it.
+/// Quotas and what is left of them; an excess is a negative number, as HDFS prints it.
 fn quota_values(summary: &ContentSummary, show: &dyn Fn(u64) -> String) -> [String; 4] {
     let rest = |quota: u64, used: u64| match quota.checked_sub(used) {
         Some(rest) => show(rest),

@@ -1,5 +1,4 @@
-//! Commands that change names and what is known of them, and no contents: directories, moves, deletes and the trash, times, replicas, rights,
-//! snapshots.
+//! Commands that change names and attributes, but no contents: directories, moves, deletes and the trash, times, replicas, rights, snapshots.
 
 mod mode;
 mod names;
@@ -59,7 +58,7 @@ file does not exist, then a zero length file is created at <path> with current t
   -c                 Do not create any files.";
 const TOUCH_OPTIONS: &[Opt] = &[flag("a"), flag("m"), value("t"), flag("c")];
 
-/// The commands of this room.
+/// The commands of this folder.
 pub(super) const COMMANDS: &[&[Command]] = &[OWN, rights::COMMANDS, snapshot::COMMANDS];
 
 #[rustfmt::skip]

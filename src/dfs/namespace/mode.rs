@@ -14,7 +14,7 @@ enum ModeChange {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Clause {
-    /// Which of `rwxrwxrwx` are meant: a mask of classes.
+    /// The affected bits of `rwxrwxrwx`: a mask of classes.
     classes: u16,
     operator: char,
     /// `rwx` as 4, 2, 1.
@@ -142,7 +142,7 @@ pub(super) fn chown(context: &Context) -> Result<(), Failure> {
     };
     for_each_of_tree(context, &|item| {
         let Item { named, status } = item;
-        // What it has already needs no permission.
+        // Setting the present value needs no permission.
         let wanted = |name, has: &str| if name == has { "" } else { name };
         let (owner, group) = (wanted(owner, &status.owner), wanted(group, &status.group));
         if (owner, group) == ("", "") {
@@ -166,7 +166,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(allowed)
 }
 
-/// A refusal in the NameNode's own words says what was tried.
+/// Adds the attempted change to an error in the NameNode's own words.
 fn with_purpose(failure: Failure, purpose: &str, path: &str) -> Failure {
     match failure {
         Failure::Text(text) | Failure::FileAbove(text) => {

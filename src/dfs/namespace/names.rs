@@ -13,12 +13,12 @@ use crate::output::{tell, tell_text};
 
 /// `-rm -safely` asks before it deletes more files than this.
 const SAFE_FILE_COUNT: u64 = 100;
-/// `-setrep -w` when replicas must go.
+/// The message of `-setrep -w` when replicas must be removed.
 const DECREASING: &str =
     "\nWARNING: the waiting time may be long for DECREASING the number of replications.\n";
-/// `-setrep -w`: first pause between looks at a file's replicas; doubles up to [`LOOK_PAUSE_MAX`].
+/// `-setrep -w`: first pause between checks of a file's replicas; doubles up to [`LOOK_PAUSE_MAX`].
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
-/// Longest pause between looks: a copy of a block takes about as long.
+/// Longest pause between checks: a copy of a block takes about as long.
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Makes directories.
@@ -39,7 +39,7 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
         Ok(()) => return Ok(()),
         Err(failure) => failure,
     };
-    // Whatever the NameNode says, what is there decides.
+    // Whatever the NameNode's error, the existing entry decides.
     match context.store.find(named) {
         Ok(Some(status)) if !status.directory => {
             return Err(Failure::at(&*named.typed, Problem::NotDirectory));
@@ -49,7 +49,7 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
         Ok(None) | Err(_) => {}
     }
     match failure.problem() {
-        // What is missing is the parent: Hadoop names that, with its file system.
+        // The missing path is the parent: Hadoop names it, with its file system.
         Some(Problem::Missing) => {
             let parent = named.path.parent().map(|parent| context.resolver.qualified(&parent));
             Err(parent.map_or(failure, Failure::missing))
@@ -66,7 +66,7 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     if args.operands.is_empty() && !force {
         return Err(Failure::Usage("Not enough arguments: expected 1 but got 0".to_owned()));
     }
-    // The trash is the cluster's: what is deleted of this machine is gone.
+    // Only the cluster has a trash: files of this machine are deleted for good.
     let is_asked =
         |operand: &OsString| operand.to_str().is_none_or(|text| !context.resolver.is_machine(text));
     let trash = match args.has("skipTrash") || !args.operands.iter().any(is_asked) {
@@ -96,11 +96,11 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     screen.flush()
 }
 
-/// What became of an item.
+/// The outcome for an item.
 enum Removed {
     ForGood,
     ToTrash,
-    /// The NameNode refused without a word (the root), or it was gone already.
+    /// The NameNode refused without a message (the root), or it was already gone.
     Not,
 }
 

@@ -59,7 +59,7 @@ fn usage<T>(text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Usage(text.into()))
 }
 
-/// Calls `each` on what the last operand names, and with `-R` on everything below.
+/// Calls `each` on the path of the last operand, and with `-R` on everything below it.
 fn walk(
     context: &Context,
     skip: usize,
@@ -103,7 +103,7 @@ fn check_one_path_dotted(context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// What is no name of an attribute is a usage error: Hadoop's clients look before they ask.
+/// Text that is not an attribute's name is a usage error: Hadoop's clients check it before they call.
 fn check_name(name: Option<&str>) -> Result<(), Failure> {
     const SPACES: [&str; 5] = ["user.", "trusted.", "security.", "system.", "raw."];
     let Some(name) = name else { return Ok(()) };
@@ -244,7 +244,7 @@ fn getfattr(context: &Context) -> Result<(), Failure> {
         let client = context.store.client()?;
         let xattrs = match client.xattrs(path, &names) {
             Ok(xattrs) => xattrs,
-            // Of many paths HDFS does not say of each that it has no attribute at all.
+            // For many paths HDFS does not report each one without any attribute.
             Err(_) if client.xattrs(path, &[]).is_ok_and(|all| all.is_empty()) => Vec::new(),
             Err(error) => return Err(Failure::remote(&item.named.typed, &error)),
         };
@@ -261,7 +261,7 @@ fn getfattr(context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// HDFS's words for a name that nothing has.
+/// HDFS's words for an attribute that does not exist.
 const NO_XATTR: &str = "At least one of the attributes provided was not found.";
 
 fn xattr_line(xattr: &Xattr, encoding: Encoding) -> Vec<u8> {
@@ -316,7 +316,7 @@ fn setfattr(context: &Context) -> Result<(), Failure> {
     })
 }
 
-/// A value as it was typed: in quotes, hexadecimal after `0x`, base64 after `0s`, else as it is.
+/// A value as it was typed: in quotes, hexadecimal after `0x`, base64 after `0s`, otherwise literal.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     if let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         return Some(inner.as_bytes().to_vec());

@@ -7,10 +7,10 @@ use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Named, Problem};
 use crate::dfs::target::missing_parent;
 
-/// How a timestamp is given, in local time.
+/// The format of a timestamp, in local time.
 const TIMESTAMP_FORMAT: &str = "%Y%m%d:%H%M%S";
 
-/// Sets access and modification times; makes files that are not there.
+/// Sets access and modification times; creates missing files.
 pub(super) fn touch(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let at_ms = match args.value("t") {
@@ -59,7 +59,8 @@ pub(super) fn touchz(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every operand, whether it exists or not; failures are reported and do not stop the rest.
+/// Calls `each` on every operand, whether it exists or not; reports failures, which do not stop the
+/// rest.
 fn for_each_path(context: &Context, each: impl Fn(&Named) -> Result<(), Failure>) {
     for operand in &context.args.operands {
         match context.expand_any(operand) {

@@ -1,7 +1,7 @@
-//! Trash: what `-rm` deletes goes to `/user/<you>/.Trash/Current/<original path>` first, and `-expunge`.
+//! The trash: `-rm` first moves what it deletes to `/user/<you>/.Trash/Current/<original path>`. Also `-expunge`.
 //!
-//! The NameNode says for how long it keeps the trash; with 0 on both sides there is none. `-expunge` and the NameNode's own
-//! emptier turn `Current` into checkpoints named by time (`yyMMddHHmmss`) and delete those that are older than the interval.
+//! The NameNode determines how long it keeps the trash; with 0 on both sides there is none. `-expunge` and the NameNode's own emptier turn `Current` into
+//! checkpoints named by time (`yyMMddHHmmss`) and delete those older than the interval.
 
 use jiff::tz::TimeZone;
 use namenode::trash::{CURRENT, TRASH, checkpoint_name, checkpoint_time};
@@ -11,9 +11,9 @@ use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, FsPath, Named, Problem};
 use crate::output::tell;
 
-/// Only its owner looks into the trash.
+/// Only its owner can read the trash.
 const TRASH_UMASK: u16 = 0o077;
-/// Names that are tried for a checkpoint or a file before it is given up.
+/// Names tried for a checkpoint or a file before giving up.
 const CLASHES_MAX: u32 = 1000;
 
 /// The trash of the acting user.
@@ -24,7 +24,7 @@ pub(super) struct Trash<'a> {
 }
 
 impl<'a> Trash<'a> {
-    /// Asks the NameNode once; its interval goes before `-D fs.trash.interval`, as in HDFS.
+    /// Asks the NameNode once; its interval takes precedence over `-D fs.trash.interval`, as in HDFS.
     pub(super) fn new(context: &'a Context) -> Result<Self, Failure> {
         let server = context.store.cluster_status()?.trash_interval_ms;
         let interval_ms = if server > 0 { server } else { context.properties.trash_interval_ms };
@@ -37,7 +37,7 @@ impl<'a> Trash<'a> {
         self.interval_ms > 0
     }
 
-    /// Moves what is at `path`, typed as `named`, into the trash; false if it lies there already, so that it must be deleted for good.
+    /// Moves what is at `path`, typed as `named`, into the trash; false if it is already there and must be deleted for good.
     pub(super) fn take(&self, named: &Named, path: &DfsPath) -> Result<bool, Failure> {
         if path.starts_with(&self.root) {
             return Ok(false);
@@ -63,7 +63,7 @@ impl<'a> Trash<'a> {
         }
     }
 
-    /// Renames to the same path below `Current`; a name that is taken gets the time in milliseconds behind it.
+    /// Renames to the same path below `Current`; a name that is taken gets the time in milliseconds as a suffix.
     fn move_there(&self, named: &Named, path: &DfsPath) -> Result<FsPath, Failure> {
         let store = &self.context.store;
         let base = self.make_base(path.parent().unwrap_or_else(DfsPath::root))?;
@@ -79,7 +79,7 @@ impl<'a> Trash<'a> {
                 Err(Failure::At { problem: Problem::Exists, .. }) => {
                     target = unnamed(base.join(&with_time(name))?);
                 }
-                // What is missing is what was to be deleted.
+                // The missing path is the one to delete.
                 Err(Failure::At { problem: Problem::Missing, .. }) => {
                     return Err(Failure::missing(&*named.typed));
                 }
@@ -89,11 +89,11 @@ impl<'a> Trash<'a> {
         Err(Failure::at(&*target.typed, Problem::Exists))
     }
 
-    /// Makes the directory for `parent` below `Current`. Where a deleted file lies in the way, that element gets the time behind it.
+    /// Makes the directory for `parent` below `Current`. If a deleted file is in the way, that element gets the time as a suffix.
     fn make_base(&self, parent: DfsPath) -> Result<DfsPath, Failure> {
         let home = unnamed(self.root.parent().unwrap_or_else(DfsPath::root));
         if self.context.store.find(&home)?.is_none() {
-            // Only the trash itself is private: a home directory looks as any other.
+            // Only the trash itself is private: a home directory is like any other.
             self.context.store.mkdirs(&home, self.context.properties.umask, true)?;
         }
         let mut base = self.root.join(CURRENT)?;

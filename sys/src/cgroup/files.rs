@@ -1,4 +1,4 @@
-//! Directories and files of groups, as the kernel has them.
+//! Directories and files of groups, in the kernel's file system.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use rustix::io::Errno;
 
-/// Makes a group, if it is not there.
+/// Creates a group, if it does not exist.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -16,7 +16,7 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that the kernel made; never a new one.
+/// Opens a file that the kernel made; never creates one.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path)
 }

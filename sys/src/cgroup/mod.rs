@@ -1,4 +1,5 @@
-//! Bounds on what a task and all that came of it may take together, which the kernel holds at every fork and every page, and an end for all of them: control groups.
+//! Control groups: limits on what a task and all its descendants may use together, which the kernel enforces at every fork and every page, and a way to end
+//! them all.
 //!
 //! | | forks | memory | end |
 //! |---|---|---|---|
@@ -6,10 +7,11 @@
 //! | version 1, `pids` | `pids.max` | | no forks, and killed |
 //! | version 2 without controllers | | | as above |
 //!
-//! The first of these that this process may use is taken; where none is, whoever asked has to look for processes by other means.
+//! The first of these that this process may use is used; where there is none, the caller must find processes by other means.
 //!
-//! Invariants: what is started in a group is in it before its first instruction; a group that is emptied takes no new process from the first look on, so that a task
-//! that forks faster than it is killed ends too; all of it lies below the group that this process was put into, so that bounds on that hold for tasks as well.
+//! Invariants: a process started in a group is in it before its first instruction. A group that is being emptied accepts no new process from the first listing
+//! on, so even a task that forks faster than it is killed ends. All groups are below the group that this process was put into, so the limits of that group hold
+//! for tasks as well.
 
 mod enter;
 mod files;
@@ -31,28 +33,28 @@ use crate::sandbox::User;
 
 pub use self::place::Version;
 
-/// Rounds of killing what is in a group; each finds only what was there, as nothing is added.
+/// Rounds of killing the processes in a group; each finds only those left over, as none are added.
 const ROUNDS_MAX: u32 = 200;
 /// Time for killed processes to go.
 const ROUND_PAUSE: Duration = Duration::from_millis(10);
-/// The group with which a place is tried.
+/// The group for trying a place.
 const PROBE: &str = "probe";
-/// Of version 2, by their names in the kernel.
+/// Controllers of version 2, by their names in the kernel.
 const FORKS: &str = "pids";
 const MEMORY: &str = "memory";
 
-/// What groups bound.
+/// What groups can limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Support {
     /// Their version.
     pub version: Version,
-    /// The number of processes and threads; else why not.
+    /// The number of processes and threads, or the reason why not.
     pub forks: Result<(), String>,
-    /// Memory of every kind, that of sockets and pipes too; else why not.
+    /// Memory of every kind, including that of sockets and pipes, or the reason why not.
     pub memory: Result<(), String>,
 }
 
-/// Bounds of a group.
+/// Limits of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bounds {
     /// Processes and threads.
@@ -69,10 +71,10 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The place called `name` below the group of this process, empty: what is left there of an earlier daemon is ended and removed. Processes can be started there
+    /// The place called `name` below the group of this process, empty: the remains of an earlier daemon are ended and removed. Processes can be started there
     /// as `user`.
     ///
-    /// # Errors
+    /// Why there are no groups: for each version, what it lacks, or the system's error.
     /// Why there are none: of each version what it lacks, or what the system says.
     pub fn open(name: &str, user: Option<User>) -> io::Result<Groups> {
         let second = Groups::open_second(name, user);
@@ -81,7 +83,7 @@ impl Groups {
         }
         match (Groups::open_first(name, user), second) {
             (Ok(first), second) => {
-                // An empty place that stays harms nobody, and the next daemon takes it.
+                // An empty place that stays does no harm, and the next daemon uses it.
                 let _ = second.map(|second| second.clear());
                 Ok(first)
             }
@@ -120,13 +122,13 @@ impl Groups {
         make(&self.directory)
     }
 
-    /// Itself, if groups here can be entered; else nothing is left of it.
+    /// Returns itself if groups here can be entered; otherwise removes everything.
     fn probe(self, user: Option<User>) -> io::Result<Groups> {
         let tried = self.enter_one(user);
         match tried {
             Ok(()) => Ok(self),
             Err(error) => {
-                // Who comes next clears it.
+                // The next daemon clears it.
                 let _ = self.clear();
                 Err(error)
             }
@@ -142,30 +144,30 @@ impl Groups {
             None => command.spawn(),
         };
         match tried {
-            // It got as far as its program, which there is none of.
+            // The process got as far as its program, which does not exist.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Err(io::Error::other("a group runs what is not there")),
         }
     }
 
-    /// What groups here bound.
+    /// What groups here can limit.
     pub fn support(&self) -> &Support {
         &self.support
     }
 
-    /// A group with those of the `bounds` that are supported here. One of that name that was dropped and could not be removed, as what was in it was
-    /// still on its way out, is taken again.
+    /// A group with those of the `bounds` that are supported here. If a dropped group of that name could not be removed, because its processes were still
+    /// ending, it is reused.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn group(&self, name: &str, bounds: &Bounds) -> io::Result<Group> {
         let directory = self.directory.join(name);
         make(&directory)?;
         let version = self.support.version;
         let group = Group { directory, version };
         if version == Version::Second {
-            // Nobody in there makes groups of its own, of whatever user.
+            // Nobody in there, of whatever user, can make groups of its own.
             put(&group.directory.join("cgroup.max.descendants"), "0")?;
             group.freeze(false)?;
         }
@@ -178,16 +180,16 @@ impl Groups {
             && let Some(bytes) = bounds.memory_bytes
         {
             put(&group.directory.join("memory.max"), &bytes.to_string())?;
-            // A task without some of its processes might go on and be wrong.
+            // A task without some of its processes might continue with wrong results.
             put(&group.directory.join("memory.oom.group"), "1")?;
         }
         Ok(group)
     }
 
-    /// Ends and removes everything here, the place too.
+    /// Ends and removes everything here, including the place itself.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn clear(&self) -> io::Result<()> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -204,7 +206,7 @@ impl Groups {
     }
 }
 
-/// A bounded set of processes with all that come from them. Removed when it is dropped, if it is empty.
+/// A limited set of processes with all their descendants. Dropping this removes the group, if it is empty.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Group {
     directory: PathBuf,
@@ -218,20 +220,20 @@ impl Group {
         Ok(())
     }
 
-    /// Whoever writes `0` here is in the group from then on, by the rights of who opened it.
+    /// A file for entering: whoever writes `0` to it is in the group from then on, by the rights of whoever opened it.
     fn door(&self) -> io::Result<File> {
         let name = match self.version {
-            // For one thread, which spares the kernel to stop all forks of the machine meanwhile.
+            // Moves one thread only: then the kernel need not stop all forks of the machine meanwhile.
             Version::First => "tasks",
             Version::Second => "cgroup.procs",
         };
         open(&self.directory.join(name))
     }
 
-    /// Ends everything in the group. True if nothing was left at the last look.
+    /// Ends everything in the group. True if the last listing found nothing.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn end(&self) -> io::Result<bool> {
         match self.version {
             Version::First => {
@@ -250,11 +252,11 @@ impl Group {
         }
     }
 
-    /// What is frozen does not fork, and can be killed.
+    /// Frozen processes do not fork, and can be killed.
     fn freeze(&self, is_frozen: bool) -> io::Result<()> {
         let state = if is_frozen { "1" } else { "0" };
         match put(&self.directory.join("cgroup.freeze"), state) {
-            // Kernels before 5.2, where it ends as far as rounds end it.
+            // Kernels before 5.2: there, the rounds alone must end it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         }
@@ -285,7 +287,7 @@ impl Group {
                     Err(error) => return Err(error.into()),
                 }
             }
-            // An id in the group now was in it when it was opened, as none joins: it is not another's that has the id of one that is gone.
+            // An id in the group now was in it when it was opened, as no process joins: so it has not been reused from one that is gone.
             let still = self.members()?;
             for (_, process) in opened.iter().filter(|(pid, _)| still.contains(pid)) {
                 match pidfd_send_signal(process, Signal::KILL) {
@@ -301,24 +303,24 @@ impl Group {
     /// The processes in it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn members(&self) -> io::Result<BTreeSet<u32>> {
         members_of(&self.directory)
     }
 
-    /// True if the kernel has ended processes in it for its bound of memory.
+    /// True if the kernel has ended processes in it because of its memory limit.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn was_ended_for_memory(&self) -> io::Result<bool> {
         match self.count("memory.events", "oom_kill") {
-            // It has no such bound.
+            // It has no memory limit.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             count => Ok(count? > 0),
         }
     }
 
-    /// A number that the kernel tells by a name.
+    /// A number from one of the kernel's files, by its name there.
     fn count(&self, file: &str, name: &str) -> io::Result<u64> {
         let text = fs::read_to_string(self.directory.join(file))?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
@@ -328,7 +330,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // One that is not empty stays; the next daemon clears it.
+        // A group that is not empty stays; the next daemon clears it.
         let _ = fs::remove_dir(&self.directory);
     }
 }

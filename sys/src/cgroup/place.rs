@@ -1,14 +1,14 @@
-//! Where the group of this process lies, by what the kernel tells (`/proc/self/mountinfo`, `/proc/self/cgroup`) and the file system that is there.
+//! Finds the group of this process, from the kernel's files (`/proc/self/mountinfo`, `/proc/self/cgroup`) and the file system at that place.
 //!
-//! Invariant: a place is in a hierarchy of the kernel's, never in another file system that lies over it, where the same writes would do nothing.
+//! Invariant: a place is in a hierarchy of the kernel, never in another file system mounted over it, where the same writes would have no effect.
 
 use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
 
-/// What file systems of cgroups are known by, of each version.
+/// Magic numbers of cgroup file systems, one per version.
 const MAGIC_FIRST: u64 = 0x0027_e0eb;
 const MAGIC_SECOND: u64 = 0x6367_7270;
-/// How `mountinfo` writes what would end a field.
+/// How `mountinfo` escapes characters that would end a field.
 const ESCAPES: [(&str, &str); 4] =
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
 
@@ -25,11 +25,11 @@ pub enum Version {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Own {
     pub(super) directory: PathBuf,
-    /// There is none above it that this process could see: all here is one container's, or the machine's.
+    /// True if this process can see no group above it: everything here belongs to one container, or to the machine.
     pub(super) is_top: bool,
 }
 
-/// The group of this process in the hierarchy of a version: with version 1 that of the controller `pids`.
+/// The group of this process in the hierarchy of a version; with version 1, in that of the controller `pids`.
 pub(super) fn own(version: Version) -> io::Result<Own> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let memberships = fs::read_to_string("/proc/self/cgroup")?;
@@ -48,7 +48,7 @@ pub(super) fn own(version: Version) -> io::Result<Own> {
 
 fn find(mounts: &str, memberships: &str, version: Version) -> Option<Own> {
     let below = memberships.lines().find_map(|line| {
-        // NUMBER:CONTROLLERS:PATH, and version 2 is number 0 without controllers.
+        // NUMBER:CONTROLLERS:PATH; version 2 has number 0 and no controllers.
         let mut fields = line.splitn(3, ':');
         let (number, mut controllers) = (fields.next()?, fields.next()?.split(','));
         let is_it = match version {
@@ -58,11 +58,11 @@ fn find(mounts: &str, memberships: &str, version: Version) -> Option<Own> {
         fields.next().filter(|_| is_it)
     })?;
     let below = Path::new(below);
-    // Beyond what this process may see.
+    // It is outside the part that this process may see.
     if below.components().any(|part| part == Component::ParentDir) {
         return None;
     }
-    // Of several at one place the last is on top.
+    // Of several mounts at one place, the last is on top.
     mounts.lines().rev().find_map(|line| {
         // id parent device ROOT POINT options … - TYPE source OPTIONS
         let (before, after) = line.split_once(" - ")?;

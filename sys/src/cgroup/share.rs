@@ -1,8 +1,8 @@
-//! Version 2 shares out controllers from above to below: a group that does so for those below it may have no processes itself. So where Hanno's processes are in the
-//! way, they move into a group of their own beside the others.
+//! Version 2 hands controllers down from above: a group that does so for its children may have no processes itself. If Hanno's own processes are in the way,
+//! they move into a group of their own beside the others.
 //!
-//! Invariants: no process of somebody else is moved, unless the group was given away as a whole (systemd's `Delegate=`, a container); what cannot be shared out is told
-//! with its reason; a process in the group that [`LEAF`] names has the one above it for its place, so that several daemons share one.
+//! Invariants: no process of somebody else is moved, unless the group was delegated as a whole (systemd's `Delegate=`, a container). What cannot be handed down
+//! is reported with its reason. The place of a process in the group that [`LEAF`] names is the group above it, so several daemons share one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use super::files::{is, make, members_of, put, words};
 use super::place::Own;
 use crate::family::PROC;
 
-/// Where Hanno's own processes are while those of tasks are bounded.
+/// The group of Hanno's own processes while tasks have limits.
 pub(super) const LEAF: &str = "hanno-daemons";
-/// Tries of moving all processes; each finds what was forked during the one before.
+/// Attempts to move all processes; each finds those forked during the previous one.
 const MOVES_MAX: u32 = 20;
-/// What systemd marks a group with that it has given away: by its manager of the machine, by that of a user.
+/// How systemd marks a delegated group: by the manager of the machine, and by that of a user.
 const GIVEN_AWAY: [&str; 2] = ["trusted.delegate", "user.delegate"];
 
-/// The group below which this process has its own.
+/// The group below which this process makes its own.
 pub(super) fn base(own: Own) -> Own {
     match own.directory.parent() {
         Some(above) if own.directory.ends_with(LEAF) => {
@@ -32,7 +32,7 @@ pub(super) fn base(own: Own) -> Own {
     }
 }
 
-/// Lets groups below `place`, which lies in `base`, have `controller`.
+/// Makes `controller` available to groups below `place`, which lies in `base`.
 pub(super) fn hand_down(base: &Own, place: &Path, controller: &str) -> io::Result<()> {
     let directory = &base.directory;
     if !words(&directory.join("cgroup.controllers"))?.iter().any(|word| word == controller) {
@@ -56,11 +56,11 @@ fn enable(directory: &Path, controller: &str) -> io::Result<()> {
     put(&shared, &format!("+{controller}"))
 }
 
-/// Moves the processes in `base` out of the way, all or none. Not every controller is refused while there are some: with those that know threads, the kernel would take
-/// the groups below for groups of threads instead, which no process can enter.
+/// Moves the processes in `base` out of the way, all or none. The kernel does not refuse every controller while there are some: with threaded controllers it
+/// would turn the groups below into groups of threads instead, which no process can enter.
 fn make_room(base: &Own) -> io::Result<()> {
     let directory = &base.directory;
-    // The machine's own top may have processes, and has no type.
+    // The machine's root group may have processes, and has no type.
     if !directory.join("cgroup.type").try_exists()? {
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn make_room(base: &Own) -> io::Result<()> {
         make(&leaf)?;
         for pid in members {
             match put(&leaf.join("cgroup.procs"), &pid.to_string()) {
-                // It has ended.
+                // The process has ended.
                 Err(error) if is(&error, Errno::SRCH) => {}
                 moved => moved?,
             }
@@ -87,9 +87,9 @@ fn make_room(base: &Own) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
 }
 
-/// A process that is not to be moved.
+/// A process that must not be moved.
 fn stranger(base: &Own, members: &BTreeSet<u32>) -> Option<u32> {
-    // Whom this process cannot see has no number here.
+    // A process that this one cannot see has no number here.
     if members.contains(&0) {
         return Some(0);
     }
@@ -103,7 +103,7 @@ fn stranger(base: &Own, members: &BTreeSet<u32>) -> Option<u32> {
     })
 }
 
-/// Whose a process is and what it runs; `None` if it is gone.
+/// The user and the program of a process; `None` if it is gone.
 fn program(process: &str) -> Option<(u32, Option<PathBuf>)> {
     use std::os::unix::fs::MetadataExt;
     let path = Path::new(PROC).join(process);
@@ -122,7 +122,7 @@ fn is_given_away(directory: &Path) -> bool {
     GIVEN_AWAY.iter().any(is_marked)
 }
 
-/// True if groups in `directory` have `controller`: now, or made so at the machine's top.
+/// True if groups in `directory` have `controller`: already, or enabled now in the machine's root group.
 #[cfg(test)]
 pub(super) fn hands_down(directory: &Path, controller: &str) -> bool {
     let is_done = words(&directory.join("cgroup.subtree_control"))

@@ -1,5 +1,5 @@
-//! Groups of this machine's kernel, of both versions as far as it has them. What is about the group of the process itself is tried in copies of this program, each in a
-//! group that was made for it.
+//! Tests with real groups of this machine's kernel, of both versions as far as it has them. Tests about the group of the process itself run in copies of this
+//! program, each in a group made for it.
 
 use std::os::unix::fs::chown;
 use std::path::Path;
@@ -18,15 +18,15 @@ use crate::sandbox::try_user;
 
 /// Set for copies of this program, to the directory of the group that they were put into.
 const BASE_VARIABLE: &str = "HANNO_TEST_BASE";
-/// What a copy is to hand down.
+/// The controller that a copy hands down.
 const CONTROLLER_VARIABLE: &str = "HANNO_TEST_CONTROLLER";
 /// A user id that nobody has.
 const USER: u32 = 54_321;
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Leaves its session, its parents and its environment behind again and again, under another id each time.
+/// A script that leaves its session, its parents and its environment again and again, under a new id each time.
 const HOPS: &str = "h='setsid -f env -i PATH=\"$PATH\" h=\"$h\" sh -c \"$h\"'; export h; eval \"$h\"; eval \"$h\"; sleep 1000 & wait";
 
-/// Those of each version that can be had here, under a name; of the others why not.
+/// The groups of each version available here, under a name; for each other version it reports the reason.
 fn of_each_version(name: &str) -> Vec<Groups> {
     let name = format!("hanno-test-{name}-{}", std::process::id());
     let opened = [Groups::open_first(&name, None), Groups::open_second(&name, None)];
@@ -43,7 +43,7 @@ fn start(group: &Group, script: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// Ends what runs, while somebody waits for the process that was started.
+/// Calls `end` while another thread waits for the process.
 fn end(child: Child, end: impl FnOnce() -> bool + Send) {
     assert!(!status_after(child, end).success(), "it was ended before it was done");
 }
@@ -82,7 +82,7 @@ fn a_task_that_forks_for_ever_meets_the_bound_and_is_ended_whole() {
             assert!(group.read("pids.current").trim().parse::<u64>().unwrap() <= LIMIT);
             group.count("pids.events", "max").unwrap() > 0
         });
-        // A shell that can fork no more may have given up by itself.
+        // A shell that cannot fork any more may have given up by itself.
         status_after(child, || group.end().unwrap());
         assert_eq!(group.members().unwrap(), BTreeSet::new());
         drop(group);
@@ -91,7 +91,7 @@ fn a_task_that_forks_for_ever_meets_the_bound_and_is_ended_whole() {
     }
 }
 
-/// The last way is that of kernels before 5.14.
+/// The last way is for kernels before 5.14.
 #[test]
 fn processes_that_leave_everything_behind_and_change_their_ids_are_ended() {
     for groups in of_each_version("hops") {
@@ -150,7 +150,7 @@ fn memory_of_every_kind_is_bounded_and_the_task_ends_as_a_whole() {
                 until("all of it", || group.members().unwrap().is_empty());
                 true
             });
-            // Nobody has it any more.
+            // Nobody uses it any more.
             let _ = fs::remove_file(format!("/dev/shm/hanno-test-{unique}"));
             group.end().unwrap();
         }
@@ -172,7 +172,7 @@ fn a_group_that_could_not_be_removed_is_taken_again() {
         assert!(again.members().unwrap().contains(&child.id()));
         end(child, || again.end().unwrap());
         drop(again);
-        // What was ended does not hold up what is started next.
+        // What was ended does not hinder the next start.
         let next = groups.group("task", &bound(7)).unwrap();
         assert!(start(&next, "exit 0").wait().unwrap().success());
         drop(next);
@@ -196,7 +196,7 @@ fn what_an_earlier_daemon_left_is_ended() {
     }
 }
 
-/// By the rights of who opened the way in, not by its own.
+/// This works by the rights of whoever opened the way in, not by its own.
 #[test]
 fn a_process_of_another_user_is_in_its_group_from_the_start_and_cannot_leave() {
     let user = User::new(1_900_000_200).unwrap();
@@ -221,27 +221,27 @@ fn a_process_of_another_user_is_in_its_group_from_the_start_and_cannot_leave() {
     }
 }
 
-/// What stands around a copy.
+/// The surroundings of a copy.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// It runs as an ordinary user, to whom the group belongs.
+    /// The copy runs as an ordinary user that owns the group.
     is_given_to_user: bool,
-    /// It runs as an ordinary user, to whom it does not.
+    /// The copy runs as an ordinary user that does not own the group.
     is_kept_from_user: bool,
-    /// Somebody else's process is in the group, too.
+    /// A process of somebody else is in the group too.
     has_stranger: bool,
-    /// As systemd marks what it has given away.
+    /// The group is marked as systemd marks one that it has delegated.
     is_marked: bool,
 }
 
-/// Runs [`a_copy_hands_down`] in a group of its own. What it told, and whether the stranger is where it was.
+/// Runs [`a_copy_hands_down`] in a group of its own. Returns its output, and whether the stranger is where it was.
 fn copy(around: Around) -> Option<(String, bool)> {
     let top = place::own(Version::Second)
         .and_then(|own| Ok((words(&own.directory.join("cgroup.controllers"))?, own)));
     let top = top.inspect_err(|error| lacks(Need::Cgroups, error)).ok();
     let (controllers, top) = top.filter(|_| rustix::process::geteuid().is_root())?;
     let mut handed = controllers.iter().filter(|name| share::hands_down(&top.directory, name));
-    // One that knows threads, if there is one: such are handed down past processes, in vain.
+    // Prefer a threaded controller: the kernel hands those down past processes, to no effect.
     let Some(controller) = handed.clone().find(|name| *name == FORKS).or_else(|| handed.next())
     else {
         lacks(Need::Cgroups, "groups here hand down no controllers");
@@ -299,7 +299,7 @@ fn run_copy(base: &Path, controller: &str, is_user: bool) -> Output {
     command.current_dir("/").output().unwrap()
 }
 
-/// In a group that was made for it: what a daemon does there.
+/// Runs in a group made for it, and does what a daemon does there.
 #[test]
 fn a_copy_hands_down() {
     let (Ok(base), Ok(controller)) =
@@ -354,7 +354,7 @@ fn a_group_that_belongs_to_somebody_else_is_left_alone() {
     assert!(told.contains("CLOSED PermissionDenied"), "{told}");
 }
 
-/// Else every write would succeed and bound nothing.
+/// Otherwise every write would succeed and limit nothing.
 #[test]
 fn a_place_that_lies_under_another_file_system_is_none() {
     if std::env::var_os(BASE_VARIABLE).is_some() {

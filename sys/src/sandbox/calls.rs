@@ -1,16 +1,16 @@
-//! The calls that are refused to those inside (seccomp): what no ordinary program of a task makes, and what would reach, change or hide
-//! something that is not the task's.
+//! The system calls refused inside the sandbox (seccomp): calls that no ordinary program of a task makes, and calls that could reach, change or hide something
+//! outside the task.
 //!
-//! Invariants: arguments are compared in the 32 bits that the kernel looks at, so that others set in them change nothing; calls of other
-//! numberings of the same processor (x32, 32 bit) are not allowed either.
+//! Invariants: arguments are compared in the 32 bits that the kernel reads, so other bits set in them change nothing; calls in other numberings of the same
+//! processor (x32, 32 bit) are refused too.
 
 use std::io;
 use std::sync::OnceLock;
 
 use seccompiler::{BpfProgram, TargetArch, apply_filter, compile_from_json, sock_filter};
 
-/// Calls that fail with EPERM: other processes, mounts, namespaces, keys, programs in the kernel, the machine as a whole, files by
-/// handle; memory that outlives its task or that looks do not find; events that a user has few of.
+/// Calls that fail with EPERM. They concern other processes, mounts, namespaces, keys, programs in the kernel, the machine as a whole, and files by handle;
+/// memory that outlives its task or that checks do not find; events of which a user has few.
 const REFUSED: &[&str] = &[
     "acct",
     "add_key",
@@ -70,7 +70,7 @@ const REFUSED: &[&str] = &[
     "userfaultfd",
     "vhangup",
 ];
-/// The same where the processor's numbering has them.
+/// More of these calls, where the processor's numbering has them.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[&str] =
     &["inotify_init", "ioperm", "iopl", "kexec_file_load", "modify_ldt", "uselib"];
@@ -83,27 +83,26 @@ const NAMESPACES: [u32; 7] =
 /// Requests of `ioctl` that act on somebody's terminal: typing into it (`TIOCSTI`), its selection and screen (`TIOCLINUX`), taking over
 /// the console (`TIOCCONS`), other line disciplines (`TIOCSETD`).
 const TERMINAL_REQUESTS: [u32; 4] = [0x5412, 0x541c, 0x541d, 0x5423];
-/// Families of sockets that are allowed: IPv4, IPv6, and questions about routes (`NETLINK_ROUTE`), which resolving a name asks. Not
-/// among them: Unix sockets, as no other wall can refuse those of the machine that have a path, and whatever the machine below a virtual
-/// one, its bus, its ciphers listen on.
+/// Families of sockets that are allowed: IPv4, IPv6, and questions about routes (`NETLINK_ROUTE`), which name resolution asks. Unix sockets are not among them,
+/// since no other wall can refuse the machine's sockets that have a path. Nor are the sockets of a hypervisor, of the machine's buses and of its ciphers.
 const FAMILY_IPV4: u32 = 2;
 const FAMILY_IPV6: u32 = 10;
 const FAMILY_NETLINK: u32 = 16;
 const NETLINK_ROUTE: u32 = 0;
-/// The bits of a socket's type, and the types that can be sent to an address although they were made as a pair.
+/// The bits of a socket's type, and the types that can send to an address although the socket was made as a pair.
 const SOCKET_TYPES: u32 = 0xf;
 const SOCKET_DATAGRAM: u32 = 2;
 const SOCKET_RAW: u32 = 3;
-/// `prctl` that hides a process from those who look at what it uses.
+/// `prctl` that hides a process from those who check what it uses.
 const SET_DUMPABLE: u32 = 4;
-/// `setpriority` for all processes of a group, and of a user.
+/// `setpriority` for all processes of a group, and for all of a user.
 const PRIORITIES_OF_OTHERS: [u32; 2] = [1, 2];
 
-/// `EPERM`, and `ENOSYS`: a program whose `clone3` is unknown takes `clone`, whose flags a filter can see.
+/// `EPERM`, and `ENOSYS`: a program that finds `clone3` unknown falls back to `clone`, whose flags a filter can see.
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 
-/// Refuses the calls to this thread and all that come from it.
+/// Refuses the calls for this thread and all its descendants.
 pub(super) fn refuse() -> io::Result<()> {
     static PROGRAMS: OnceLock<Result<Vec<BpfProgram>, String>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(compile);
@@ -119,7 +118,7 @@ fn compile() -> Result<Vec<BpfProgram>, String> {
     Ok(filters.into_values().chain([other_numberings()]).collect())
 }
 
-/// x32: its calls come with the architecture of the 64 bit ones, and this bit in their number. No other numbering knows it.
+/// x32: its calls have the architecture of the 64 bit ones, and this bit in their number. No other numbering uses it.
 fn other_numberings() -> BpfProgram {
     const X32: u32 = 0x4000_0000;
     const LOAD_NUMBER: u16 = 0x20;
@@ -136,7 +135,7 @@ fn other_numberings() -> BpfProgram {
     ]
 }
 
-/// The filters as seccompiler reads them.
+/// The filters in seccompiler's JSON.
 fn filters() -> String {
     let mut refused: Vec<String> = REFUSED
         .iter()

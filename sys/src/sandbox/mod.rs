@@ -1,8 +1,8 @@
-//! Keeps a process that is about to be started, and all that come from it, from what is not theirs: files (landlock), processes outside
-//! (landlock), calls that no ordinary program makes (seccomp), root's powers (capabilities), and new ones (`no_new_privs`).
+//! Keeps a process that is about to start, and all its descendants, away from what is not theirs: files (landlock), processes outside (landlock), calls that no
+//! ordinary program makes (seccomp), root's powers (capabilities), and new ones (`no_new_privs`).
 //!
-//! Invariants: the thread that starts the process goes in first and ends with it, so that no other thread of this process is held; what
-//! the kernel lacks is left out and told by [`support`], never pretended; nothing inside can leave or widen the sandbox.
+//! Invariants: the thread that starts the process enters first and ends with it, so no other thread of this process is confined; what the kernel lacks is left
+//! out and reported by [`support`], never pretended; nothing inside can leave or widen the sandbox.
 
 mod calls;
 mod powers;
@@ -21,30 +21,30 @@ use self::powers::{drop_bounding_set, drop_capabilities, on_a_thread};
 
 pub use user::{User, numbers_in_use, open_to, try_user};
 
-/// The rights that are handled: those of the newest kernel this was tested on. Older ones know fewer.
+/// The rights that are handled: those of the newest kernel tested. Older ones know fewer.
 const RIGHTS: ABI = ABI::V6;
-/// The oldest landlock that is used: before it a file could not be renamed from one directory to another.
+/// The oldest landlock version in use: earlier ones cannot allow renames between directories.
 const RIGHTS_MIN: ABI = ABI::V2;
 /// The first landlock that keeps signals inside.
 const SIGNALS_MIN: ABI = ABI::V6;
 
-/// What may be done with a place and all below it.
+/// The allowed access to a place and everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Access {
     /// Read, list, execute.
     Read,
-    /// Read and write what is there, as devices are.
+    /// Read and write what exists, as for devices.
     Use,
     /// Everything but devices.
     Change,
 }
 
-/// A place that is open to those inside.
+/// A place that is open inside the sandbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// A file or directory.
     pub path: PathBuf,
-    /// What may be done there.
+    /// The allowed access.
     pub access: Access,
 }
 
@@ -55,19 +55,19 @@ impl Place {
     }
 }
 
-/// What holds those inside besides the calls that are refused.
+/// The limits inside the sandbox besides the refused calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Walls {
-    /// All that they can reach.
+    /// Everything that processes inside can reach.
     pub places: Vec<Place>,
-    /// Whose processes they are; `None`: those of who starts them.
+    /// The user they run as; `None`: that of the process that starts them.
     pub user: Option<User>,
 }
 
-/// What this kernel can do.
+/// The abilities of this kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
-    /// Files can be held.
+    /// Access to files can be limited.
     pub files: bool,
     /// Signals to processes outside can be refused.
     pub signals: bool,
@@ -75,7 +75,7 @@ pub struct Support {
     pub calls: bool,
 }
 
-/// What this kernel can do, found by trying it on a thread.
+/// The abilities of this kernel, found by trying them on a thread.
 pub fn support() -> Support {
     static SUPPORT: OnceLock<Support> = OnceLock::new();
     *SUPPORT.get_or_init(|| {
@@ -88,11 +88,11 @@ pub fn support() -> Support {
     })
 }
 
-/// Calls `start` on a thread that is held by `walls` as far as the kernel supports it; a process that is started there is
-/// held as the thread is. Places that do not exist are left out.
+/// Calls `start` on a thread that is confined by `walls` as far as the kernel supports it; a process started there is confined like the thread. Places that do
+/// not exist are left out.
 ///
 /// # Errors
-/// If the kernel refuses what it supports, or `start` fails.
+/// If the kernel refuses something that it supports, or `start` fails.
 pub fn inside<T: Send>(
     walls: &Walls,
     start: impl FnOnce() -> io::Result<T> + Send,
@@ -101,7 +101,7 @@ pub fn inside<T: Send>(
     on_a_thread(|| {
         let Walls { places, user } = walls;
         rustix::thread::set_no_new_privs(true)?;
-        // The places are opened by who may reach them all.
+        // This opens the places before the thread loses any of its rights to reach them.
         if support.files {
             hold_files(places)?;
         }
@@ -154,7 +154,7 @@ fn rights(access: Access) -> BitFlags<AccessFs> {
     }
 }
 
-/// What anybody may read below `directory`: as few places as that takes.
+/// The places below `directory` that anybody may read: as few as possible.
 pub fn public_places(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if is_public(directory, &mut found) {
@@ -163,8 +163,8 @@ pub fn public_places(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// True if all below `path` is public; else what is so is added to `found`. What cannot be looked at is private. A link is as public as what it
-/// leads to, which is judged where it lies: by itself it gives nothing away.
+/// True if everything below `path` is public; otherwise adds its public parts to `found`. A place that cannot be read counts as private. A link is as public as
+/// its target, which is judged at its own path: the link by itself reveals nothing.
 fn is_public(path: &Path, found: &mut Vec<PathBuf>) -> bool {
     use std::os::unix::fs::MetadataExt;
     const OTHERS_READ: u32 = 0o4;
@@ -205,7 +205,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Output};
 
-    /// Runs a script inside; it sees the system and these places.
+    /// Runs a script inside; it can see the system and these places.
     fn run(places: &[Place], script: &str) -> Output {
         let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"];
         let mut all: Vec<Place> = system.map(|path| Place::new(path, Access::Read)).into();
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_everything() {
-        // Where it has not, the tests below say nothing.
+        // On a kernel without these, the tests below would prove nothing.
         assert_eq!(support(), Support { files: true, signals: true, calls: true });
     }
 
@@ -260,7 +260,7 @@ mod tests {
             check(&places, &script, succeeds);
         }
         assert_eq!(fs::read_to_string(format!("{other}/file")).unwrap(), "other");
-        // This thread is as free as before.
+        // This thread is not confined.
         fs::write(format!("{other}/file"), "changed").unwrap();
     }
 

@@ -1,11 +1,11 @@
-//! Powers that a thread gives up for good.
+//! Privileges that a thread gives up for good.
 
 use std::{io, thread};
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Calls `act` on a thread that ends with it, so that what it gives up is lost to no other.
+/// Calls `act` on a thread that ends with it, so no other thread loses what it gives up.
 pub(super) fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("sandbox".to_owned()).spawn_scoped(scope, act)?;
@@ -13,11 +13,11 @@ pub(super) fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -
     })
 }
 
-/// Takes away the way back to capabilities, by programs that bring some.
+/// Prevents programs that bring capabilities from giving any back.
 pub(super) fn drop_bounding_set() -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // Not known to this kernel; not ours to give up: who has none gets none either, as no program brings any.
+            // Either this kernel does not know it, or it is not ours to drop: a process without capabilities gets none either, as no program brings any.
             Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -25,7 +25,7 @@ pub(super) fn drop_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// Takes away what lets root pass by the rights of others.
+/// Drops the capabilities by which root overrides the permissions of others.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),

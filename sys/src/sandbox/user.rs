@@ -1,7 +1,7 @@
-//! Users of the machine that nobody is: numbers without a name, of which every set of processes that shall not touch another's gets one.
+//! User ids that belong to nobody: numbers without a name. Every set of processes that must not touch another's gets one.
 //!
-//! Invariants: what acts as such a user has no groups but the one of the same number and no capabilities, and no way back; a [`User`] is never root, nor the
-//! number that says "nobody in particular", so that ending all processes of one can never end the machine's.
+//! Invariants: a process of such a user has no groups but the one of the same number, no capabilities, and no way back. A [`User`] is never root, nor the
+//! number that means "nobody in particular", so ending all processes of one can never end the machine's.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use super::powers::{drop_bounding_set, drop_capabilities, on_a_thread};
 use crate::family::PROC;
 
-/// What it takes to run processes as others, to give them files, and to measure, end and remove all of it afterwards.
+/// The capabilities needed to run processes as others, to give them files, and to measure, end and remove all of it afterwards.
 const NEEDED: [(CapabilitySet, &str); 7] = [
     (CapabilitySet::SETUID, "CAP_SETUID"),
     (CapabilitySet::SETGID, "CAP_SETGID"),
@@ -25,18 +25,18 @@ const NEEDED: [(CapabilitySet, &str); 7] = [
     (CapabilitySet::KILL, "CAP_KILL"),
     (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE"),
 ];
-/// Where numbers are given to users, groups, and the users of containers: the file, and which of its fields, divided by colons, is the first number; the next is how many
-/// there are, where the last is true.
+/// Files that assign numbers to users, groups and containers' users. For each: the file, the index of the colon-separated field with the first number, and
+/// whether the next field is a count.
 const GIVEN: [(&str, usize, bool); 4] = [
     ("/etc/passwd", 2, false),
     ("/etc/group", 2, false),
     ("/etc/subuid", 1, true),
     ("/etc/subgid", 1, true),
 ];
-/// Rounds of ending all processes of a user: one is enough, unless a kernel ends only those that it has seen by then.
+/// Rounds of ending all processes of a user: one is enough, unless a kernel ends only those that it has seen so far.
 const ENDINGS_MAX: u32 = 3;
 
-/// A user of the machine that nobody is: a number without a name, and the group of the same number.
+/// A user id that belongs to nobody: a number without a name, and the group of the same number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct User(u32);
 
@@ -55,7 +55,7 @@ impl User {
         (Uid::from_raw(self.0), Gid::from_raw(self.0))
     }
 
-    /// Calls `act` on a thread that is this user.
+    /// Calls `act` on a thread that acts as this user.
     ///
     /// # Errors
     /// If this process may not become that user, or `act` fails.
@@ -66,10 +66,10 @@ impl User {
         })
     }
 
-    /// From here on this thread is this user's, for good, in no group but that user's own, without capabilities.
+    /// From now on this thread acts as this user, for good, in no group but that user's own, without capabilities.
     pub(super) fn become_for_good(self) -> io::Result<()> {
         let (user, group) = self.ids();
-        // Whose it is afterwards may not take from this set any more.
+        // The user that it becomes may not drop anything from this set.
         drop_bounding_set()?;
         rustix::thread::set_thread_groups(&[])?;
         rustix::thread::set_thread_res_gid(group, group, group)?;
@@ -77,14 +77,15 @@ impl User {
         drop_capabilities()
     }
 
-    /// Ends all processes of this user, wherever they are: in one call, so that none forks its way past it.
+    /// Ends all processes of this user, wherever they are, in a single call, so none can escape by forking.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn end_all(self) -> io::Result<()> {
         self.act(|| {
             for _ in 0..ENDINGS_MAX {
-                // The group of the first process stands for all that the caller may signal, which are this user's; this very process is spared.
+                // A kill of the group of the first process reaches all processes that the caller may signal, which are this user's; this very process is
+                // spared.
                 match rustix::process::kill_process_group(Pid::INIT, Signal::KILL) {
                     Ok(()) => {}
                     Err(Errno::SRCH) => break,
@@ -96,10 +97,10 @@ impl User {
     }
 }
 
-/// Whether this process can run others as `user`, and that user pass through these directories.
+/// Checks that this process can run others as `user`, and that the user can pass through these directories.
 ///
 /// # Errors
-/// Why not; [`io::ErrorKind::PermissionDenied`] names what is lacking, or the directory that is closed.
+/// The reason; [`io::ErrorKind::PermissionDenied`] names the missing capability, or the closed directory.
 pub fn try_user(user: User, directories: &[&Path]) -> io::Result<()> {
     let denied = |text: String| io::Error::new(io::ErrorKind::PermissionDenied, text);
     if !rustix::process::geteuid().is_root() {
@@ -129,7 +130,7 @@ pub fn open_to(user: User, directories: Vec<PathBuf>) -> io::Result<Vec<PathBuf>
     user.act(|| Ok(directories.into_iter().filter(|path| closed_part(path).is_none()).collect()))
 }
 
-/// The first directory on the way, or the last itself, that this user may not pass through.
+/// The first directory on the path, itself included, that this user may not pass through.
 fn closed_part(path: &Path) -> Option<PathBuf> {
     let mut parts: Vec<&Path> = path.ancestors().collect();
     parts.reverse();
@@ -137,20 +138,19 @@ fn closed_part(path: &Path) -> Option<PathBuf> {
     parts.into_iter().find(is_closed).map(Path::to_owned)
 }
 
-/// Numbers of `range` that are somebody's: a user's, a group's, those of containers, or of processes that run now. Users that only a directory service knows are not
-/// among them.
+/// Numbers of `range` in use: by users, groups, containers, or processes that run now. Users that only a directory service knows are not included.
 ///
 /// # Errors
-/// If the files that give numbers or the processes cannot be looked at.
+/// If the files that assign numbers, or the processes, cannot be read.
 pub fn numbers_in_use(range: &RangeInclusive<u32>) -> io::Result<Vec<RangeInclusive<u32>>> {
     let mut used = Vec::new();
     for (file, field, is_counted) in GIVEN {
         let text = match fs::read(file) {
-            // A machine without the file gives nobody numbers by it.
+            // On a machine without the file, it assigns no numbers.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             text => text?,
         };
-        // People's names in it may be no UTF-8.
+        // People's names in it may not be UTF-8.
         let text = String::from_utf8_lossy(&text);
         used.extend(text.lines().filter_map(|line| given(line, field, is_counted)));
     }
@@ -159,7 +159,7 @@ pub fn numbers_in_use(range: &RangeInclusive<u32>) -> io::Result<Vec<RangeInclus
         if path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).is_none() {
             continue;
         }
-        // It may be gone, and the name in it may be no text.
+        // The process may be gone, and the name in it may not be UTF-8.
         let status = fs::read(path.join("status")).unwrap_or_default();
         used.extend(numbers_of(&String::from_utf8_lossy(&status)).map(|number| number..=number));
     }
@@ -191,7 +191,7 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command};
 
-    /// In the range of nobody's that the tests of this crate use.
+    /// One of the unassigned numbers that the tests of this crate use.
     fn user(number: u32) -> User {
         User::new(1_900_000_000 + number).unwrap()
     }
@@ -246,7 +246,7 @@ mod tests {
             assert!(!child.wait().unwrap().success());
         }
         assert!(other.try_wait().unwrap().is_none());
-        // Where nobody is left, there is nothing to do.
+        // With no process left, there is nothing to do.
         user(2).end_all().unwrap();
         user(3).end_all().unwrap();
         other.wait().unwrap();
@@ -291,7 +291,7 @@ mod tests {
         user(5).end_all().unwrap();
         child.wait().unwrap();
         assert_eq!(numbers_in_use(&(number..=number)).unwrap(), []);
-        // One that hides behind a name that is no text.
+        // A process that hides behind a name that is not UTF-8.
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let program = directory.path().join(OsStr::from_bytes(b"\xff\xfe"));

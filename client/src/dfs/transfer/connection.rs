@@ -1,7 +1,6 @@
 //! A connection between operations and within one: frames, packets and acks in both directions.
 //!
-//! Reads go through a small buffer, so that a small operation costs one system call; a packet's data is read straight into its
-//! own buffer.
+//! Reads go through a small buffer, so a small operation costs one system call; a packet's data is read straight into its own buffer.
 
 use std::io::{BufReader, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +19,7 @@ use protocol::{BlockId, DatanodeId, GenerationStamp, wire};
 
 use super::{Local, Packet, Stream, Timeouts, TransferFailure};
 
-/// Read buffer: an operation with a small file's data fits.
+/// Size of the read buffer: an operation with a small file's data fits.
 const BUFFER_BYTES: usize = 16 << 10;
 /// Descriptors that follow [`Reply::Descriptors`]: block and meta.
 const DESCRIPTOR_COUNT: usize = 2;
@@ -29,14 +28,14 @@ const DESCRIPTOR_COUNT: usize = 2;
 #[derive(Debug)]
 pub struct Connection {
     reader: BufReader<Shared>,
-    /// Once both have said hello.
+    /// Present once both sides have sent their hello.
     session: Option<Session>,
 }
 
-/// An operation as it came, with what shows that its sender may ask for it.
+/// An operation as received, with the proof that its sender may ask for it.
 #[derive(Debug)]
 pub struct Asked {
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
     body: Vec<u8>,
     proof: [u8; PROOF_BYTES],
@@ -58,7 +57,7 @@ impl Connection {
         Connection { reader, session: None }
     }
 
-    /// Connects to a DataNode over TCP, wherever it is, and has it prove that it is this one.
+    /// Connects to a DataNode over TCP, wherever it is, and has it prove its identity.
     ///
     /// # Errors
     /// [`TransferFailure::Connect`]; [`TransferFailure::Impostor`] if it is another.
@@ -71,7 +70,7 @@ impl Connection {
         Connection::connect(datanode, &local, timeouts, permit)
     }
 
-    /// Connects to a DataNode and has it prove that it is this one; `local` says how those of this machine are reached.
+    /// Connects to a DataNode and has it prove its identity; `local` says how to reach those on this machine.
     ///
     /// # Errors
     /// [`TransferFailure::Connect`]; [`TransferFailure::Impostor`] if it is another.
@@ -85,10 +84,10 @@ impl Connection {
         Connection::greet(stream, datanode, permit)
     }
 
-    /// Has whoever is at the other end of `stream` prove that it is this DataNode.
+    /// Has the peer on `stream` prove that it is this DataNode.
     ///
     /// # Errors
-    /// [`TransferFailure::Impostor`] if it is another; else what became of the connection.
+    /// [`TransferFailure::Impostor`] if it is another; otherwise the failure of the connection.
     pub fn greet(
         stream: Stream,
         datanode: &DatanodeInfo,
@@ -110,7 +109,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Shows whoever connected that this is `datanode`.
+    /// Proves to the peer that this is `datanode`.
     ///
     /// # Errors
     /// [`TransferFailure::Io`].
@@ -127,7 +126,7 @@ impl Connection {
         self.send_answer(&Ok(Reply::Hello { nonce, proof }))
     }
 
-    /// True if whoever sent an operation has the secret of the token that it names.
+    /// True if the sender of an operation has the secret of the token that the operation names.
     pub fn is_proven(&mut self, asked: &Asked, token: &BlockToken) -> bool {
         let session = self.session.as_mut();
         session.is_some_and(|session| session.is_proven(token, &asked.body, &asked.proof))
@@ -153,12 +152,12 @@ impl Connection {
         !self.reader.buffer().is_empty()
     }
 
-    /// True if a read would not block: there are bytes, or the end.
+    /// True if a read would not block: bytes have arrived, or the end.
     pub fn is_readable(&self) -> bool {
         self.is_buffered() || self.stream().is_readable()
     }
 
-    /// Waits until a read would not block; how long the peer kept it waiting.
+    /// Waits until a read would not block; returns how long the peer kept it waiting.
     ///
     /// # Errors
     /// [`TransferFailure::Io`].
@@ -218,7 +217,7 @@ impl Connection {
         Ok(answer?)
     }
 
-    /// Asks and waits for the answer.
+    /// Sends an operation and waits for the answer.
     ///
     /// # Errors
     /// [`TransferFailure`].
@@ -234,7 +233,7 @@ impl Connection {
     /// Asks for the descriptors of a replica: its length, block file and meta file.
     ///
     /// # Errors
-    /// [`TransferFailure`]; [`TransferFailure::Unexpected`] on a connection that cannot carry descriptors.
+    /// [`TransferFailure`]; [`TransferFailure::Unexpected`] on a connection that cannot pass descriptors.
     pub fn ask_descriptors(
         &mut self,
         operation: &Operation,
@@ -254,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Sends a packet, behind `before` (an operation's frame, or nothing). Returns how long the peer kept it waiting.
+    /// Sends a packet, after `before` (an operation's frame, or nothing). Returns how long the peer kept it waiting.
     ///
     /// # Errors
     /// [`TransferFailure::Io`].
@@ -281,7 +280,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends an ack, behind `before` (the answer's frame, or nothing).
+    /// Sends an ack, after `before` (the answer's frame, or nothing).
     ///
     /// # Errors
     /// [`TransferFailure::Io`].
@@ -302,7 +301,7 @@ impl Connection {
         Ok(Ack::decode(bytes)?)
     }
 
-    /// Sends bytes that were encoded before.
+    /// Sends bytes that are already encoded.
     ///
     /// # Errors
     /// [`TransferFailure::Io`].

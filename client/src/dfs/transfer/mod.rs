@@ -20,14 +20,14 @@ pub use pool::ConnectionPool;
 pub(crate) use stream::Local;
 pub use stream::Stream;
 
-/// How long a peer may take.
+/// Time limits for a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// To establish a connection.
     pub connect: Duration,
-    /// For a read or write to make progress; also bounds how long a pipeline may take to sync the end of a block.
+    /// For a read or write to make progress; also limits how long a pipeline can take to sync the end of a block.
     pub io: Duration,
-    /// How long an idle connection is kept. Shorter than the server's, so that a connection is rarely lost in use.
+    /// How long an idle connection is kept. Shorter than the server's limit, so a connection is rarely lost in use.
     pub idle: Duration,
 }
 
@@ -48,16 +48,16 @@ pub enum TransferFailure {
     /// No connection.
     #[error("cannot connect to DataNode {address}")]
     Connect {
-        /// Where it should be.
+        /// The address.
         address: String,
         /// Cause.
         #[source]
         source: io::Error,
     },
-    /// Somebody else listens in its place.
+    /// Something else listens in its place.
     #[error("what listens at {address} is not the DataNode that should be there")]
     Impostor {
-        /// Where it should be.
+        /// The address.
         address: String,
     },
     /// The connection broke or a timeout passed.
@@ -75,7 +75,7 @@ pub enum TransferFailure {
     /// The DataNode refused.
     #[error("DataNode refused: {0}")]
     Remote(#[from] RemoteError),
-    /// It works, but everybody waits for it.
+    /// It works, but holds up everybody else.
     #[error("DataNode is much slower than the others of its pipeline")]
     Slow,
     /// An answer to something else, or data that was not asked for.

@@ -1,7 +1,6 @@
 //! Packets in reused buffers.
 //!
-//! Memory that was touched once stays: on virtual machines the first touch of a page can cost more than everything else that
-//! is done with it.
+//! Memory that was touched once stays allocated: on virtual machines the first touch of a page can cost more than all other work on it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub struct Packet {
     data: Aligned,
 }
 
-/// Bytes that begin at an address from which they can be written past the page cache.
+/// Bytes at an aligned address, as direct writes that bypass the page cache need.
 #[derive(Debug, Default)]
 struct Aligned {
     bytes: Vec<u8>,
@@ -58,7 +57,7 @@ impl DerefMut for Aligned {
 }
 
 impl Packet {
-    /// Takes a header and makes room for what it announces. Checksums and data are whatever was there.
+    /// Sets the header and makes room for the data that it announces. Checksums and data keep their old contents.
     pub fn reset(&mut self, header: PacketHeader) {
         self.header = header;
         self.crcs.resize(header.crc_bytes(), 0);
@@ -91,14 +90,14 @@ impl Packet {
         &mut self.data[self.header.data_bytes as usize..limit]
     }
 
-    /// Says that `count` bytes of the room were filled.
+    /// Records that `count` bytes of the room were filled.
     pub fn advance(&mut self, count: usize) {
         let data_bytes = self.header.data_bytes as usize + count;
         assert!(data_bytes <= self.data.len(), "only room that was handed out can be filled");
         self.header.data_bytes = data_bytes as u32;
     }
 
-    /// Appends as much of `bytes` as fits into `limit` bytes of data in all; tells how much.
+    /// Appends as much of `bytes` as fits into `limit` bytes of data in all; returns how much.
     pub fn append(&mut self, bytes: &[u8], limit: usize) -> usize {
         let used = self.header.data_bytes as usize;
         let count = bytes.len().min(limit - used);

@@ -24,7 +24,7 @@ pub struct ConnectionPool {
 struct Inner {
     local: Local,
     timeouts: Timeouts,
-    /// By who has proven to be at the other end.
+    /// Keyed by the DataNode that has proven its identity at the other end.
     idle: Mutex<HashMap<DatanodeId, Vec<(Instant, Connection)>>>,
 }
 
@@ -45,13 +45,12 @@ impl ConnectionPool {
         self.inner.timeouts
     }
 
-    /// True if `datanode` says that it runs on this machine and offers a Unix socket, and such sockets are to be used.
+    /// True if `datanode` reports that it runs on this machine and offers a Unix socket, and this pool may use such sockets.
     pub fn is_local(&self, datanode: &DatanodeInfo) -> bool {
         self.inner.local.reaches(datanode)
     }
 
-    /// An idle connection that the peer has not ended, or a new one, on which it has proven who it is; `block`, its stamp and `token`
-    /// are for that.
+    /// An idle connection that the peer has not ended, or a new one, on which it has proven its identity; `block`, its stamp and `token` serve that proof.
     ///
     /// # Errors
     /// [`TransferFailure::Connect`] or [`TransferFailure::Impostor`].
@@ -68,7 +67,7 @@ impl ConnectionPool {
         Connection::connect(datanode, &self.inner.local, self.inner.timeouts, permit)
     }
 
-    /// Gives back a connection on which nothing is under way.
+    /// Returns a connection on which nothing is in transit.
     pub fn give_back(&self, datanode: &DatanodeInfo, connection: Connection) {
         let mut idle = self.inner.idle.lock();
         let idle = match idle.get_mut(&datanode.id) {

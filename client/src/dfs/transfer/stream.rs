@@ -14,17 +14,17 @@ use sys::poll::Wait;
 
 use super::{Timeouts, TransferFailure};
 
-/// How DataNodes on this machine are reached.
+/// How to reach DataNodes on this machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Local {
-    /// Of this machine; empty if no Unix socket is to be used.
+    /// Boot id of this machine; empty to use no Unix sockets.
     pub(crate) boot_id: String,
-    /// Who connects, where this process may not.
+    /// Connects where this process may not.
     pub(crate) broker: Option<Arc<Broker>>,
 }
 
 impl Local {
-    /// True if `datanode` says that it runs on this machine and offers a Unix socket that is for us, and such sockets are to be used.
+    /// True if `datanode` reports that it runs on this machine and offers a Unix socket meant for us, and Unix sockets may be used.
     pub(crate) fn reaches(&self, datanode: &DatanodeInfo) -> bool {
         self.listener(datanode).is_some()
     }
@@ -33,7 +33,7 @@ impl Local {
     fn listener(&self, datanode: &DatanodeInfo) -> Option<u32> {
         let is_here = !self.boot_id.is_empty() && datanode.boot_id == self.boot_id;
         let user = local_socket_user(&datanode.local_socket).filter(|_| is_here)?;
-        // A broker knows by itself.
+        // A broker checks the user itself.
         (self.broker.is_some() || sys::socket::is_for_us(user)).then_some(user)
     }
 }
@@ -48,7 +48,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Connects to `datanode`: by its Unix socket if it runs on this machine, else by TCP.
+    /// Connects to `datanode`: over its Unix socket if it runs on this machine, else over TCP.
     ///
     /// # Errors
     /// [`TransferFailure::Connect`].
@@ -71,7 +71,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Connects to the Unix socket of a DataNode on this machine; `None` if there is none that answers.
+    /// Connects to the Unix socket of a DataNode on this machine; `None` if none answers.
     fn connect_local(datanode: &DatanodeInfo, local: &Local) -> Option<Self> {
         let user = local.listener(datanode)?;
         let name = &datanode.local_socket;
@@ -103,10 +103,10 @@ impl Stream {
         Err(last)
     }
 
-    /// Sets the time in which each read and each write must make progress.
+    /// Sets the time within which each read and each write must make progress.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => {
@@ -120,7 +120,7 @@ impl Stream {
         }
     }
 
-    /// Ends the connection; whoever waits on it is woken.
+    /// Ends the connection; wakes whoever waits on it.
     pub fn shutdown(&self) {
         // Fails only if the peer was faster.
         let _ = match self {
@@ -129,7 +129,7 @@ impl Stream {
         };
     }
 
-    /// True if something is there to read now: bytes or the end.
+    /// True if there is something to read now: bytes or the end.
     pub fn is_readable(&self) -> bool {
         !matches!(sys::poll::wait_readable([self.as_fd()], Duration::ZERO), Ok([false]))
     }
@@ -142,11 +142,10 @@ impl Stream {
         }
     }
 
-    /// Writes all of `slices`, with as few calls as the system allows. Returns how long the peer kept it waiting, as far as this
-    /// process ran.
+    /// Writes all of `slices` with as few calls as the system allows. Returns how long the peer kept it waiting, counting only time while this process ran.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] if the peer takes nothing for the time of [`Stream::set_timeouts`]; else what the system says.
+    /// [`io::ErrorKind::TimedOut`] if the peer takes nothing for the time of [`Stream::set_timeouts`]; else the system's error.
     pub fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<Duration> {
         let mut waited = Duration::ZERO;
         IoSlice::advance_slices(&mut slices, 0);
@@ -166,10 +165,10 @@ impl Stream {
         Ok(waited)
     }
 
-    /// Waits until a read would not block; how long, as far as this process ran.
+    /// Waits until a read would not block; returns how long, counting only time while this process ran.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] if nothing comes for the time of [`Stream::set_timeouts`]; else what the system says.
+    /// [`io::ErrorKind::TimedOut`] if nothing comes for the time of [`Stream::set_timeouts`]; else the system's error.
     pub fn wait_readable(&self) -> io::Result<Duration> {
         let timeout = match self {
             Stream::Tcp(stream) => stream.read_timeout(),

@@ -1,4 +1,4 @@
-//! The end of a writer that was not closed: its file is deleted, or recovered if bytes of it were promised.
+//! The end of a writer that was not closed: its file is deleted, or recovered if some of its bytes were promised.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::rpc::CallOptions;
 const ABANDON_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl DfsWriter {
-    /// Has the NameNode close the file at what is with everybody, instead of after the lease.
+    /// Has the NameNode close the file at the length that every member has, now instead of when the lease expires.
     fn recover_own(&self) -> Result<(), DfsError> {
         let once = CallOptions::once(ABANDON_TIMEOUT);
         let path = self.path.clone();
@@ -38,8 +38,7 @@ impl DfsWriter {
         }
     }
 
-    /// Deletes what is at the path if it is still this writer's open file: after a lost lease, a rename or an overwrite it is
-    /// not.
+    /// Deletes the file at the path if it is still this writer's open file; after a lost lease, a rename or an overwrite it is not.
     fn delete_own(&self) -> Result<(), DfsError> {
         let once = CallOptions::once(ABANDON_TIMEOUT);
         let path = self.path.clone();

@@ -1,9 +1,9 @@
 //! [`DfsWriter`]: writes a file, block after block, as packets through a pipeline of DataNodes.
 //!
-//! The caller's thread fills packets, sends them and takes acks as they come; a bounded number of packets waits for acks, which
-//! bounds the buffer. When a member of the pipeline fails, the NameNode gives a new generation stamp and, if it can, a
-//! replacement; the replacement gets what is acknowledged from a survivor, and what is not acknowledged is sent again. A member that
-//! holds up all others is replaced like one that failed, and the NameNode is told.
+//! The caller's thread fills packets, sends them and takes acks as they arrive; a limited number of packets waits for acks, which bounds the buffer. When a
+//! member of the pipeline fails, the NameNode assigns a new generation stamp and, if it can, a replacement. A survivor sends the acknowledged bytes to the
+//! replacement, and the writer sends the rest again. A member that holds up all others is replaced like one that failed, and the writer reports it to the
+//! NameNode.
 
 mod ending;
 mod open_block;
@@ -26,9 +26,8 @@ use super::link::Link;
 use super::reader::DfsReader;
 use super::transfer::PooledPacket;
 
-/// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or
-/// [`DfsWriter::close`] returns; dropped before, a new file is deleted. A file with promised bytes stays: dropped without `close`,
-/// it is closed by a recovery.
+/// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or [`DfsWriter::close`] returns; a new file
+/// dropped before that is deleted. A file with promised bytes stays: if it is dropped without `close`, a recovery closes it.
 #[derive(Debug)]
 pub struct DfsWriter {
     link: Arc<Link>,
@@ -43,14 +42,14 @@ pub struct DfsWriter {
     /// DataNodes that failed, and when.
     excluded: Vec<(DatanodeId, Instant)>,
     failure_count: u32,
-    /// What the last disk said that refused a replica of this file.
+    /// The error of the last disk that refused a replica of this file.
     refused_by_disk: Option<RemoteError>,
     open: bool,
-    /// There are bytes that somebody was promised.
+    /// True if somebody was promised bytes.
     promised: bool,
-    /// Block and stamp under which the NameNode knows that the pipeline works, and whether it heard that something is on disk.
+    /// Block and stamp under which the NameNode knows that the pipeline works, and whether it knows that something is on disk.
     confirmed: Option<(BlockId, GenerationStamp, bool)>,
-    /// Bytes of the block that is being written which are on disk.
+    /// Bytes on disk of the block being written.
     synced: u64,
     _lease: Lease,
 }
@@ -129,12 +128,12 @@ impl DfsWriter {
         Ok(writer)
     }
 
-    /// The DataNodes of the block that is being written, in the order in which its packets reach them; none between blocks.
+    /// The DataNodes of the block being written, in the order in which its packets reach them; none between blocks.
     pub fn pipeline(&self) -> &[DatanodeInfo] {
         self.block.as_ref().map_or(&[], |block| &block.located.replicas)
     }
 
-    /// Begins at the end of a block that others wrote. Packets begin at chunks, so the bytes of a partial one are read first.
+    /// Starts at the end of a block that others wrote. Packets begin at chunk boundaries, so the bytes of a partial chunk are read first.
     fn go_on_with(
         &mut self,
         located: LocatedBlock,
@@ -169,10 +168,10 @@ impl DfsWriter {
         self.position
     }
 
-    /// Writes everything that `source` gives, read straight into packets; returns how much it was.
+    /// Writes everything from `source`, read straight into packets; returns how much it was.
     ///
     /// # Errors
-    /// What `source` or the cluster says.
+    /// The error of `source` or of the cluster.
     pub fn write_from(&mut self, source: &mut impl Read) -> io::Result<u64> {
         let mut total = 0;
         loop {
@@ -199,8 +198,7 @@ impl DfsWriter {
         self.flush_all(false, false).inspect_err(|_| self.give_up())
     }
 
-    /// Returns once all DataNodes of the pipeline have everything written so far on disk, as HDFS's `hsync`: on as many as the
-    /// NameNode asks for at least.
+    /// Returns once all DataNodes of the pipeline have everything written so far on disk, as HDFS's `hsync`: on at least as many as the NameNode asks for.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -208,7 +206,7 @@ impl DfsWriter {
         self.flush_all(true, false).inspect_err(|_| self.give_up())
     }
 
-    /// As [`DfsWriter::hsync`], and the file's length in listings is up to date, as HDFS's `hsync(UPDATE_LENGTH)`.
+    /// As [`DfsWriter::hsync`], and also updates the file's length in listings, as HDFS's `hsync(UPDATE_LENGTH)`.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -219,7 +217,7 @@ impl DfsWriter {
     fn flush_all(&mut self, sync: bool, update_length: bool) -> Result<(), DfsError> {
         let mut is_wide = sync && self.widen()?;
         self.push_all(sync)?;
-        // Members may have failed meanwhile: those that take their places sync, too.
+        // Members may have failed meanwhile: their replacements must sync too.
         while is_wide && self.is_short() {
             is_wide = self.widen()?;
             self.push_all(true)?;
@@ -232,9 +230,9 @@ impl DfsWriter {
         Ok(())
     }
 
-    /// Tells the NameNode that everybody has what was acknowledged, and how much of it is on disk: the first time under each stamp, since
-    /// from then on replicas with older stamps lack something, the first time that something is on disk, and whenever the length shall be
-    /// seen. What is only in the memory of DataNodes may go with their power: that length is told to nobody.
+    /// Confirms to the NameNode that every member has the acknowledged bytes, and how many of them are on disk. It does so the first time under each stamp,
+    /// since replicas with older stamps lack something from then on; the first time that something is on disk; and whenever the length must become visible.
+    /// Bytes that are only in the memory of DataNodes can be lost with their power, so their length is never reported.
     fn confirm(&mut self, update_length: bool) -> Result<(), DfsError> {
         let (id, stamp, acked, synced) = match (&self.block, &self.previous) {
             (Some(OpenBlock { located, window, .. }), _) => {
@@ -254,7 +252,7 @@ impl DfsWriter {
         Ok(())
     }
 
-    /// Ends the file: when this returns, it is complete, on disk on as many DataNodes as the NameNode asks for, and published.
+    /// Ends the file: when this returns, the file is complete, on disk on as many DataNodes as the NameNode asks for, and published.
     ///
     /// # Errors
     /// [`DfsError`]; the file is then deleted, or recovered if bytes of it were promised.
@@ -270,7 +268,7 @@ impl DfsWriter {
         Ok(())
     }
 
-    /// Makes sure that there is a packet with room; returns how much data it may hold.
+    /// Makes sure that there is a packet with room; returns how much data it can hold.
     fn prepare(&mut self) -> Result<usize, DfsError> {
         self.check_open()?;
         if self.block.is_none() {
@@ -329,7 +327,7 @@ impl DfsWriter {
             }
             self.prepare()?;
         }
-        // The chunk that is begun goes out again with what follows, because packets begin at chunks.
+        // The last partial chunk is sent again with the data that follows, because packets begin at chunk boundaries.
         let begun = self.packet.as_ref().map(|packet| {
             let data = packet.data();
             let whole = data.len() / CHUNK_BYTES * CHUNK_BYTES;
@@ -353,7 +351,7 @@ impl DfsWriter {
         let Some(block) = &self.block else { return Ok(()) };
         let has_data = self.packet.as_ref().is_some_and(|packet| packet.header.data_bytes > 0);
         if block.length == 0 && !has_data {
-            // Nothing was written. An only block is dropped by the NameNode when the file is completed.
+            // Nothing was written. If it is the only block, the NameNode drops it when the file is completed.
             let block = block.located.id;
             self.block = None;
             return match &self.previous {
@@ -404,7 +402,7 @@ impl Write for DfsWriter {
         Ok(count)
     }
 
-    /// Does nothing: see [`DfsWriter::hflush`] for what readers may see, [`DfsWriter::close`] for what is durable.
+    /// Does nothing: see [`DfsWriter::hflush`] for visibility to readers, [`DfsWriter::close`] for durability.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

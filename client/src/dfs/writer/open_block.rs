@@ -1,4 +1,4 @@
-//! [`OpenBlock`]: the block that is being written: its packets on the way through one pipeline, and what the members say.
+//! [`OpenBlock`]: the block being written, its packets in transit through one pipeline, and the answers of the members.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use super::super::slow::Pace;
 use super::super::transfer::{Connection, PooledPacket, TransferFailure};
 use super::super::window::{Acked, Slot, Window};
 
-/// Packets sent ahead of their acks: the client's buffer is this many MiB. Each of three hops has up to three: one that comes, one that
-/// waits for the disk, one that is written; others are on the way.
+/// Packets sent ahead of their acks: the client's buffer is this many MiB. Each of three hops holds up to three: one arriving, one waiting for the disk, one
+/// being written; others are in transit.
 const PACKETS_IN_FLIGHT_MAX: usize = 12;
 
-/// The block that is being written.
+/// The block being written.
 #[derive(Debug)]
 pub(super) struct OpenBlock {
     pub(super) located: LocatedBlock,
     /// Stamp under which the acknowledged bytes were acknowledged.
     pub(super) prior: GenerationStamp,
     pub(super) resume: Option<Resume>,
-    /// Members that are to get what is acknowledged and do not have it yet: none of them survives for the others.
+    /// Members that still have to get the acknowledged bytes: none of them counts as a survivor.
     unfilled: Vec<DatanodeId>,
     pub(super) connection: Option<Connection>,
     answered: bool,
     pub(super) window: Window<PooledPacket>,
     /// Bytes handed to the window.
     pub(super) length: u64,
-    /// How long this writer has waited for the pipeline to take packets and to acknowledge them, while it had more to do.
+    /// How long this writer has waited for the pipeline to take and acknowledge packets while it had more to do.
     waited: Duration,
     pace: Pace,
-    /// The member that holds up the others by the last rounds that named one, until it is replaced.
+    /// The member that holds up the others, from the last rounds that named one; kept until it is replaced.
     slow: Option<usize>,
-    /// One was replaced: this block stays with those it has.
+    /// True if a slow one was replaced: this block then keeps its members.
     slow_replaced: bool,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct Failure {
     pub(super) cause: TransferFailure,
 }
 
-/// How long to go on with sending and waiting.
+/// How long to continue sending and waiting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// Everything is sent; acks may be missing.
+    /// Everything is sent; acks may be outstanding.
     Sent,
     /// Everything is acknowledged.
     Acked,
@@ -102,7 +102,7 @@ impl OpenBlock {
         self.located.durable_min.min(members)
     }
 
-    /// The members that have what is acknowledged, without the one that failed.
+    /// The members that have the acknowledged bytes, without the one that failed.
     pub(super) fn survivors(&self, failed: Option<DatanodeId>) -> Vec<DatanodeInfo> {
         let has_all = |replica: &&DatanodeInfo| {
             Some(replica.id) != failed && !self.unfilled.contains(&replica.id)
@@ -110,14 +110,14 @@ impl OpenBlock {
         self.located.replicas.iter().filter(has_all).cloned().collect()
     }
 
-    /// Begins another block instead, of which nobody has anything.
+    /// Starts a different block instead, of which nobody has any bytes.
     pub(super) fn begin_anew(&mut self, located: LocatedBlock) {
         (self.prior, self.resume) = (located.stamp, None);
         self.move_to(located, &[]);
         self.unfilled.clear();
     }
 
-    /// Goes on elsewhere, where only `survivors` have what is acknowledged.
+    /// Continues elsewhere; only `survivors` have the acknowledged bytes.
     pub(super) fn move_to(&mut self, located: LocatedBlock, survivors: &[DatanodeInfo]) {
         let is_survivor = |id: &DatanodeId| survivors.iter().any(|survivor| survivor.id == *id);
         let members = located.replicas.iter().map(|replica| replica.id);
@@ -171,7 +171,7 @@ impl OpenBlock {
                 Until::Acked => self.window.is_empty(),
             };
             if done {
-                // An operation that was not sent yet begins anew with the first packet.
+                // An operation that was not sent yet starts over with the first packet.
                 self.connection = before.is_empty().then_some(connection);
                 return Ok(());
             }
@@ -180,7 +180,7 @@ impl OpenBlock {
         }
     }
 
-    /// The member to be replaced because it is slow: one in a block, and only while enough others sync their replicas.
+    /// The slow member to replace: one per block, and only while enough others sync their replicas.
     fn take_slow(&mut self) -> Option<usize> {
         let members = self.located.replicas.len();
         let member = self.slow.take().filter(|member| *member < members)?;
@@ -218,7 +218,7 @@ impl OpenBlock {
             Acked::Packet(_) => {
                 self.prior = self.located.stamp;
                 let waited_ms = u64::try_from(self.waited.as_millis()).unwrap_or(u64::MAX);
-                // Acks come in bursts: one that names nobody takes nothing back.
+                // Acks come in bursts: one that names nobody does not clear the suspect.
                 self.slow = self.pace.note(waited_ms, ack.waits_ms()).or(self.slow);
                 Ok(())
             }
@@ -229,7 +229,7 @@ impl OpenBlock {
         }
     }
 
-    /// What the pipeline said before it broke.
+    /// The pipeline's answer before it broke.
     fn last_words(&mut self, connection: &mut Connection) -> Option<Failure> {
         while self.window.in_flight() > 0 {
             if let Err(failure) = self.read_ack(connection) {
@@ -240,7 +240,7 @@ impl OpenBlock {
         None
     }
 
-    /// Has a survivor copy what is acknowledged to the members that are new.
+    /// Has a survivor copy the acknowledged bytes to the new members.
     pub(super) fn fill_replacements(&mut self, link: &Link, acked: u64) -> Result<(), Failure> {
         let has_all = |replica: &DatanodeInfo| !self.unfilled.contains(&replica.id);
         let position = self.located.replicas.iter().position(has_all);

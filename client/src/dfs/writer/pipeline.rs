@@ -1,4 +1,4 @@
-//! What a writer does when members of its pipeline fail: another block, or a new stamp for the survivors and a replacement.
+//! What a writer does when members of its pipeline fail: it writes another block, or gets a new stamp for the survivors and a replacement.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,20 @@ use super::super::transfer::TransferFailure;
 use super::DfsWriter;
 use super::open_block::{Failure, OpenBlock, Until};
 
-/// Failures of a pipeline in a row, without any progress, after which the file is given up.
+/// Consecutive failures of a pipeline without any progress after which the writer gives up the file.
 const FAILURES_MAX: u32 = 8;
-/// Pause before a block is tried again on DataNodes that all have failed; jittered.
+/// Pause before a block is tried again on DataNodes all of which have failed; jittered.
 const FAILED_ALL_PAUSE: Duration = Duration::from_millis(500);
-/// Tries at finding more members for a pipeline that is too short for what the NameNode asks to be on disk, with
-/// [`FAILED_ALL_PAUSE`] between them: DataNodes that restart are back by then.
+/// Attempts to find more members for a pipeline that is shorter than the number of durable replicas the NameNode asks for, [`FAILED_ALL_PAUSE`] apart:
+/// DataNodes that restart are back within that time.
 const WIDEN_TRIES: u32 = 20;
 
-/// How long a DataNode that failed gets no block of this file, as HDFS (dfs.client.write.exclude.nodes.cache.expiry.interval):
-/// a file may be written for longer than a DataNode is away.
+/// How long a DataNode that failed gets no block of this file, as HDFS (dfs.client.write.exclude.nodes.cache.expiry.interval). Writing a file can take longer
+/// than a DataNode's outage.
 const EXCLUDED_FOR: Duration = Duration::from_secs(600);
 
 impl DfsWriter {
-    /// DataNodes that failed this writer not long ago.
+    /// DataNodes that failed this writer recently.
     pub(super) fn exclude(&mut self) -> Vec<DatanodeId> {
         self.excluded.retain(|(_, since)| since.elapsed() < EXCLUDED_FOR);
         self.excluded.iter().map(|(id, _)| *id).collect()
@@ -38,8 +38,8 @@ impl DfsWriter {
         self.block.as_ref().is_some_and(is_short)
     }
 
-    /// Asks for more members of a pipeline that is too short, before a sync and before the block ends. False if there are none: then the
-    /// NameNode decides at the end.
+    /// Asks for more members of a pipeline that is too short, before a sync and before the block ends. False if there are none: the NameNode then decides at
+    /// the end.
     pub(super) fn widen(&mut self) -> Result<bool, DfsError> {
         for _ in 0..WIDEN_TRIES {
             if !self.is_short() {
@@ -58,7 +58,7 @@ impl DfsWriter {
         Ok(!self.is_short())
     }
 
-    /// Why too few DataNodes have a block on disk, where disks have said why: the NameNode knows only that they have not.
+    /// Why too few DataNodes have a block on disk, if disks have given the reason: the NameNode only knows that they do not.
     pub(super) fn explain(&mut self, error: DfsError) -> DfsError {
         let waits = error.kind() == Some(ErrorKind::NotReplicatedYet);
         let block = self.block.as_ref().map(|block| block.located.id);
@@ -88,7 +88,7 @@ impl DfsWriter {
         }
     }
 
-    /// Gets a new pipeline after a failure, and again if that fails on the way.
+    /// Gets a new pipeline after a failure, and another if that fails meanwhile.
     pub(super) fn rebuild(&mut self, mut failure: Failure) -> Result<(), DfsError> {
         loop {
             let Some(block) = &mut self.block else { return Ok(()) };
@@ -111,7 +111,7 @@ impl DfsWriter {
                 let (path, block) = (self.path.clone(), block.located.id);
                 return Err(DfsError::Write { path, block, failure: Some(failure.cause) });
             }
-            // A slow one is spared by the NameNode, as long as there are others.
+            // The NameNode avoids a slow one as long as there are others.
             if !matches!(failure.cause, TransferFailure::Slow) {
                 self.excluded.extend(id.map(|id| (id, Instant::now())));
             }
@@ -138,7 +138,7 @@ impl DfsWriter {
         let add = |exclude| Call::AddBlock { file, previous: previous.clone(), exclude };
         let located = match self.link.block(add(exclude)) {
             Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
-                // All have failed once. One that was merely restarted is better than none.
+                // All have failed once. One that only restarted is better than none.
                 std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
                 self.excluded.clear();
                 match self.link.block(add(Vec::new())) {
@@ -155,8 +155,7 @@ impl DfsWriter {
         Ok(())
     }
 
-    /// A new stamp for the survivors, and a replacement that gets what is acknowledged. The inner result tells who failed
-    /// while this was tried.
+    /// Gets a new stamp for the survivors, and a replacement that receives the acknowledged bytes. The inner result names the member that failed during this.
     fn recover_pipeline(
         &mut self,
         failed: Option<DatanodeInfo>,
@@ -179,7 +178,7 @@ impl DfsWriter {
             replicas: survivors.iter().map(|replica| replica.id).collect(),
             durable_count: 0,
         };
-        // Whoever failed before is no replacement either.
+        // A member that failed before is no replacement either.
         let is_survivor = |id: &DatanodeId| survivors.iter().any(|survivor| survivor.id == *id);
         let all = exclude.into_iter().chain(failed_id);
         let failed = all.filter(|id| !is_survivor(id)).collect();

@@ -1,4 +1,4 @@
-//! Files that are deleted, brought back or moved beside a running store.
+//! Files that are deleted, brought back or moved while a store runs.
 
 use std::sync::atomic::AtomicBool;
 
@@ -26,7 +26,7 @@ fn place(store: &Store, block: u64) -> Place {
     store.find(BlockId(block), |_| true).unwrap().1
 }
 
-/// What the NameNode is told next.
+/// The next message to the NameNode.
 fn told(store: &Store) -> Changes {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(store.changes().take(DatanodeId::default(), Epoch(1)))
@@ -43,7 +43,7 @@ fn a_file_that_somebody_deleted_is_given_up_by_the_first_reader() {
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
     assert_eq!(told(&store).deleted, [BlockId(1)]);
     assert!(matches!(store.open_any(BlockId(1)), Err(StoreError::NotFound(_))));
-    // The checksums alone are damage: the bytes may be all that is left.
+    // Missing checksums count as damage: the bytes may be all that is left.
     std::fs::remove_file(place(&store, 2).meta).unwrap();
     let error = store.open_at_least(BlockId(2), STAMP).unwrap_err();
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
@@ -60,7 +60,7 @@ fn what_the_disks_hold_counts_whatever_the_table_says() {
     let half = store.write(BlockId(700), STAMP, None, None).unwrap();
     told(&store);
     assert_eq!(store.compare_with_disks(NEVER), Differences::default());
-    // One is deleted, one goes away and comes back, an old one returns beside its successor.
+    // One is deleted, one disappears and returns, an old one returns beside its successor.
     std::fs::remove_file(place(&store, 300).block).unwrap();
     let (away, aside) = (place(&store, 301), Place::new(root.path(), BlockId(301), STAMP));
     for (from, to) in [(&away.block, &aside.block), (&away.meta, &aside.meta)] {
@@ -84,8 +84,7 @@ fn what_the_disks_hold_counts_whatever_the_table_says() {
     drop(half);
 }
 
-/// Has two readers, which `read` until it ends, and comparisons with the disks beside `work`: nothing is lost, found or damaged that nobody
-/// touched.
+/// Runs two readers, which `read` until it ends, and comparisons with the disks alongside `work`: nothing that nobody touched is lost, found or damaged.
 fn beside_readers(store: &Store, read: &(dyn Fn() + Sync), work: impl FnOnce()) {
     let over = AtomicBool::new(false);
     let has_ended = || over.load(Ordering::Acquire);
@@ -107,7 +106,7 @@ fn beside_readers(store: &Store, read: &(dyn Fn() + Sync), work: impl FnOnce()) 
     });
 }
 
-/// There, or not at all.
+/// Either it is there, or it does not exist.
 fn is_sound(opened: Result<OpenReplica, StoreError>) {
     match opened {
         Ok(_) | Err(StoreError::NotFound(_)) => {}
@@ -119,7 +118,7 @@ fn is_sound(opened: Result<OpenReplica, StoreError>) {
 fn who_opens_a_replica_while_it_is_finalized_finds_it() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
-    // Not begun yet, or its writer has just taken it further.
+    // Either it has not begun yet, or its writer has just taken it further.
     let read = || {
         let all = store.replicas().into_iter();
         all.for_each(|replica| is_sound(store.open_at_least(replica.block, replica.stamp)));

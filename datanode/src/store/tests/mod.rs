@@ -1,4 +1,4 @@
-//! The store on real directories: what a restart finds after every kind of end.
+//! The store on real directories: the state a restart finds after every way of ending.
 
 mod compare;
 mod power;
@@ -48,7 +48,7 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
     assert!(!store.is_lost());
     drop(half);
     assert_eq!(store.replicas().len(), 3);
-    // What is written now goes to the other one, and the directory is not made anew.
+    // Data written now goes to the other volume, and the directory is not created again.
     for block in 8..=9 {
         store.write(BlockId(block), STAMP, None, None).unwrap().finalize().unwrap();
     }
@@ -60,7 +60,7 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
     for block in 1..=6 {
         check(&store, block, STAMP, &data, State::Finalized);
     }
-    // An empty disk in its place is taken as well; what it held is gone.
+    // An empty disk in its place is accepted as well; what it held is gone.
     fs::rename(&away, &aside).unwrap();
     store.check_volumes();
     fs::create_dir(&away).unwrap();
@@ -80,7 +80,7 @@ fn a_writer_whose_volume_was_given_up_says_so_and_leaves_its_successor_alone() {
     let lost = |result: Result<(), StoreError>| matches!(result, Err(StoreError::NotFound(_)));
     let [mut empty, mut some, done] = [1, 2, 3].map(|number| {
         let at = BlockId(number);
-        // The first volume has its turn each time.
+        // The first volume is chosen each time.
         store.next_volume.store(0, Ordering::Relaxed);
         store.write(at, STAMP, None, None).unwrap()
     });
@@ -106,7 +106,7 @@ fn a_writer_whose_volume_was_given_up_says_so_and_leaves_its_successor_alone() {
 fn as_many_directories_may_fail_as_are_tolerated() {
     let root = tempfile::tempdir().unwrap();
     let config = |name: &str| volume(root.path().join(name));
-    // A file where the directory should be: what a broken disk looks like.
+    // A file where the directory should be: this is what a broken disk looks like.
     fs::write(root.path().join("b"), "").unwrap();
     let configs = [config("a"), config("b")];
     assert!(Store::open(&configs, 1 << 20, Some(0)).is_err());
@@ -275,7 +275,7 @@ fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in
     let resume = Some(Resume { prior: STAMP, offset: 700 });
     let mut writer = store.write(block, STAMP, resume, None).unwrap();
     writer.write(packet(512, &sample(3000)[512..])).unwrap();
-    // As a finalize does while it waits for the disk.
+    // As in a finalize that waits for the disk.
     let (from, to) =
         (store.find(block, |_| true).unwrap().1, store.volumes[0].finalized_place(block, STAMP));
     store.volumes[0].finalized_folder(block).unwrap();
@@ -392,7 +392,7 @@ fn a_writer_that_ends_with_large_packets_on_their_way_leaves_all_of_them() {
     check(&store, 2, STAMP, &whole, State::Finalized);
 }
 
-/// Rewrites a meta file as the first version had it.
+/// Rewrites a meta file in the format of the first version.
 fn to_first_version(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let preamble = *b"hnmt\x01\x00\x01\x00\x00\x02\x00\x00";

@@ -1,4 +1,4 @@
-//! What a start finds after a power cut: synced bytes, whichever of the pages written since have reached the disk.
+//! The state that a start finds after a power cut: all synced bytes, and any subset of the pages written since.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ const BLOCK: BlockId = BlockId(7);
 const STAMP: GenerationStamp = GenerationStamp(1001);
 /// Bytes that reach the disk together in these tests; less than any disk's sector.
 const UNIT_BYTES: usize = 8;
-/// Mixes of one moment: all of them where they are no more, else so many at random.
+/// Mixes tried at one moment: all of them if there are no more, otherwise this many at random.
 const MIXES_MAX: usize = 64;
 const SEEDS: u64 = 8;
 /// Cuts per seed.
@@ -39,7 +39,7 @@ fn sample(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 31 % 251) as u8).collect()
 }
 
-/// Bytes `begin..end` of `data` as a client sends them: from the begin of the chunk.
+/// Bytes `begin..end` of `data` as a client sends them: from the start of the chunk.
 fn packet(data: &[u8], begin: usize, end: usize) -> PooledPacket {
     let begin = begin / CHUNK_BYTES * CHUNK_BYTES;
     let mut packet = PacketPool::default().take();
@@ -53,7 +53,7 @@ fn rbw(root: &Path) -> Place {
     Place::new(&root.join("volume/rbw"), BLOCK, STAMP)
 }
 
-/// A replica whose first `length` bytes are synced, left by the end of its DataNode.
+/// A replica whose first `length` bytes are synced, left when its DataNode ended.
 fn synced(root: &Path, data: &[u8], length: usize) {
     let store = open(root);
     let mut writer = store.write(BLOCK, STAMP, None, None).unwrap();
@@ -67,7 +67,7 @@ fn append(path: &Path, junk: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// A start finds at least `length` bytes, all of them right and provable by the files as they are then.
+/// A start finds at least `length` bytes, all of them right, and provable from the files as they then are.
 fn check_start(root: &Path, data: &[u8], length: usize) {
     let opened = open(root).open_any(BLOCK).unwrap();
     let found = opened.replica;
@@ -89,7 +89,7 @@ fn junk_behind_synced_bytes_takes_none_of_them() {
             append(&rbw(root.path()).block, &[0xa5; 100]);
             append(&rbw(root.path()).meta, &vec![0x5a; of_meta]);
             check_start(root.path(), &data, length);
-            // Once more: the first start has changed nothing for the worse.
+            // A second start finds the same: the first has made nothing worse.
             check_start(root.path(), &data, length);
         }
     }
@@ -129,7 +129,7 @@ impl Choices {
         self.digits[self.at - 1]
     }
 
-    /// Goes on to the next combination; false after the last. What there is to choose may depend on the choices before.
+    /// Moves to the next combination; false after the last. The available choices may depend on earlier ones.
     fn next(&mut self) -> bool {
         self.at = 0;
         while let (Some(digit), Some(radix)) = (self.digits.pop(), self.radices.pop()) {
@@ -143,7 +143,7 @@ impl Choices {
     }
 }
 
-/// What may be left of a file that was in these states since it was certainly on disk: its length is that of one, and so is each unit.
+/// A possible state of a file that went through these versions since it was certainly on disk: its length is that of one version, and so is each unit.
 fn mix(versions: &[&Content], choices: &mut Choices) -> Content {
     let mut lengths: Vec<usize> = versions.iter().map(|version| version.len()).collect();
     lengths.dedup();
@@ -166,13 +166,13 @@ fn mix(versions: &[&Content], choices: &mut Choices) -> Content {
     mixed
 }
 
-/// A replica that is written, all that its disk may have of it, and what was promised.
+/// A replica being written, all states that its disk may hold, and what was promised.
 struct Bench {
     root: tempfile::TempDir,
     random: Random,
     data: Vec<u8>,
     stamp: GenerationStamp,
-    /// Block and meta file: what is certainly on disk, then each state since.
+    /// Block and meta file: the state certainly on disk, then each state since.
     states: Vec<(Content, Content)>,
     promised: usize,
     checked: u64,
@@ -195,14 +195,14 @@ impl Bench {
         Place::new(&self.root.path().join("volume/rbw"), BLOCK, self.stamp)
     }
 
-    /// Notes what the files hold now and looks at all that may be left of them.
+    /// Records what the files hold now and checks every possible remainder.
     fn look(&mut self) {
         let place = self.place();
         self.states.push((fs::read(&place.block).unwrap(), fs::read(&place.meta).unwrap()));
         self.check_mixes();
     }
 
-    /// Everything is on disk as it was when it was last looked at.
+    /// Everything is on disk as of the last check.
     fn synced(&mut self) {
         self.states.drain(..self.states.len() - 1);
     }
@@ -233,10 +233,10 @@ impl Bench {
         }
     }
 
-    /// A start on what is left finds what was promised, nothing that was not written, and proves it.
+    /// A start on the remains finds what was promised and nothing that was not written, and proves it.
     fn check(&mut self, (block, meta): &(Content, Content)) {
         self.checked += 1;
-        // New files each time: some file systems write a file that is cut to nothing to the disk when it is closed.
+        // New files each time: some file systems write a truncated file to the disk when it is closed.
         let folder = self.root.path().join("left");
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
@@ -268,7 +268,7 @@ impl Bench {
         }
     }
 
-    /// Writes on to random ends, most of them within the chunk where the last one was.
+    /// Continues to random ends, most of them within the chunk of the last one.
     fn write_on(&mut self, writer: &mut ReplicaWriter, count: usize) {
         for _ in 0..count {
             let step = [1, 7, 100, 300, 512, 1100][self.random.below(6)];
@@ -278,7 +278,7 @@ impl Bench {
         }
     }
 
-    /// Goes on with what is there as a writer does: first what makes it safe to do so.
+    /// Continues an existing replica as a writer does: it first does what makes that safe.
     fn resume(
         &mut self,
         store: &Arc<Store>,
@@ -292,7 +292,7 @@ impl Bench {
         writer.guard_what_is_there().unwrap();
         self.look();
         if self.states.last() != before.last() {
-            // It synced what was there, wrote a tail, and synced that.
+            // It synced the existing bytes, wrote a tail, and synced that.
             self.states.drain(..before.len() - 1);
             self.check_mixes();
             self.synced();
@@ -311,7 +311,7 @@ impl Bench {
         self.states = vec![(fs::read(place.block).unwrap(), fs::read(place.meta).unwrap())];
     }
 
-    /// A cut: all that is left is one of the mixes.
+    /// A power cut: the remainder is one of the mixes.
     fn cut(&mut self) {
         let random = Random(self.random.below(1 << 30) as u64);
         let (digits, radices) = (Vec::new(), Vec::new());
@@ -324,8 +324,8 @@ impl Bench {
     }
 }
 
-/// However much of what was written since the last sync has reached the disk, in units smaller than any disk's, of either file: what
-/// was synced is found. Writers, cuts and starts follow one another, and either the same writer goes on or a recovery and an append.
+/// However much of the data written since the last sync has reached the disk, in units smaller than any disk's, of either file: a start finds what was synced.
+/// Writers, cuts and starts follow one another; after a cut-off writer, either the same writer continues, or a recovery and an append follow.
 #[test]
 fn every_mix_of_old_and_new_units_has_what_was_synced() {
     let mut checked = 0;

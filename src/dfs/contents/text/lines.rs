@@ -1,22 +1,22 @@
-//! Records as text, a line each, read as a stream.
+//! Records as text, one a line, read as a stream.
 
 use std::io::{self, Cursor, Read};
 
 /// Records of a file, each of which is a line.
 pub(super) trait Records {
-    /// Appends the next one; false at the end.
+    /// Appends the next record; false at the end.
     fn append(&mut self, line: &mut Vec<u8>) -> io::Result<bool>;
 }
 
 /// Records as text.
 pub(super) struct Lines<R> {
     records: R,
-    /// The one that is being handed out.
+    /// The line being handed out.
     line: Cursor<Vec<u8>>,
 }
 
 impl<R: Records> Lines<R> {
-    /// Over these.
+    /// Lines over these records.
     pub(super) fn of(records: R) -> Self {
         Lines { records, line: Cursor::default() }
     }

@@ -1,4 +1,4 @@
-//! `-text`: files as text, whatever they are packed in.
+//! `-text`: files as text, whatever their format.
 //!
 //! The first bytes decide (gzip, SequenceFile, Avro, zstd, bzip2), then the suffix (`.deflate`, `.snappy`, `.lz4`, and those again). Everything is a stream: memory does not grow with the file.
 
@@ -25,7 +25,7 @@ const BZIP2_MAGIC: &[u8] = b"BZh";
 /// First bytes of a SequenceFile; the version follows.
 const SEQUENCE_MAGIC: &[u8] = b"SEQ";
 
-/// What a file is packed in.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Packing {
     Plain,
@@ -90,7 +90,7 @@ fn packing_of(first: &[u8], name: &str) -> Packing {
     }
 }
 
-/// An error of the file system in its own words, one of the contents as damage.
+/// An error of the file system in its own words, an error of the contents as damage.
 fn refused(path: &str, error: &io::Error) -> Failure {
     match error.get_ref() {
         Some(inner) if inner.is::<client::dfs::DfsError>() => Failure::remote(path, inner),

@@ -1,4 +1,4 @@
-//! SequenceFiles as lines of `key<TAB>value`, each as Java's `toString` shows it.
+//! SequenceFiles as lines of `key<TAB>value`, each as Java's `toString` prints it.
 
 use std::io::{self, Read};
 

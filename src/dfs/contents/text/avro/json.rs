@@ -1,7 +1,7 @@
-//! A value in Avro's binary form as JSON in the form of Java's `JsonEncoder`: one of a union names its branch, bytes are the characters of Latin-1.
+//! A value in Avro's binary form as JSON in the form of Java's `JsonEncoder`: a value of a union names its branch, and bytes appear as Latin-1 characters.
 //!
-//! Invariants: reading is total; it goes at most [`DEPTH_MAX`] deep, makes at most [`TEXT_BYTES_MAX`] of text, and takes at most [`EMPTY_MAX`]
-//! values that have no bytes, whatever a file says of itself.
+//! Invariants: reading is total; it nests at most [`DEPTH_MAX`] deep, produces at most [`TEXT_BYTES_MAX`] of text, and takes at most [`EMPTY_MAX`] values
+//! without bytes, whatever a file declares.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::schema::{Id, Schema, Type};
 
 /// How deep values may nest, within recursive types too.
 pub(super) const DEPTH_MAX: usize = 256;
-/// Longest text of one record: 256 MiB, as much as the longest block.
+/// Longest text of one record: 256 MiB, as long as the longest block.
 pub(super) const TEXT_BYTES_MAX: usize = 256 << 20;
-/// Items of a list, and records of a block, that take no byte: of such a file can claim as many as it likes.
+/// Most items of a list, and records of a block, that take no byte: a file can claim any number of those.
 pub(super) const EMPTY_MAX: u64 = 1 << 20;
 
 /// What is wrong with a value.
@@ -114,7 +114,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// `null`, or an object of one field that is named as the branch's type.
+    /// `null`, or an object with one field that has the name of the branch's type.
     fn branch(&mut self, id: Id, depth: usize, out: &mut Vec<u8>) -> Result<(), Problem> {
         let of = self.schema.get(id);
         if matches!(of, Type::Null) {
@@ -142,12 +142,12 @@ impl<'a> Record<'a> {
         self.put(b"]", out)
     }
 
-    /// Entries in the order of their keys, which is the same each time; of equal ones the last counts.
+    /// Entries in the order of their keys, which makes the output reproducible; of equal keys the last counts.
     fn map(&mut self, values: Id, depth: usize, out: &mut Vec<u8>) -> Result<(), Problem> {
         let mut entries = BTreeMap::new();
         while let Some(count) = self.item_count()? {
             for _ in 0..count {
-                // A key takes a byte at least.
+                // A key takes at least one byte.
                 let (key, mut value) = (self.text()?.to_owned(), Vec::new());
                 self.value(values, depth + 1, &mut value)?;
                 entries.insert(key, value);
@@ -156,13 +156,13 @@ impl<'a> Record<'a> {
         self.put(b"{", out)?;
         for (at, (key, value)) in entries.into_iter().enumerate() {
             self.key(&key, at == 0, out)?;
-            // It was counted when it was made.
+            // Its text was counted when it was made.
             out.extend_from_slice(&value);
         }
         self.put(b"}", out)
     }
 
-    /// Items of the next part of a list or map; `None` at its end. A negative count is followed by the part's bytes, for who skips it.
+    /// Items of the next part of a list or map; `None` at its end. A negative count is followed by the part's length in bytes, for readers that skip it.
     fn item_count(&mut self) -> Result<Option<u64>, Problem> {
         let count = self.long()?;
         if count < 0 {
@@ -171,7 +171,7 @@ impl<'a> Record<'a> {
         Ok(Some(count.unsigned_abs()).filter(|count| *count > 0))
     }
 
-    /// A value was taken when `before` bytes were left.
+    /// Counts the value just read if it took no byte; `before` bytes were left before it.
     fn note_empty(&mut self, before: usize) -> Result<(), Problem> {
         if self.rest.len() == before {
             let left = self.empty_left.checked_sub(1);
@@ -190,7 +190,7 @@ impl<'a> Record<'a> {
         long(&mut self.rest).ok_or_else(cut_off)
     }
 
-    /// Bytes behind their length.
+    /// Bytes that follow their length.
     fn run(&mut self) -> Result<&'a [u8], Problem> {
         let count = usize::try_from(self.long()?).map_err(|_| "a negative length")?;
         self.take(count)
@@ -232,7 +232,7 @@ impl<'a> Record<'a> {
         self.put(b":", out)
     }
 
-    /// A floating-point number as Java shows it; what JSON has no number for is in quotes.
+    /// A floating-point number as Java prints it; values without a JSON number are in quotes.
     fn number(&mut self, count: usize, class: &str, out: &mut Vec<u8>) -> Result<(), Problem> {
         let (mut bytes, start) = (self.take(count)?.to_vec(), out.len());
         bytes.reverse();

@@ -7,8 +7,8 @@
 //! long    zigzag, seven bits a byte, low first
 //! ```
 //!
-//! Invariants: reading is total; memory grows with what is there, not with what is announced, up to limits that have names; a file that is
-//! cut off or damaged is an error, and nothing of the record is printed in which that shows.
+//! Invariants: reading is total; memory grows with the bytes read, not with the announced lengths, up to named limits; a truncated or damaged file is an error,
+//! and nothing is printed of the record in which the damage appears.
 
 mod json;
 mod schema;
@@ -26,15 +26,15 @@ use schema::Schema;
 
 /// First bytes of a data file.
 pub(super) const MAGIC: &[u8] = b"Obj\x01";
-/// Longest block, stored and decompressed: 256 MiB. Writers end one after 16 KiB to 1 MiB, or behind a record that is longer.
+/// Longest block, stored and decompressed: 256 MiB. Writers end one after 16 KiB to 1 MiB, or after a record that is longer.
 const BLOCK_BYTES_MAX: usize = 256 << 20;
 /// All metadata of a file: 16 MiB, four times the longest schema.
 const METADATA_BYTES_MAX: usize = 16 << 20;
 const SYNC_BYTES: usize = 16;
-/// Bytes of the checksum behind a block in snappy.
+/// Bytes of the checksum after a snappy block.
 const CRC_BYTES: usize = 4;
 
-/// What blocks are compressed with.
+/// The compression of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Codec {
     Null,
@@ -61,13 +61,13 @@ pub(super) struct Records<R> {
     block: Block,
 }
 
-/// A block that was read.
+/// A block in memory.
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
-    /// How many of them were used.
+    /// How many of its bytes are used.
     at: usize,
-    /// Records that are still to come.
+    /// Records still to be read.
     left: u64,
     /// Records that took no byte.
     empty_count: u64,
@@ -179,7 +179,7 @@ fn metadata(from: &mut impl Read) -> io::Result<HashMap<Vec<u8>, Vec<u8>>> {
             return Ok(entries);
         }
         if count < 0 {
-            // How many bytes follow, for who skips them.
+            // The length in bytes, for readers that skip them.
             expect_long(from)?;
         }
         for _ in 0..count.unsigned_abs() {
@@ -189,7 +189,7 @@ fn metadata(from: &mut impl Read) -> io::Result<HashMap<Vec<u8>, Vec<u8>>> {
     }
 }
 
-/// Bytes behind their length.
+/// Bytes that follow their length.
 fn run(from: &mut impl Read, left: &mut usize) -> io::Result<Vec<u8>> {
     let bytes = usize::try_from(expect_long(from)?).ok();
     let rest = bytes.and_then(|bytes| left.checked_sub(bytes)?.checked_sub(1));
@@ -200,7 +200,7 @@ fn run(from: &mut impl Read, left: &mut usize) -> io::Result<Vec<u8>> {
     take(from, bytes)
 }
 
-/// So many bytes; room is made as they come.
+/// Reads this many bytes; memory grows as they arrive.
 fn take(from: &mut impl Read, bytes: usize) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     if from.take(bytes as u64).read_to_end(&mut out)? < bytes {
@@ -240,7 +240,7 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Any bytes, as a file and as the one block of a file of each type: the schema of that, up to a zero, and the block.
+/// Takes any bytes as a file, and as the one block of a file of each type: its schema, up to a zero byte, and the block.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn avro_files(bytes: &[u8]) {
     let read = |file: &[u8]| -> io::Result<()> {

@@ -1,14 +1,14 @@
-//! The schema of an Avro data file: types in a table, which refer to each other by their places in it, so that a recursive one costs no more than
-//! others. Of names that is kept what a record's text needs; logical types are what they are stored as.
+//! The schema of an Avro data file: types in a table, which refer to each other by their index, so a recursive type costs no more than others. Only the names
+//! that a record's text needs are kept; logical types count as the types that store them.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// A place in the table.
+/// An index into the table.
 pub(super) type Id = usize;
 
-/// What values of a type look like.
+/// The form of a type's values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Type {
     Null,
@@ -58,12 +58,12 @@ pub(super) const SCHEMA_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Schema {
     types: Vec<Type>,
-    /// That of a record.
+    /// The type of a record.
     pub(super) root: Id,
 }
 
 impl Schema {
-    /// Reads the JSON of a schema. How deep that may nest its parser limits (128).
+    /// Reads the JSON of a schema. The JSON parser limits its nesting (128).
     pub(super) fn parse(json: &[u8]) -> Result<Schema, String> {
         if json.len() > SCHEMA_BYTES_MAX {
             return Err(format!("its schema is longer than {SCHEMA_BYTES_MAX} bytes"));
@@ -83,12 +83,12 @@ impl Schema {
 #[derive(Default)]
 struct Parser {
     types: Vec<Type>,
-    /// Types that have names, by their full ones.
+    /// Named types, by their full names.
     named: HashMap<String, Id>,
 }
 
 impl Parser {
-    /// Adds a type; `space` is the namespace that names are in which say none.
+    /// Adds a type; `space` is the namespace of names without one.
     fn parse(&mut self, json: &Value, space: &str) -> Result<Id, String> {
         match json {
             Value::String(name) => self.find(name, space),
@@ -139,7 +139,7 @@ impl Parser {
             }
             "record" | "error" => {
                 let fields = part("fields")?.as_array().ok_or("fields that are no list")?;
-                // It is there before its fields, as they may refer to it.
+                // It is added before its fields, as they may refer to it.
                 let id =
                     self.define(object, space, |name| Type::Record { name, fields: Vec::new() })?;
                 let full = self.types[id].name().to_owned();
@@ -164,7 +164,7 @@ impl Parser {
         self.types.len() - 1
     }
 
-    /// Adds a type that has a name.
+    /// Adds a named type.
     fn define(
         &mut self,
         object: &Map<String, Value>,

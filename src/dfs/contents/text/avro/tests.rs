@@ -1,4 +1,4 @@
-//! Files that the format's own library wrote (seeds of the fuzz target), and files that mean harm.
+//! Files that the format's own library wrote (seeds of the fuzz target), and hostile files.
 
 use std::io::{self, Read};
 
@@ -69,7 +69,7 @@ fn records_are_lines_of_javas_json() {
     }
 }
 
-/// A file may end behind its header.
+/// Length of the header, where a file may end.
 fn header_bytes(file: &[u8]) -> usize {
     let mut rest = file;
     Records::new(&mut rest).unwrap();
@@ -211,10 +211,10 @@ fn lengths_that_a_file_claims_take_no_memory() {
     assert!(refusal(&metadata).contains("its metadata is longer"));
 }
 
-/// What is fuzzed here.
+/// The fuzz targets here.
 const DECODERS: &[Decoder] = &[("avro_files", avro_files)];
 
-/// The name of its seeds, and what takes them.
+/// The name of its seeds, and the function that takes them.
 type Decoder = (&'static str, fn(&[u8]));
 
 #[path = "../../../../../fuzz/replay.rs"]
