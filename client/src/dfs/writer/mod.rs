@@ -26,6 +26,10 @@ use super::link::Link;
 use super::reader::DfsReader;
 use super::transfer::PooledPacket;
 
+/// Rounds in which a sync asks members that took the place of others to sync, too. Members that fail in each of so many rounds fail for a reason that one
+/// more does not mend; the NameNode decides at the end of the block whether enough disks have it.
+const SYNC_ROUNDS_MAX: u32 = 8;
+
 /// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or [`DfsWriter::close`] returns; a new file
 /// dropped before that is deleted. A file with promised bytes stays: if it is dropped without `close`, a recovery closes it.
 #[derive(Debug)]
@@ -215,18 +219,27 @@ impl DfsWriter {
     }
 
     fn flush_all(&mut self, sync: bool, update_length: bool) -> Result<(), DfsError> {
-        let mut is_wide = sync && self.widen()?;
-        self.push_all(sync)?;
-        // Members may have failed meanwhile: their replacements must sync too.
-        while is_wide && self.is_short() {
-            is_wide = self.widen()?;
-            self.push_all(true)?;
+        match sync {
+            true => self.sync_all()?,
+            false => self.push_all(false)?,
         }
         if sync {
             self.synced = self.block.as_ref().map_or(0, |block| block.window.acked_length());
         }
         self.confirm(update_length)?;
         self.promised = true;
+        Ok(())
+    }
+
+    /// Has enough members sync everything. Some may fail meanwhile: those that take their places sync, too.
+    fn sync_all(&mut self) -> Result<(), DfsError> {
+        for _ in 0..SYNC_ROUNDS_MAX {
+            let is_wide = self.widen()?;
+            self.push_all(true)?;
+            if !is_wide || !self.is_short() {
+                break;
+            }
+        }
         Ok(())
     }
 
