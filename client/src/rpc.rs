@@ -332,20 +332,15 @@ impl RpcClient {
                 (self.sign("POST", target, *digest, to).await?, request)
             }
         };
-        let request = request.header("authorization", &signed.header);
-        // The body of a GET can arrive over hours, as the events of a job do; its head cannot.
-        let limit = post.as_ref().map_or(HEAD_TIMEOUT, |post| post.timeout);
-        let sent = self.within(limit, request.send()).await?;
+        let sent = request.header("authorization", &signed.header).send();
+        let sent = match post {
+            Some(_) => sent.await,
+            // The body of a GET can arrive over hours, as the events of a job do; its head cannot.
+            None => tokio::time::timeout(HEAD_TIMEOUT, sent).await.map_err(|_| {
+                RpcError::Silent { address: self.base().to_owned(), limit: HEAD_TIMEOUT }
+            })?,
+        };
         Ok((signed, sent.map_err(|source| self.unreachable(source))?))
-    }
-
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        sent: impl Future<Output = T>,
-    ) -> Result<T, RpcError> {
-        let silent = |_| RpcError::Silent { address: self.base().to_owned(), limit };
-        tokio::time::timeout(limit, sent).await.map_err(silent)
     }
 
     /// If no answer came, another process may have taken the address: it must identify itself before it is sent anything else.
