@@ -343,7 +343,7 @@ impl Planner<'_> {
         Ok(Committed::judge(length, durable.len(), durable_min, (block, path)))
     }
 
-    /// Refuses a block whose writer names DataNodes outside its pipeline, or only ones that have not registered yet.
+    /// Refuses a block whose writer names DataNodes outside its pipeline, names one twice, or names only ones that have not registered yet.
     fn check_members(
         &self,
         file: InodeId,
@@ -353,6 +353,11 @@ impl Planner<'_> {
         let block = written.id;
         let open = self.state.ns.file(file).and_then(|file| file.open.as_ref());
         let pipeline = open.map_or(&[][..], |open| &open.targets);
+        let is_twice = |(at, id): (usize, &DatanodeId)| written.replicas[..at].contains(id);
+        if written.replicas.iter().enumerate().any(is_twice) {
+            let text = format!("a DataNode is named twice for block {block} of {path}");
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
         if let Some(stranger) = written.replicas.iter().find(|id| !pipeline.contains(id)) {
             let text = format!("{stranger} is not in the pipeline of block {block} of {path}");
             return Err(refuse(ErrorKind::InvalidArgument, text));

@@ -216,7 +216,7 @@ fn a_pipeline_that_became_short_must_still_be_on_two_disks() {
 
 /// A writer is believed only about the DataNodes that it was given.
 #[test]
-fn a_writer_names_no_others_than_its_pipeline() {
+fn a_writer_names_no_others_than_its_pipeline_and_each_once() {
     let mut h = Harness::with_nodes(1, 5);
     let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
         panic!("not created")
@@ -224,11 +224,14 @@ fn a_writer_names_no_others_than_its_pipeline() {
     let block = created.first_block.unwrap();
     let is_stranger = |number: &u8| block.replicas.iter().all(|member| member.id != id(*number));
     let stranger = (1..=5).find(is_stranger).unwrap();
-    let mut forged = written(&block, KNOWN);
-    forged.replicas[2] = id(stranger);
     let complete = |last| Call::Complete { file: created.file, last: Some(last), publish: None };
-    let refused = h.call(complete(forged)).unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::InvalidArgument, "{refused}");
+    // One that is not in it, and one twice: the room of both would be released.
+    for forged in [id(stranger), block.replicas[0].id] {
+        let mut last = written(&block, KNOWN);
+        last.replicas[2] = forged;
+        let refused = h.call(complete(last)).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::InvalidArgument, "{refused}");
+    }
     assert!(!h.holders(block.id).contains(&stranger));
     assert_eq!(h.call(complete(written(&block, KNOWN))), Ok(Reply::Done));
 }
