@@ -138,6 +138,10 @@ mod tests {
             let rest = &self.0[(offset as usize).min(self.0.len())..];
             Ok(&rest[..rest.len().min(self.1)])
         }
+
+        fn length(&self) -> Option<u64> {
+            Some(self.0.len() as u64)
+        }
     }
 
     #[test]

@@ -18,6 +18,10 @@ impl Source for Chopped<'_> {
         let rest = &self.0[(offset as usize).min(self.0.len())..];
         Ok(&rest[..rest.len().min(self.1)])
     }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.0.len() as u64)
+    }
 }
 
 /// One stream, in blocks of 100,000 bytes.

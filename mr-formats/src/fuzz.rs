@@ -32,6 +32,10 @@ impl Source for Pieces<'_> {
         Ok(&rest[..rest.len().min(self.piece)])
     }
 
+    fn length(&self) -> Option<u64> {
+        Some(self.bytes.len() as u64)
+    }
+
     fn text(&self) -> TextRules {
         self.rules.clone()
     }

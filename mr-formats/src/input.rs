@@ -13,10 +13,8 @@ pub trait Source {
     /// Errors of the file system.
     fn slice(&mut self, offset: u64) -> io::Result<&[u8]>;
 
-    /// Length of the file in bytes, if known: unknown for a file that is decompressed while it is read.
-    fn length(&self) -> Option<u64> {
-        None
-    }
+    /// Length of the file in bytes, if known: unknown for a file that is decompressed while it is read. A source that wraps another must answer for it.
+    fn length(&self) -> Option<u64>;
 
     /// How to cut its text into records, by the job's properties.
     fn text(&self) -> TextRules {

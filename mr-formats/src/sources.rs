@@ -72,6 +72,10 @@ impl Source for NoSource {
     fn slice(&mut self, _: u64) -> io::Result<&[u8]> {
         Ok(&[])
     }
+
+    fn length(&self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 /// The raw bytes of a compressed file as a [`Source`]: forward only.
@@ -127,6 +131,10 @@ impl Source for DecodedSource<'_> {
                 "a compressed file is read forward only",
             )),
         }
+    }
+
+    fn length(&self) -> Option<u64> {
+        None
     }
 
     fn text(&self) -> TextRules {

@@ -131,4 +131,8 @@ impl Source for Limited<'_> {
         self.left = self.left.saturating_sub(slice.len() as u64);
         Ok(slice)
     }
+
+    fn length(&self) -> Option<u64> {
+        self.source.length()
+    }
 }

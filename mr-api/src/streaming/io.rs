@@ -141,6 +141,10 @@ impl Source for PipeSource<'_> {
         Ok(&self.buffer[..count])
     }
 
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
     fn text(&self) -> TextRules {
         TextRules::plain()
     }

@@ -127,6 +127,10 @@ impl Source for Bytes<'_> {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
         Ok(&self.0[offset..])
     }
+
+    fn length(&self) -> Option<u64> {
+        Some(self.0.len() as u64)
+    }
 }
 
 /// Keeps emitted pairs, decoded.

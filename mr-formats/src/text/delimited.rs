@@ -121,6 +121,10 @@ mod tests {
                 Some(at) => Ok(self.behind.get((at - LONG) as usize..).unwrap_or_default()),
             }
         }
+
+        fn length(&self) -> Option<u64> {
+            None
+        }
     }
 
     fn records(rules: &TextRules, before: &str, behind: &str) -> Result<Vec<(u64, String)>> {

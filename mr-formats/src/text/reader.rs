@@ -186,6 +186,10 @@ mod tests {
             let rest = &self.file[(offset as usize).min(self.file.len())..];
             Ok(&rest[..rest.len().min(self.slice_bytes)])
         }
+
+        fn length(&self) -> Option<u64> {
+            Some(self.file.len() as u64)
+        }
     }
 
     fn lines(file: &[u8], start: u64, end: u64, slice_bytes: usize) -> Vec<(u64, Vec<u8>)> {
@@ -288,6 +292,10 @@ mod tests {
                 _ if offset < end => &X[..X.len().min((end - offset) as usize)],
                 _ => &b"\nb\n"[(offset - end).min(3) as usize..],
             })
+        }
+
+        fn length(&self) -> Option<u64> {
+            Some(self.bytes)
         }
     }
 

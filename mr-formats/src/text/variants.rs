@@ -116,6 +116,11 @@ impl Source for Window<'_> {
         Ok(&slice[..slice.len().min(rest)])
     }
 
+    fn length(&self) -> Option<u64> {
+        let end = self.source.length()?.min(self.split.end);
+        Some(end.saturating_sub(self.split.start))
+    }
+
     fn text(&self) -> TextRules {
         let rules = self.source.text();
         TextRules { keeps_mark: rules.keeps_mark || self.split.start > 0, ..rules }
