@@ -3,7 +3,7 @@
 use mr_api::codec::FileCodec;
 use mr_api::job::sequence_out;
 use mr_api::sequence::SequencePairs;
-use mr_api::{Job, Lines, LocalRunner, Sum, from_files, map_fn, reduce_fn, text, text_out};
+use mr_api::{Error, Job, Lines, LocalRunner, Sum, from_files, map_fn, reduce_fn, text, text_out};
 
 /// Counts words into a SequenceFile and reads that with another job.
 #[test]
@@ -63,11 +63,20 @@ fn other_classes_than_the_job_names_are_refused() {
         .reduce(reduce_fn::<String, u64, _>(|word, _, out| out.append(word, 1i32)))
         .reducers(1)
         .output(sequence_out::<String, i64>(path("out")));
-    let error = LocalRunner::new().run(job).unwrap_err().to_string();
-    assert!(error.contains("IntWritable"), "{error}");
+    let class = "org.apache.hadoop.io.IntWritable".to_owned();
+    let refused = mr_formats::Error::OutputClass { class }.to_string();
+    match *LocalRunner::new().run(job).unwrap_err().downcast().unwrap() {
+        Error::Reduce { message, .. } => assert_eq!(message, refused),
+        other => panic!("{other:?}"),
+    }
     let job = Job::new("reads-wrong")
         .input(from_files([path("in")], SequencePairs::<String, i64>::new()))
         .map_fn::<String, i64, _>(|(key, value), out| out.emit(key, value))
         .output(text_out(path("out")));
-    assert!(LocalRunner::new().run(job).unwrap_err().to_string().contains("SEQ"));
+    match *LocalRunner::new().run(job).unwrap_err().downcast().unwrap() {
+        Error::Map { message, .. } => {
+            assert_eq!(message, "sequence file: it does not begin with SEQ");
+        }
+        other => panic!("{other:?}"),
+    }
 }
