@@ -76,7 +76,6 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
 /// What one member alone has on disk is not synced yet where there are others.
 #[test]
 fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
-    const AWAY: Duration = Duration::from_secs(4);
     let mut options = options(3);
     options.variables.extend([
         ("HANNO_DATANODE_IO_TIMEOUT_MS", "1000".to_owned()),
@@ -103,9 +102,12 @@ fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
         others.map(|number| cluster.pid(&format!("datanode-{number}")).unwrap()).collect();
     others.iter().for_each(|pid| processes::pause(*pid));
     writer.write_all(&content[10_000..]).unwrap();
+    let stamp = || client.locations(&path, 0, 1).unwrap().blocks[0].stamp.0;
+    let begin = stamp();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(AWAY);
+            // Each member that the writer gives up costs a stamp.
+            cluster.wait_until("the writer is alone", 60, |_| stamp() >= begin + 2);
             others.iter().for_each(|pid| sys::process::resume(*pid).unwrap());
         });
         writer.hsync().unwrap();
