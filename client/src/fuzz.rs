@@ -6,7 +6,7 @@ use protocol::checksum::{CHUNK_BYTES, CRC_BYTES};
 use protocol::transfer::PacketHeader;
 
 use crate::config::ClientConfig;
-use crate::dfs::transfer::Packet;
+use transport::Packet;
 
 /// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));

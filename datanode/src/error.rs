@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use client::RpcError;
-use client::dfs::transfer::TransferFailure;
 use daemon::ServeError;
 use protocol::BlockId;
 use protocol::meta::MetaError;
@@ -12,6 +11,7 @@ use protocol::token::TokenError;
 use protocol::transfer::Status;
 use protocol::{ErrorKind, RemoteError};
 use sys::fs::LockError;
+use transport::TransferFailure;
 
 use crate::core::replica::Refusal;
 

@@ -22,9 +22,6 @@ mod scanner;
 pub mod store;
 pub mod transfer;
 
-use std::net::TcpListener;
-use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,7 +30,6 @@ use axum::Router;
 use axum::routing::get;
 use client::ClientConfig;
 use client::dfs::DfsClient;
-use client::dfs::transfer::{ConnectionPool, Timeouts};
 use client::rpc::{Health, RpcClient};
 use daemon::front;
 use daemon::hosts::Hosts;
@@ -42,7 +38,8 @@ use daemon::{ServeError, Shutdown};
 use protocol::auth::{self, Key, Role};
 use protocol::namenode::DatanodeInfo;
 use protocol::token::TokenKeys;
-
+use sys::wake::Wake;
+use transport::{ConnectionPool, Listener, Timeouts};
 use webhdfs::datanode::Trust;
 
 use crate::core::scrub::Scrub;
@@ -194,8 +191,8 @@ fn web(config: &Config, secret: &Key, advertised: &str) -> Result<Router, Error>
 
 /// The listening sockets of the transfer service.
 struct Sockets {
-    tcp: TcpListener,
-    unix: Option<(UnixListener, String)>,
+    tcp: Listener,
+    unix: Option<(Listener, String)>,
 }
 
 impl Sockets {
@@ -203,15 +200,12 @@ impl Sockets {
         Told::advertised(config.advertise.as_deref()).check(&config.bind)?;
         daemon::serve::check_exposure(&config.bind, config.allow_unencrypted)?;
         let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
-        let tcp = TcpListener::bind(&config.bind).map_err(fail)?;
-        tcp.set_nonblocking(true).map_err(fail)?;
+        let tcp = Listener::tcp(&config.bind).map_err(fail)?;
         let unix = match config.local_socket {
             true => {
                 let name =
                     protocol::transfer::local_socket_name(sys::host::user_id(), rand::random());
-                let listener = sys::socket::listen(&name).map_err(fail)?;
-                listener.set_nonblocking(true).map_err(fail)?;
-                Some((listener, name))
+                Some((Listener::unix(&name).map_err(fail)?, name))
             }
             false => None,
         };
@@ -219,8 +213,8 @@ impl Sockets {
     }
 
     fn info(&self, config: &Config, store: &Store, http_address: &str) -> DatanodeInfo {
-        let tcp_address =
-            self.tcp.local_addr().map_or_else(|_| config.bind.clone(), |addr| addr.to_string());
+        let address = self.tcp.address().map(|address| address.to_string());
+        let tcp_address = address.unwrap_or_else(|| config.bind.clone());
         DatanodeInfo {
             id: store.datanode(),
             host: config.host.clone().unwrap_or_else(sys::host::host_name),
@@ -235,33 +229,30 @@ impl Sockets {
 
 /// The threads that listen, scan and check the disks; dropping this ends and joins them.
 struct Threads {
-    stop: Option<UnixStream>,
+    stop: Arc<Wake>,
     handles: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
     fn start(sockets: Sockets, service: &Arc<Service>, config: &Config) -> Result<Self, Error> {
         let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
-        // When one side ends, everyone who waits on the other wakes up.
-        let (stop, stopped) = UnixStream::pair().map_err(fail)?;
-        let mut threads = Threads { stop: Some(stop), handles: Vec::new() };
+        let stop = Arc::new(Wake::new().map_err(fail)?);
+        let mut threads = Threads { stop: Arc::clone(&stop), handles: Vec::new() };
         let mut spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.to_owned())
                 .spawn(run)
                 .map(|handle| threads.handles.push(handle))
         };
-        let (server, stopped_tcp) = (Arc::clone(service), stopped.try_clone().map_err(fail)?);
+        let (server, stopped_tcp) = (Arc::clone(service), Arc::clone(&stop));
         let tcp = sockets.tcp;
-        spawn("accept-tcp", Box::new(move || server.accept_tcp(&tcp, &stopped_tcp)))
-            .map_err(fail)?;
+        spawn("accept-tcp", Box::new(move || server.accept(&tcp, &stopped_tcp))).map_err(fail)?;
         if let Some((unix, _)) = sockets.unix {
-            let (server, stopped_unix) = (Arc::clone(service), stopped.try_clone().map_err(fail)?);
-            spawn("accept-unix", Box::new(move || server.accept_unix(&unix, &stopped_unix)))
+            let (server, stopped_unix) = (Arc::clone(service), Arc::clone(&stop));
+            spawn("accept-unix", Box::new(move || server.accept(&unix, &stopped_unix)))
                 .map_err(fail)?;
         }
-        let (store, stopped_checks) =
-            (Arc::clone(&service.store), stopped.try_clone().map_err(fail)?);
+        let (store, stopped_checks) = (Arc::clone(&service.store), Arc::clone(&stop));
         let pause = Duration::from_millis(config.volume_check_ms);
         spawn("volumes", Box::new(move || check_volumes(&store, pause, &stopped_checks)))
             .map_err(fail)?;
@@ -271,22 +262,22 @@ impl Threads {
             rate: config.scan_rate_bytes,
             compare_period: Duration::from_secs(config.compare_period_s),
         };
-        spawn("scanner", Box::new(move || scanner::run(&store, scrub, pacing, &stopped)))
+        spawn("scanner", Box::new(move || scanner::run(&store, scrub, pacing, &stop)))
             .map_err(fail)?;
         Ok(threads)
     }
 }
 
-/// Checks the data directories until `stop` ends; blocks. It has a thread of its own: a broken disk can take long to report an error.
-fn check_volumes(store: &Store, pause: Duration, stop: &UnixStream) {
-    while matches!(sys::poll::wait_readable([stop.as_fd()], pause), Ok([false])) {
+/// Checks the data directories until `stop` is notified; blocks. It has a thread of its own: a broken disk can take long to report an error.
+fn check_volumes(store: &Store, pause: Duration, stop: &Wake) {
+    while matches!(stop.wait(pause), Ok(false)) {
         store.check_volumes();
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.stop = None;
+        self.stop.notify();
         for handle in self.handles.drain(..) {
             if handle.join().is_err() {
                 tracing::error!("a thread of the DataNode panicked");

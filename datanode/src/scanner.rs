@@ -1,11 +1,10 @@
 //! Verifies every replica in the background, compares the table with the disks and empties the trash: one thread, slow on purpose.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::rpc::now_ms;
+use sys::wake::Wake;
 
 use crate::core::scrub::{Next, Scrub};
 use crate::error::StoreError;
@@ -25,8 +24,8 @@ pub(crate) struct Pacing {
     pub(crate) compare_period: Duration,
 }
 
-/// Runs until `stop` ends; blocks.
-pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, pacing: Pacing, stop: &UnixStream) {
+/// Runs until `stop` is notified; blocks.
+pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, pacing: Pacing, stop: &Wake) {
     let Pacing { rate, compare_period } = pacing;
     let start = Instant::now();
     if let Some(cursor) = store.load_cursor() {
@@ -90,7 +89,7 @@ impl Pace {
 }
 
 /// Verifies one replica; returns the bytes read.
-fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &UnixStream) -> u64 {
+fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Wake) -> u64 {
     let opened = match store.open_any(block) {
         Ok(opened) => opened,
         // It was deleted meanwhile, or its volume is out of service.
@@ -139,6 +138,6 @@ fn is_too_long(store: &Arc<Store>, opened: &OpenReplica) -> bool {
 }
 
 /// Sleeps; true once `stop` has ended.
-fn has_ended(stop: &UnixStream, sleep: Duration) -> bool {
-    !matches!(sys::poll::wait_readable([stop.as_fd()], sleep), Ok([false]))
+fn has_ended(stop: &Wake, sleep: Duration) -> bool {
+    !matches!(stop.wait(sleep), Ok(false))
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -26,6 +27,15 @@ impl Wake {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
+    /// Waits until it is notified; false if `timeout` passes first.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
+        let [is_notified] = crate::poll::wait_readable([self.as_fd()], timeout)?;
+        Ok(is_notified)
+    }
+
     /// Forgets all notifications so far.
     pub fn clear(&self) {
         // This fails only if there are none.
@@ -42,13 +52,11 @@ impl AsFd for Wake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn is_readable_from_a_notification_until_it_is_cleared() {
         let wake = Wake::new().unwrap();
-        let is_readable =
-            || crate::poll::wait_readable([wake.as_fd()], Duration::ZERO).unwrap() == [true];
+        let is_readable = || wake.wait(Duration::ZERO).unwrap();
         assert!(!is_readable());
         wake.notify();
         wake.notify();
@@ -58,8 +66,7 @@ mod tests {
         wake.clear();
         std::thread::scope(|scope| {
             scope.spawn(|| wake.notify());
-            let woken = crate::poll::wait_readable([wake.as_fd()], Duration::from_secs(60));
-            assert_eq!(woken.unwrap(), [true]);
+            assert!(wake.wait(Duration::from_secs(60)).unwrap());
         });
     }
 }

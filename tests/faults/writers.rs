@@ -4,10 +4,10 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::Timeouts;
 use client::dfs::{CreateOptions, DfsClient};
 use client::rpc::CallOptions;
 use protocol::DfsPath;
+use transport::Timeouts;
 
 use super::{assert_no_panics, connect, options, wait_live};
 use crate::support::client::config;

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::Timeouts;
 use client::dfs::{CreateOptions, DfsClient, DfsWriter};
 use client::rpc::CallOptions;
 use protocol::DfsPath;
+use transport::Timeouts;
 
 use crate::support::client::config;
 use crate::support::cluster::hanno_binary;

@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use client::dfs::transfer::{Connection, ConnectionPool, Stream, Timeouts, TransferFailure};
 use client::error::RpcError;
 use client::rpc::{CallOptions, RpcClient, now_ms};
 use needs::{Need, lacks};
@@ -18,6 +17,7 @@ use protocol::transfer::{
 };
 use protocol::{BlockId, ClientId, DfsPath, GenerationStamp, RemoteError, frame};
 use sys::sandbox::User;
+use transport::{Connection, ConnectionPool, Stream, Timeouts, TransferFailure};
 
 use super::{Attack, Stand};
 use crate::support::Options;
@@ -312,7 +312,7 @@ fn impostor_of_another_user(stand: &Stand) {
     datanode.local_socket = name;
     let heard = listen(move || listener.accept().ok().map(|(stream, _)| Box::new(stream) as _));
     let connection = ConnectionPool::new(timeouts(), true).take(&datanode, block.permit()).unwrap();
-    assert!(connection.stream().unix().is_none(), "the DataNode itself is met over TCP");
+    assert!(!connection.passes_files(), "the DataNode itself is met over TCP");
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), b"", "nothing was said to the other");
 }
 
@@ -328,11 +328,11 @@ fn another_users_descriptors(stand: &Stand) {
     let (id, stamp, token) = (block.id, block.stamp, block.token.name);
     let ask = Operation::Descriptors { block: id, stamp, token };
     let own = sys::socket::connect(&datanode.local_socket).unwrap();
-    let mut own = Connection::greet(Stream::Unix(own), datanode, block.permit()).unwrap();
+    let mut own = Connection::greet(Stream::from(own), datanode, block.permit()).unwrap();
     own.ask_descriptors(&ask, &block.token).unwrap();
     // Somebody who has been given the very same token: he may read, as over TCP.
     let theirs = local(user, datanode).unwrap();
-    let mut theirs = Connection::greet(Stream::Unix(theirs), datanode, block.permit()).unwrap();
+    let mut theirs = Connection::greet(Stream::from(theirs), datanode, block.permit()).unwrap();
     let refused = theirs.ask_descriptors(&ask, &block.token).map(drop);
     assert!(matches!(refused, Err(TransferFailure::Remote(_))), "{refused:?}");
     let answer = theirs.ask(&read_of(&block, token), &block.token);
@@ -353,7 +353,7 @@ fn another_users_flood(stand: &Stand) {
         // Another one's flood takes neither the way of files on this machine nor that of others.
         let pool = ConnectionPool::new(timeouts(), true);
         let connection = pool.take(datanode, block.permit()).unwrap();
-        assert!(connection.stream().unix().is_some(), "the local socket is taken");
+        assert!(connection.passes_files(), "the local socket is taken");
     }
     greeted(&block);
     stand.works("among another user's idle connections");

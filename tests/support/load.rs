@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use client::dfs::transfer::Timeouts;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
 use client::rpc::CallOptions;
 use protocol::DfsPath;
+use transport::Timeouts;
 
 use super::client::{config, connect};
 use super::cluster::hanno_binary;

@@ -121,6 +121,39 @@ fn routes_around_jobs_say_whose_they_are() {
     assert_found(plain_routers, &[("jobtracker/src/lib.rs", code)]);
 }
 
+/// What knows sockets. Of clients and DataNodes only `transport` does, so that encryption will have one place.
+const SOCKETS: &[&str] = &[
+    "std::net::TcpStream",
+    "std::net::TcpListener",
+    "std::os::unix::net",
+    "std::os::fd",
+    "sys::socket",
+    "sys::poll",
+    "sys::descriptor",
+];
+
+fn sockets_past_transport(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    for source in house.below("client/src").chain(house.below("datanode/src")) {
+        for name in source.found.all().filter(|name| SOCKETS.iter().any(|way| name.is_in(way))) {
+            violations.push(format!("{}: `{}` past transport", source.at(name.line), name.text));
+        }
+    }
+    violations
+}
+
+#[test]
+fn only_transport_knows_the_sockets_of_datanodes() {
+    assert_kept(sockets_past_transport);
+    for code in [
+        "use std::net::TcpStream; fn f(stream: &TcpStream) { stream.peer_addr(); }",
+        "fn f() { sys::poll::wait_readable([stop], pause); }",
+        "use std::os::fd::AsFd; fn f(it: &impl AsFd) { it.as_fd(); }",
+    ] {
+        assert_found(sockets_past_transport, &[("client/src/lib.rs", code)]);
+    }
+}
+
 /// Prefixes of properties.
 const PROPERTIES: &[&str] = &[
     "mapreduce.",

@@ -14,10 +14,10 @@ use super::error::DfsError;
 use super::lease::Leases;
 use super::link::Link;
 use super::reader::DfsReader;
-use super::transfer::Timeouts;
 use super::writer::DfsWriter;
 use crate::config::ClientConfig;
 use crate::rpc::CallOptions;
+use transport::Timeouts;
 
 /// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::io;
 
 use protocol::{BlockId, DfsPath, ErrorKind, PathError};
 
-use super::transfer::TransferFailure;
 use crate::error::RpcError;
+use transport::TransferFailure;
 
 /// A file system operation that failed.
 #[derive(Debug, thiserror::Error)]

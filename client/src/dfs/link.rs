@@ -13,10 +13,10 @@ use protocol::{ClientId, DfsPath, ErrorKind};
 use tokio::task::JoinHandle;
 
 use super::error::DfsError;
-use super::transfer::{ConnectionPool, PacketPool, Timeouts};
 use crate::config::{ClientConfig, Daemon};
 use crate::error::RpcError;
 use crate::rpc::{CallOptions, RpcClient};
+use transport::{ConnectionPool, PacketPool, Timeouts};
 
 /// Where clients call.
 const TARGET: &str = "/rpc";

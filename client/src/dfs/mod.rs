@@ -11,7 +11,6 @@
 //! | `slow` | which member of a pipeline holds up the others |
 //! | `visible` | the length of a block that is being written |
 //! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
-//! | [`transfer`] | connections to DataNodes |
 
 pub mod checksum;
 mod client;
@@ -25,7 +24,6 @@ mod rights;
 mod slow;
 mod snapshot;
 mod source;
-pub mod transfer;
 mod visible;
 mod window;
 mod writer;

@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 use super::error::DfsError;
 use super::link::Link;
 use super::source::{self, BlockSlice, Source};
-use super::transfer::{PooledPacket, TransferFailure};
 use super::visible::visible_length;
+use transport::{PooledPacket, TransferFailure};
 
 /// Most data handed out at once by [`Read`].
 const READ_BYTES_MAX: usize = 1 << 20;

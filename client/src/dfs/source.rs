@@ -12,7 +12,7 @@ use protocol::transfer::{Operation, PACKET_DATA_BYTES, Read as ReadOperation, Re
 use sys::MappedFile;
 
 use super::link::Link;
-use super::transfer::{Connection, PooledPacket, TransferFailure};
+use transport::{Connection, PooledPacket, TransferFailure};
 
 /// Least data that is verified at once in a mapped replica, so small reads do not verify their chunks repeatedly.
 const VERIFY_STEP_BYTES: u64 = 64 << 10;
@@ -131,7 +131,7 @@ impl Local {
         datanode: &DatanodeInfo,
     ) -> Result<Option<Self>, TransferFailure> {
         let mut connection = link.datanodes.take(datanode, block.permit())?;
-        if connection.stream().unix().is_none() {
+        if !connection.passes_files() {
             link.datanodes.give_back(datanode, connection);
             return Ok(None);
         }

@@ -5,7 +5,7 @@ use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, Read, Reply};
 
 use super::link::Link;
-use super::transfer::TransferFailure;
+use transport::TransferFailure;
 
 /// Bytes of `block` that its pipeline has, at least as many as the NameNode knows of. The first DataNode that reports no fewer decides. `None` if none can say
 /// now: locations may have changed meanwhile. A block that no DataNode has yet is empty.

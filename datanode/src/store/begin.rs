@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use client::dfs::transfer::Stream;
 use protocol::transfer::Resume;
 use protocol::{BlockId, GenerationStamp};
+use transport::Stream;
 
 use super::Store;
 use super::entry::{Entry, held};

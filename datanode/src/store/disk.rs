@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use client::dfs::transfer::{Packet, PooledPacket};
 use protocol::checksum::CRC_BYTES;
 use protocol::meta::{Layout, Tail};
 use sys::fs::{DIRECT_ALIGNMENT_BYTES, write_cached_at};
 use sys::wake::Wake;
+use transport::{Packet, PooledPacket};
 
 /// Least data of a packet that justifies another thread and a disk write of its own.
 pub(super) const LARGE_BYTES_MIN: u32 = 256 << 10;
@@ -223,8 +223,8 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use client::dfs::transfer::PacketPool;
     use protocol::{checksum, meta};
+    use transport::PacketPool;
 
     fn packet(offset: u64, data: &[u8]) -> PooledPacket {
         let mut packet = PacketPool::default().take();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::Stream;
 use parking_lot::{Condvar, Mutex};
+use transport::Stream;
 
 /// How a request stops the writer that holds a replica.
 #[derive(Debug)]

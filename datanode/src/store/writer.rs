@@ -9,11 +9,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::dfs::transfer::PooledPacket;
 use parking_lot::Mutex;
 use protocol::checksum::{self, CHUNK_BYTES};
 use protocol::meta::{self, Layout, Tail};
 use sys::wake::Wake;
+use transport::PooledPacket;
 
 use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};

@@ -12,23 +12,20 @@ mod recover;
 mod send;
 mod write;
 
-use std::io::Read as _;
-use std::net::{Shutdown, TcpListener};
-use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use client::dfs::transfer::{
-    Asked, Connection, ConnectionPool, PacketPool, Stream, TransferFailure,
-};
 use client::rpc::now_ms;
 use daemon::guests::{Guest, Guests, Peer};
 use parking_lot::Mutex;
 use protocol::ErrorKind;
 use protocol::token::{TokenError, TokenKeys};
 use protocol::transfer::{NONCE_BYTES, Needs, Operation, Reply};
+use sys::wake::Wake;
+use transport::{
+    Asked, Connection, ConnectionPool, Listener, Origin, PacketPool, Stream, TransferFailure,
+};
 
 use crate::core::throttle::Throttle;
 use crate::error::OperationError;
@@ -40,11 +37,7 @@ pub use send::{cut, replicate};
 
 use part::{Prefix, Rest};
 
-/// Bytes read and thrown away after a refusal, so a reset of the connection does not lose the refusal.
-const DRAIN_BYTES_MAX: usize = 4 << 20;
-/// Bytes read at once.
-const DRAIN_STEP_BYTES: usize = 16 << 10;
-/// Most time for that.
+/// Most time for which bytes are read and dropped after a refusal, so that a reset of the connection does not lose the refusal.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Most time for that where all others who connect wait for it.
 const ACCEPT_DRAIN_MAX: Duration = Duration::from_millis(50);
@@ -54,8 +47,6 @@ const STRANGER_MAX: Duration = Duration::from_secs(5);
 const OWN_PART: usize = 4;
 /// How long the accept loop waits before it tries again after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Longest sleep of the accept loops; they are woken by connections and by shutdown.
-const ACCEPT_WAIT: Duration = Duration::from_secs(3600);
 
 /// Limits of the service.
 #[derive(Clone, Copy, Debug)]
@@ -177,27 +168,15 @@ impl Service {
         self.transfers.load(Ordering::Relaxed)
     }
 
-    /// Accepts TCP connections until `stop` ends; blocks.
-    pub fn accept_tcp(self: &Arc<Self>, listener: &TcpListener, stop: &UnixStream) {
+    /// Accepts connections until `stop` is notified; blocks.
+    pub fn accept(self: &Arc<Self>, listener: &Listener, stop: &Wake) {
         while self.wait_for(listener, stop) {
-            let accepted = listener.accept().and_then(|(stream, address)| {
-                stream.set_nonblocking(false)?;
-                stream.set_nodelay(true)?;
-                Ok((Stream::Tcp(stream), Peer::at(address.ip())))
-            });
-            self.accepted(accepted);
-        }
-    }
-
-    /// Accepts connections on the Unix socket until `stop` ends; blocks.
-    pub fn accept_unix(self: &Arc<Self>, listener: &UnixListener, stop: &UnixStream) {
-        while self.wait_for(listener, stop) {
-            let accepted = listener.accept().and_then(|(stream, _)| {
-                stream.set_nonblocking(false)?;
-                let peer = Peer::user(sys::socket::peer_user(&stream)?);
-                Ok((Stream::Unix(stream), peer))
-            });
-            self.accepted(accepted);
+            if let Err(error) = listener.accept().and_then(|accepted| self.accepted(accepted))
+                && error.kind() != std::io::ErrorKind::WouldBlock
+            {
+                tracing::warn!(%error, "cannot accept a connection");
+                std::thread::sleep(ACCEPT_PAUSE);
+            }
         }
     }
 
@@ -206,13 +185,11 @@ impl Service {
         self.callers.close();
     }
 
-    /// False once `stop` has ended.
-    fn wait_for(&self, listener: &impl AsFd, stop: &UnixStream) -> bool {
+    /// False once `stop` is notified.
+    fn wait_for(&self, listener: &Listener, stop: &Wake) -> bool {
         loop {
-            match sys::poll::wait_readable([listener.as_fd(), stop.as_fd()], ACCEPT_WAIT) {
-                Ok([_, true]) => return false,
-                Ok([true, _]) => return true,
-                Ok(_) => {}
+            match listener.wait(stop) {
+                Ok(someone) => return someone,
                 Err(error) => {
                     tracing::error!(%error, "cannot wait for connections");
                     std::thread::sleep(ACCEPT_PAUSE);
@@ -221,27 +198,23 @@ impl Service {
         }
     }
 
-    fn accepted(self: &Arc<Self>, accepted: std::io::Result<(Stream, Peer)>) {
-        let start = accepted.and_then(|(stream, peer)| {
-            stream.set_timeouts(self.limits.io_timeout.min(STRANGER_MAX))?;
-            let connection = Connection::new(stream);
-            let stream = Arc::clone(connection.stream());
-            let caller = Caller { stream, is_trusted: AtomicBool::new(false) };
-            let Some(entered) = self.callers.enter(peer, Arc::new(caller)) else {
-                let busy = OperationError::Busy { max: self.limits.connections_max };
-                refuse(connection, &busy, ACCEPT_DRAIN_MAX);
-                return Ok(());
-            };
-            let service = Arc::clone(self);
-            let serve = move || service.serve(connection, (&entered.guest, peer));
-            std::thread::Builder::new().name("transfer".to_owned()).spawn(serve).map(drop)
-        });
-        if let Err(error) = start
-            && error.kind() != std::io::ErrorKind::WouldBlock
-        {
-            tracing::warn!(%error, "cannot accept a connection");
-            std::thread::sleep(ACCEPT_PAUSE);
-        }
+    fn accepted(self: &Arc<Self>, (stream, origin): (Stream, Origin)) -> std::io::Result<()> {
+        let peer = match origin {
+            Origin::Address(address) => Peer::at(address),
+            Origin::User(user) => Peer::user(user),
+        };
+        stream.set_timeouts(self.limits.io_timeout.min(STRANGER_MAX))?;
+        let connection = Connection::new(stream);
+        let stream = Arc::clone(connection.stream());
+        let caller = Caller { stream, is_trusted: AtomicBool::new(false) };
+        let Some(entered) = self.callers.enter(peer, Arc::new(caller)) else {
+            let busy = OperationError::Busy { max: self.limits.connections_max };
+            connection.refuse(busy.to_remote(), ACCEPT_DRAIN_MAX);
+            return Ok(());
+        };
+        let service = Arc::clone(self);
+        let serve = move || service.serve(connection, (&entered.guest, peer));
+        std::thread::Builder::new().name("transfer".to_owned()).spawn(serve).map(drop)
     }
 
     fn serve(self: Arc<Self>, mut connection: Connection, (caller, peer): (&Caller, Peer)) {
@@ -257,14 +230,14 @@ impl Service {
             if let Operation::Hello { nonce, .. } = asked.operation {
                 if let Err(error) = self.answer_hello(&mut connection, &asked.operation, nonce) {
                     tracing::debug!(error = %client::error::chain(&error), "hello refused");
-                    refuse(connection, &error, DRAIN_MAX);
+                    connection.refuse(error.to_remote(), DRAIN_MAX);
                     break;
                 }
                 continue;
             }
             if let Err(error) = self.check(&mut connection, &asked) {
                 tracing::info!(error = %client::error::chain(&error), "operation refused");
-                refuse(connection, &error, DRAIN_MAX);
+                connection.refuse(error.to_remote(), DRAIN_MAX);
                 break;
             }
             if !caller.is_trusted() {
@@ -276,7 +249,7 @@ impl Service {
             if self.transfers.fetch_add(1, Ordering::Relaxed) >= self.limits.transfers_max {
                 self.transfers.fetch_sub(1, Ordering::Relaxed);
                 let busy = OperationError::Busy { max: self.limits.transfers_max };
-                refuse(connection, &busy, DRAIN_MAX);
+                connection.refuse(busy.to_remote(), DRAIN_MAX);
                 break;
             }
             let outcome = self.carry_out(&mut connection, peer, asked.operation);
@@ -290,7 +263,7 @@ impl Service {
                 }
                 Err(error) => {
                     tracing::info!(error = %client::error::chain(&error), "operation refused");
-                    refuse(connection, &error, DRAIN_MAX);
+                    connection.refuse(error.to_remote(), DRAIN_MAX);
                     break;
                 }
             }
@@ -376,38 +349,6 @@ impl Service {
             Err(TokenError::NotPermitted.into())
         }
     }
-}
-
-/// Refuses and closes; first reads what the peer has already sent, so a reset does not lose the answer.
-fn refuse(mut connection: Connection, error: &OperationError, drain_max: Duration) {
-    if connection.send_answer(&Err(error.to_remote())).is_err() {
-        return;
-    }
-    let stream = Arc::clone(connection.stream());
-    // All of this is only a courtesy to the peer.
-    if let Stream::Tcp(tcp) = &*stream {
-        let _ = tcp.shutdown(Shutdown::Write);
-        let _ = drain(&stream, drain_max);
-    }
-}
-
-/// Reads until the peer ends, but for at most `time`, however the peer spaces its data.
-fn drain(mut stream: &Stream, time: Duration) -> std::io::Result<()> {
-    let (deadline, mut left) = (Instant::now() + time, DRAIN_BYTES_MAX);
-    let mut bytes = vec![0; DRAIN_STEP_BYTES];
-    while left > 0 {
-        let rest = deadline.saturating_duration_since(Instant::now());
-        if rest.is_zero() {
-            break;
-        }
-        stream.set_timeouts(rest)?;
-        let count = stream.read(&mut bytes)?;
-        if count == 0 {
-            break;
-        }
-        left = left.saturating_sub(count);
-    }
-    Ok(())
 }
 
 /// A peer's refusal as the status of a pipeline member.

@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::FileExt;
 
-use client::dfs::transfer::{Connection, Packet};
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::frame;
 use protocol::meta::Layout;
 use protocol::transfer::{Answer, PACKET_DATA_BYTES, PacketHeader, Read, Reply};
 use protocol::{BlockId, GenerationStamp};
+use transport::{Connection, Packet};
 
 use super::{After, Service};
 use crate::error::{OperationError, StoreError};
@@ -71,18 +71,16 @@ impl Service {
             self.check_meta(&replica)?;
             Ok(replica)
         });
-        let stream = std::sync::Arc::clone(connection.stream());
-        let (replica, socket) = match (usable, stream.unix()) {
-            (Ok(replica), Some(socket)) => (replica, socket),
-            (Err(error), _) => return self.answer(connection, Err(error)),
-            (Ok(_), None) => {
-                let error = OperationError::Invalid("descriptors need a Unix socket");
-                return self.answer(connection, Err(error));
-            }
+        let usable = usable.and_then(|replica| match connection.passes_files() {
+            true => Ok(replica),
+            false => Err(OperationError::Invalid("descriptors need a Unix socket")),
+        });
+        let replica = match usable {
+            Ok(replica) => replica,
+            Err(error) => return self.answer(connection, Err(error)),
         };
-        connection.send_answer(&Ok(Reply::Descriptors { length: replica.replica.length }))?;
-        sys::descriptor::send_files(socket, &[&replica.block, &replica.meta])
-            .map_err(client::dfs::transfer::TransferFailure::from)?;
+        let length = replica.replica.length;
+        connection.send_descriptors(length, [&replica.block, &replica.meta])?;
         Ok(After::Keep)
     }
 

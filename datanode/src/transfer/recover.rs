@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use client::dfs::transfer::TransferFailure;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::transfer::{Needs, Operation, ReplicaSummary, Reply};
 use protocol::{BlockId, DatanodeId, GenerationStamp};
+use transport::TransferFailure;
 
 use super::Service;
 use super::part::Rest;

@@ -4,7 +4,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use client::dfs::transfer::{Connection, Packet, TransferFailure};
 use protocol::checksum::CHUNK_BYTES;
 use protocol::meta::Layout;
 use protocol::namenode::DatanodeInfo;
@@ -13,6 +12,7 @@ use protocol::transfer::{
     Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Resume, Status, Write,
 };
 use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
+use transport::{Connection, Packet, TransferFailure};
 
 use super::part::{Cut, Prefix, Rest};
 use super::{Service, read};

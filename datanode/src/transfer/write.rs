@@ -12,14 +12,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::dfs::transfer::{Connection, Packet, PooledPacket, TransferFailure};
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::transfer::{Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
+use transport::{Connection, Packet, PooledPacket, Ready, TransferFailure};
 
 use super::{After, Service, status_of};
 use crate::error::{OperationError, StoreError};
@@ -238,23 +237,21 @@ impl Reception<'_> {
         if takes_packets && self.front.is_buffered() {
             return Ok(Event::Packet);
         }
-        let sockets = [
-            takes_packets.then(|| self.front.as_fd()),
-            behind.as_ref().map(|behind| behind.connection.as_fd()),
-            self.writer.as_ref().and_then(ReplicaWriter::wake).map(AsFd::as_fd),
-        ];
+        let front = takes_packets.then_some(&*self.front);
+        let wake = self.writer.as_ref().and_then(ReplicaWriter::wake);
         let is_idle = self.pending.is_empty();
         let timeout = if is_idle { limits.writer_idle_max } else { limits.io_timeout };
-        let wait = sys::poll::wait_readable_awake(sockets, timeout);
-        let wait = wait.map_err(|error| cannot_wait(&error))?;
+        let connection = behind.as_ref().map(|behind| &behind.connection);
+        let ready = transport::wait_for_any(front, connection, wake, timeout);
+        let ready = ready.map_err(|error| cannot_wait(&error))?;
         let waits_for_behind = self.pending.len() > in_flight;
         if let (true, Some(behind)) = (waits_for_behind, behind) {
-            behind.waited += wait.awake;
+            behind.waited += ready.awake;
         }
-        match wait.ready {
-            [_, true, _] => Ok(Event::Ack),
-            [_, _, true] => Ok(Event::Written),
-            [true, ..] => Ok(Event::Packet),
+        match ready {
+            Ready { behind: true, .. } => Ok(Event::Ack),
+            Ready { wake: true, .. } => Ok(Event::Written),
+            Ready { front: true, .. } => Ok(Event::Packet),
             _ if is_idle => {
                 tracing::info!("a writer was silent for too long");
                 Err(Broken)

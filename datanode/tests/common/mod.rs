@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use client::ClientConfig;
-use client::dfs::transfer::Timeouts;
 use client::dfs::{CreateOptions, DfsClient};
 use client::rpc::CallOptions;
 use daemon::Shutdown;
 use protocol::namenode::LocatedBlocks;
 use protocol::{DatanodeId, DfsPath};
+use transport::Timeouts;
 
 /// How long a condition can take to become true.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -24,7 +24,7 @@ use super::error::DfsError;
 use super::lease::{Lease, Leases};
 use super::link::Link;
 use super::reader::DfsReader;
-use super::transfer::PooledPacket;
+use transport::PooledPacket;
 
 /// Rounds in which a sync asks members that took the place of others to sync, too. Members that fail in each of so many rounds fail for a reason that one
 /// more does not mend; the NameNode decides at the end of the block whether enough disks have it.

@@ -10,8 +10,8 @@ use protocol::{DatanodeId, ErrorKind, GenerationStamp, RemoteError};
 
 use super::super::link::Link;
 use super::super::slow::Pace;
-use super::super::transfer::{Connection, PooledPacket, TransferFailure};
 use super::super::window::{Acked, Slot, Window};
+use transport::{Connection, PooledPacket, TransferFailure};
 
 /// Packets sent ahead of their acks: the client's buffer is this many MiB. Each of three hops holds up to three: one arriving, one waiting for the disk, one
 /// being written; others are in transit.

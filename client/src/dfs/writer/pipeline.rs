@@ -7,9 +7,9 @@ use protocol::transfer::Resume;
 use protocol::{DatanodeId, ErrorKind};
 
 use super::super::error::DfsError;
-use super::super::transfer::TransferFailure;
 use super::DfsWriter;
 use super::open_block::{Failure, OpenBlock, Until};
+use transport::TransferFailure;
 
 /// Consecutive failures of a pipeline without any progress after which the writer gives up the file.
 const FAILURES_MAX: u32 = 8;

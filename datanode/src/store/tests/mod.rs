@@ -8,9 +8,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use client::dfs::transfer::{PacketPool, PooledPacket};
 use protocol::meta;
 use protocol::transfer::Resume;
+use transport::{PacketPool, PooledPacket};
 
 use super::*;
 use crate::core::replica::Refusal;

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::dfs::transfer::{PacketPool, PooledPacket};
 use protocol::checksum::CHUNK_BYTES;
 use protocol::transfer::Resume;
 use protocol::{BlockId, GenerationStamp};
+use transport::{PacketPool, PooledPacket};
 
 use crate::core::replica::State;
 use crate::store::volume::{Place, VolumeConfig};

@@ -9,7 +9,7 @@ use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 
-use super::{Connection, Local, Timeouts, TransferFailure};
+use crate::{Connection, Local, Timeouts, TransferFailure};
 
 /// Idle connections kept per DataNode.
 const IDLE_MAX: usize = 32;
@@ -36,7 +36,7 @@ impl ConnectionPool {
     }
 
     /// An empty pool that reaches DataNodes on this machine as `local` says.
-    pub(crate) fn with(timeouts: Timeouts, local: Local) -> Self {
+    pub fn with(timeouts: Timeouts, local: Local) -> Self {
         ConnectionPool { inner: Arc::new(Inner { local, timeouts, idle: Mutex::default() }) }
     }
 

@@ -5,22 +5,27 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::namenode::DatanodeInfo;
 use protocol::transfer::local_socket_user;
 use sys::broker::Broker;
 use sys::poll::Wait;
 
-use super::{Timeouts, TransferFailure};
+use crate::{Timeouts, TransferFailure};
+
+/// Bytes read and dropped after a refusal.
+const DRAIN_BYTES_MAX: usize = 4 << 20;
+/// Bytes of them read at once.
+const DRAIN_STEP_BYTES: usize = 16 << 10;
 
 /// How to reach DataNodes on this machine.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Local {
+pub struct Local {
     /// Boot id of this machine; empty to use no Unix sockets.
-    pub(crate) boot_id: String,
+    pub boot_id: String,
     /// Connects where this process may not.
-    pub(crate) broker: Option<Arc<Broker>>,
+    pub broker: Option<Arc<Broker>>,
 }
 
 impl Local {
@@ -40,7 +45,10 @@ impl Local {
 
 /// A connected socket with timeouts on reads and writes.
 #[derive(Debug)]
-pub enum Stream {
+pub struct Stream(Socket);
+
+#[derive(Debug)]
+enum Socket {
     /// To another machine, or where Unix sockets do not reach.
     Tcp(TcpStream),
     /// To a process on this machine.
@@ -48,6 +56,13 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// A TCP connection that was accepted.
+    pub(crate) fn accepted_tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        Ok(Stream(Socket::Tcp(stream)))
+    }
+
     /// Connects to `datanode`: over its Unix socket if it runs on this machine, else over TCP.
     ///
     /// # Errors
@@ -81,7 +96,7 @@ impl Stream {
         };
         let connected = connected.ok()?;
         match sys::socket::check_listener(&connected, user) {
-            Ok(()) => Some(Stream::Unix(connected)),
+            Ok(()) => Some(Stream(Socket::Unix(connected))),
             Err(error) => {
                 tracing::warn!(name, %error, "not a DataNode's local socket any more, TCP is used");
                 None
@@ -95,7 +110,7 @@ impl Stream {
             match TcpStream::connect_timeout(&address, timeout) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    return Ok(Stream::Tcp(stream));
+                    return Ok(Stream(Socket::Tcp(stream)));
                 }
                 Err(error) => last = error,
             }
@@ -108,24 +123,46 @@ impl Stream {
     /// # Errors
     /// The system's error.
     pub fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => {
+        match &self.0 {
+            Socket::Tcp(stream) => {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
             }
-            Stream::Unix(stream) => {
+            Socket::Unix(stream) => {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
             }
         }
     }
 
+    /// Sends nothing more, and reads and drops what the peer has sent already, within `time` however the peer spaces it. Otherwise a reset could lose the
+    /// answer that was sent last.
+    pub(crate) fn drain(&self, time: Duration) -> io::Result<()> {
+        let Socket::Tcp(tcp) = &self.0 else { return Ok(()) };
+        tcp.shutdown(Shutdown::Write)?;
+        let (deadline, mut left) = (Instant::now() + time, DRAIN_BYTES_MAX);
+        let mut bytes = vec![0; DRAIN_STEP_BYTES];
+        while left > 0 {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            self.set_timeouts(rest)?;
+            let count = (&mut &*self).read(&mut bytes)?;
+            if count == 0 {
+                break;
+            }
+            left = left.saturating_sub(count);
+        }
+        Ok(())
+    }
+
     /// Ends the connection; wakes whoever waits on it.
     pub fn shutdown(&self) {
         // Fails only if the peer was faster.
-        let _ = match self {
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
-            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        let _ = match &self.0 {
+            Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 
@@ -135,10 +172,10 @@ impl Stream {
     }
 
     /// The Unix socket, if it is one.
-    pub fn unix(&self) -> Option<&UnixStream> {
-        match self {
-            Stream::Tcp(_) => None,
-            Stream::Unix(stream) => Some(stream),
+    pub(crate) fn unix(&self) -> Option<&UnixStream> {
+        match &self.0 {
+            Socket::Tcp(_) => None,
+            Socket::Unix(stream) => Some(stream),
         }
     }
 
@@ -170,18 +207,18 @@ impl Stream {
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] if nothing comes for the time of [`Stream::set_timeouts`]; else the system's error.
     pub fn wait_readable(&self) -> io::Result<Duration> {
-        let timeout = match self {
-            Stream::Tcp(stream) => stream.read_timeout(),
-            Stream::Unix(stream) => stream.read_timeout(),
+        let timeout = match &self.0 {
+            Socket::Tcp(stream) => stream.read_timeout(),
+            Socket::Unix(stream) => stream.read_timeout(),
         };
         let timeout = timeout?.unwrap_or(Duration::MAX);
         awake_of(sys::poll::wait_readable_awake([self.as_fd()], timeout)?)
     }
 
     fn write_timeout(&self) -> io::Result<Duration> {
-        let timeout = match self {
-            Stream::Tcp(stream) => stream.write_timeout(),
-            Stream::Unix(stream) => stream.write_timeout(),
+        let timeout = match &self.0 {
+            Socket::Tcp(stream) => stream.write_timeout(),
+            Socket::Unix(stream) => stream.write_timeout(),
         };
         Ok(timeout?.unwrap_or(Duration::MAX))
     }
@@ -191,29 +228,35 @@ fn awake_of(wait: Wait<1>) -> io::Result<Duration> {
     if wait.ready == [false] { Err(io::ErrorKind::TimedOut.into()) } else { Ok(wait.awake) }
 }
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
+impl Stream {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
         }
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Self {
+        Stream(Socket::Unix(stream))
     }
 }
 
 impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).read(buffer),
-            Stream::Unix(stream) => (&mut &*stream).read(buffer),
+        match &self.0 {
+            Socket::Tcp(stream) => (&mut &*stream).read(buffer),
+            Socket::Unix(stream) => (&mut &*stream).read(buffer),
         }
     }
 }
 
 impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+        match &self.0 {
+            Socket::Tcp(stream) => (&mut &*stream).write(bytes),
+            Socket::Unix(stream) => (&mut &*stream).write(bytes),
         }
     }
 
@@ -229,7 +272,7 @@ mod tests {
     #[test]
     fn a_write_waits_for_its_peer_and_no_longer_than_it_may() {
         let (socket, mut peer) = UnixStream::pair().unwrap();
-        let stream = Stream::Unix(socket);
+        let stream = Stream(Socket::Unix(socket));
         let timeout = Duration::from_millis(50);
         stream.set_timeouts(timeout).unwrap();
         let data: Vec<u8> = (0..4 << 20).map(|at: u32| (at / 4096) as u8).collect();

@@ -3,7 +3,7 @@
 //! Reads go through a small buffer, so a small operation costs one system call; a packet's data is read straight into its own buffer.
 
 use std::io::{BufReader, IoSlice, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fs::File, io};
@@ -15,9 +15,11 @@ use protocol::transfer::{
     ACK_BYTES, Ack, Answer, FRAME_BYTES_MAX, NONCE_BYTES, Operation, PACKET_HEADER_BYTES,
     PROOF_BYTES, PacketHeader, Reply, Session,
 };
-use protocol::{BlockId, DatanodeId, GenerationStamp, wire};
+use protocol::{BlockId, DatanodeId, GenerationStamp, RemoteError, wire};
+use sys::poll::Wait;
+use sys::wake::Wake;
 
-use super::{Local, Packet, Stream, Timeouts, TransferFailure};
+use crate::{Local, Packet, Stream, Timeouts, TransferFailure};
 
 /// Size of the read buffer: an operation with a small file's data fits.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -147,6 +149,11 @@ impl Connection {
         &self.reader.get_ref().0
     }
 
+    /// True if the peer runs on this machine and open files can be passed.
+    pub fn passes_files(&self) -> bool {
+        self.stream().unix().is_some()
+    }
+
     /// True if bytes were read that nobody has consumed.
     pub fn is_buffered(&self) -> bool {
         !self.reader.buffer().is_empty()
@@ -253,6 +260,29 @@ impl Connection {
         }
     }
 
+    /// Answers [`Connection::ask_descriptors`] with the length of a replica, its block file and its meta file.
+    ///
+    /// # Errors
+    /// [`TransferFailure::Unexpected`] on a connection that cannot pass descriptors; [`TransferFailure::Io`].
+    pub fn send_descriptors(
+        &mut self,
+        length: u64,
+        files: [&File; DESCRIPTOR_COUNT],
+    ) -> Result<(), TransferFailure> {
+        let stream = Arc::clone(self.stream());
+        let socket = stream.unix().ok_or(TransferFailure::Unexpected)?;
+        self.send_answer(&Ok(Reply::Descriptors { length }))?;
+        Ok(sys::descriptor::send_files(socket, &files)?)
+    }
+
+    /// Refuses an operation and ends the connection. First it drops what the peer has sent already, for at most `drain_max`, so that a reset does not lose
+    /// the refusal.
+    pub fn refuse(mut self, refusal: RemoteError, drain_max: Duration) {
+        // All of this is only a courtesy to the peer.
+        let _ =
+            self.send_answer(&Err(refusal)).and_then(|()| Ok(self.stream().drain(drain_max)?));
+    }
+
     /// Sends a packet, after `before` (an operation's frame, or nothing). Returns how long the peer kept it waiting.
     ///
     /// # Errors
@@ -310,8 +340,33 @@ impl Connection {
     }
 }
 
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream().as_fd()
-    }
+/// What [`wait_for_any`] has waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// The first connection can be read.
+    pub front: bool,
+    /// The second one can.
+    pub behind: bool,
+    /// Somebody on this machine has woken the caller.
+    pub wake: bool,
+    /// How long it took, counting only time while this process ran.
+    pub awake: Duration,
+}
+
+/// Waits until a read of one of two connections would not block, or `wake` is notified; for at most `timeout`. A `None` is not waited for. What was read ahead
+/// is not looked at: [`Connection::is_buffered`].
+///
+/// # Errors
+/// The system's error.
+pub fn wait_for_any(
+    front: Option<&Connection>,
+    behind: Option<&Connection>,
+    wake: Option<&Wake>,
+    timeout: Duration,
+) -> io::Result<Ready> {
+    let [front, behind] = [front, behind].map(|it| it.map(|it| it.stream().as_fd()));
+    let sockets = [front, behind, wake.map(AsFd::as_fd)];
+    let Wait { ready: [front, behind, wake], awake } =
+        sys::poll::wait_readable_awake(sockets, timeout)?;
+    Ok(Ready { front, behind, wake, awake })
 }

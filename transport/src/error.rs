@@ -1,46 +1,11 @@
-//! One side of the block transfer conversation ([`protocol::transfer`]): connections that carry operations one after the
-//! other, packets in reused buffers, idle connections kept per DataNode. Used by clients and by DataNodes among themselves.
-
-mod connection;
-mod packet;
-mod pool;
-mod stream;
+//! The errors of conversations with DataNodes.
 
 use std::io;
-use std::time::Duration;
 
 use protocol::RemoteError;
 use protocol::checksum::ChecksumError;
 use protocol::frame::FrameError;
 use protocol::transfer::TransferError;
-
-pub use connection::{Asked, Connection};
-pub use packet::{Packet, PacketPool, PooledPacket};
-pub use pool::ConnectionPool;
-pub(crate) use stream::Local;
-pub use stream::Stream;
-
-/// Time limits for a peer.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// To establish a connection.
-    pub connect: Duration,
-    /// For a read or write to make progress; also limits how long a pipeline can take to sync the end of a block.
-    pub io: Duration,
-    /// How long an idle connection is kept. Shorter than the server's limit, so a connection is rarely lost in use.
-    pub idle: Duration,
-}
-
-impl Default for Timeouts {
-    /// 5 s to connect on a local network; 60 s for progress as HDFS; 20 s idle.
-    fn default() -> Self {
-        Timeouts {
-            connect: Duration::from_secs(5),
-            io: Duration::from_secs(60),
-            idle: Duration::from_secs(20),
-        }
-    }
-}
 
 /// Why an operation with a DataNode failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,42 @@
+//! One side of the block transfer conversation ([`protocol::transfer`]): connections over TCP or a Unix socket that carry operations one after the other,
+//! packets in reused buffers, idle connections kept per DataNode, and the listeners at the other end. Clients use it, and DataNodes among themselves.
+//!
+//! Nothing above this crate touches a socket's descriptor: that is where encryption will go.
+
+mod connection;
+mod error;
+mod listener;
+mod packet;
+mod pool;
+mod stream;
+
+use std::time::Duration;
+
+pub use connection::{Asked, Connection, Ready, wait_for_any};
+pub use error::TransferFailure;
+pub use listener::{Listener, Origin};
+pub use packet::{Packet, PacketPool, PooledPacket};
+pub use pool::ConnectionPool;
+pub use stream::{Local, Stream};
+
+/// Time limits for a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// To establish a connection.
+    pub connect: Duration,
+    /// For a read or write to make progress; also limits how long a pipeline can take to sync the end of a block.
+    pub io: Duration,
+    /// How long an idle connection is kept. Shorter than the server's limit, so a connection is rarely lost in use.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    /// 5 s to connect on a local network; 60 s for progress as HDFS; 20 s idle.
+    fn default() -> Self {
+        Timeouts {
+            connect: Duration::from_secs(5),
+            io: Duration::from_secs(60),
+            idle: Duration::from_secs(20),
+        }
+    }
+}
