@@ -21,6 +21,7 @@ use protocol::namenode::DatanodeInfo;
 use protocol::{Epoch, ErrorKind};
 use tokio::sync::Semaphore;
 
+use crate::core::recovery::Recovered;
 use crate::core::report;
 use crate::error::Error;
 use crate::transfer::{self, Service};
@@ -305,7 +306,7 @@ impl Link {
                     &token,
                 );
                 match led {
-                    Ok(transfer::Recovered { length, members: replicas, answered }) => {
+                    Ok(Recovered { length, members: replicas, answered }) => {
                         let (datanode, epoch) = (self.info.id, session.epoch);
                         Some(CommitRecovery {
                             datanode,

@@ -1,7 +1,135 @@
-//! How the replicas of a block agree when their writer is gone.
+//! How the replicas of a block agree when their writer is gone, and who leads them there ([`Lead`]).
+//!
+//! ```text
+//! ask everyone -> the longest replica decides -> who has all of it finalizes
+//!                                             -> one of them sends the others what they lack; they finalize
+//! ```
 
 use protocol::transfer::ReplicaSummary;
 use protocol::{DatanodeId, GenerationStamp};
+
+/// How a recovery ended, for the NameNode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// Length of the block.
+    pub length: u64,
+    /// The DataNodes that now have all of it, finalized.
+    pub members: Vec<DatanodeId>,
+    /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive.
+    pub answered: Vec<DatanodeId>,
+}
+
+/// What the leader does next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Asks a DataNode for its replica, which it then holds for this recovery: [`Lead::on_state`].
+    Ask(DatanodeId),
+    /// Has a DataNode finalize its replica, which has all bytes: [`Lead::on_outcome`].
+    Update {
+        /// The DataNode.
+        member: DatanodeId,
+        /// The agreed length.
+        length: u64,
+    },
+    /// Has a DataNode send another what it lacks, which finalizes it: [`Lead::on_outcome`].
+    Complete {
+        /// Has all bytes, finalized.
+        source: DatanodeId,
+        /// Lacks some.
+        target: DatanodeId,
+        /// Bytes that it has.
+        offset: u64,
+    },
+    /// The recovery is over.
+    Done(Recovered),
+    /// Nobody could carry out the agreement: the NameNode orders another recovery.
+    Failed,
+}
+
+/// A recovery under way, as its leader sees it.
+#[derive(Debug)]
+pub struct Lead {
+    old_stamp: GenerationStamp,
+    replicas: Vec<DatanodeId>,
+    /// Answers of those who were asked and have a vote.
+    states: Vec<(DatanodeId, Option<ReplicaSummary>)>,
+    asked_count: usize,
+    agreement: Agreement,
+    /// Members of the agreement that were ordered to finalize, the whole ones first.
+    ordered_count: usize,
+    finalized: Vec<DatanodeId>,
+}
+
+impl Lead {
+    /// Among these DataNodes. Bytes acknowledged under `old_stamp` or later count.
+    pub fn new(old_stamp: GenerationStamp, replicas: Vec<DatanodeId>) -> Self {
+        Lead {
+            old_stamp,
+            replicas,
+            states: Vec::new(),
+            asked_count: 0,
+            agreement: Agreement::default(),
+            ordered_count: 0,
+            finalized: Vec::new(),
+        }
+    }
+
+    /// What to do now. Its outcome must be given back before the next one is asked for.
+    pub fn step(&mut self) -> Step {
+        if let Some(id) = self.replicas.get(self.asked_count) {
+            return Step::Ask(*id);
+        }
+        loop {
+            let Agreement { length, whole, behind } = &self.agreement;
+            let (length, order) = (*length, self.ordered_count);
+            if let Some(member) = whole.get(order) {
+                return Step::Update { member: *member, length };
+            }
+            let incomplete = behind.get(order - whole.len());
+            if let (Some((target, offset)), Some(source)) = (incomplete, self.finalized.first()) {
+                return Step::Complete { source: *source, target: *target, offset: *offset };
+            }
+            if !self.finalized.is_empty() || length == 0 {
+                break;
+            }
+            // A DataNode that cannot end it has no vote.
+            self.states.retain(|(datanode, _)| !whole.contains(datanode));
+            self.agree();
+        }
+        if self.finalized.is_empty() && self.states.len() < self.replicas.len() {
+            return Step::Failed;
+        }
+        let told = self.states.iter().filter(|(_, state)| state.is_some());
+        Step::Done(Recovered {
+            length: self.agreement.length,
+            members: self.finalized.clone(),
+            answered: told.map(|(datanode, _)| *datanode).collect(),
+        })
+    }
+
+    /// The DataNode that was asked has this replica; `None` if it has none, or did not answer.
+    pub fn on_state(&mut self, state: Option<ReplicaSummary>) {
+        self.states.extend(self.replicas.get(self.asked_count).map(|id| (*id, state)));
+        self.asked_count += 1;
+        if self.asked_count == self.replicas.len() {
+            self.agree();
+        }
+    }
+
+    /// The DataNode that was to finalize its replica has done so, or not.
+    pub fn on_outcome(&mut self, is_done: bool) {
+        let Agreement { whole, behind, .. } = &self.agreement;
+        let behind = behind.iter().map(|(id, _)| id);
+        let member = whole.iter().chain(behind).nth(self.ordered_count);
+        self.finalized.extend(member.filter(|_| is_done));
+        self.ordered_count += 1;
+    }
+
+    fn agree(&mut self) {
+        self.agreement = agree(self.old_stamp, &self.states);
+        self.ordered_count = 0;
+    }
+}
 
 /// The outcome of a vote.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -61,6 +189,59 @@ mod tests {
         let whole = whole.iter().map(|number| id(*number)).collect();
         let behind = behind.iter().map(|(number, length)| (id(*number), *length)).collect();
         assert_eq!(agree(GenerationStamp(5), &states), Agreement { length, whole, behind });
+    }
+
+    /// Leads among replicas of these lengths; those in `broken` cannot finalize. Returns what was ordered, and how it ended.
+    fn lead(lengths: &[Option<u64>], broken: &[u8]) -> (Vec<(u8, Option<u8>)>, Step) {
+        let count = lengths.len();
+        let mut lead = Lead::new(GenerationStamp(5), (0..).map(id).take(count).collect());
+        let mut orders = Vec::new();
+        loop {
+            match lead.step() {
+                Step::Ask(asked) => {
+                    let length = lengths[usize::from(asked.0[0])];
+                    let stamp = GenerationStamp(5);
+                    lead.on_state(length.map(|length| ReplicaSummary {
+                        stamp,
+                        length,
+                        finalized: false,
+                    }));
+                }
+                Step::Update { member, .. } => {
+                    orders.push((member.0[0], None));
+                    lead.on_outcome(!broken.contains(&member.0[0]));
+                }
+                Step::Complete { source, target, .. } => {
+                    orders.push((target.0[0], Some(source.0[0])));
+                    lead.on_outcome(!broken.contains(&target.0[0]));
+                }
+                end => return (orders, end),
+            }
+        }
+    }
+
+    fn done(length: u64, members: &[u8], answered: &[u8]) -> Step {
+        let ids = |numbers: &[u8]| numbers.iter().copied().map(id).collect();
+        Step::Done(Recovered { length, members: ids(members), answered: ids(answered) })
+    }
+
+    #[test]
+    fn a_leader_completes_the_others_from_one_that_has_all() {
+        let lengths = [Some(70), Some(100), None, Some(100)];
+        let orders = vec![(1, None), (3, None), (0, Some(1))];
+        assert_eq!(lead(&lengths, &[]), (orders, done(100, &[1, 3, 0], &[0, 1, 3])));
+        let orders = vec![(1, None), (3, None), (0, Some(3))];
+        assert_eq!(lead(&lengths, &[1]), (orders, done(100, &[3, 0], &[0, 1, 3])));
+    }
+
+    #[test]
+    fn who_cannot_finalize_has_no_vote() {
+        let lengths = [Some(70), Some(100), None];
+        let orders = vec![(1, None), (0, None)];
+        assert_eq!(lead(&lengths, &[1]), (orders, done(70, &[0], &[0])));
+        let (orders, end) = lead(&lengths, &[0, 1]);
+        assert_eq!((orders.len(), end), (2, Step::Failed));
+        assert_eq!(lead(&[None, Some(0)], &[]), (vec![], done(0, &[], &[1])));
     }
 
     #[test]

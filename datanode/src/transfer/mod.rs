@@ -32,7 +32,7 @@ use crate::error::OperationError;
 use crate::store::Store;
 
 pub use part::Cut;
-pub use recover::{Recovered, lead_recovery};
+pub use recover::lead_recovery;
 pub use send::{cut, replicate};
 
 use part::{Prefix, Rest};

@@ -1,9 +1,4 @@
-//! Leads the recovery of a block whose writer is gone.
-//!
-//! ```text
-//! ask everyone -> the longest replica decides -> who has all of it finalizes
-//!                                             -> one of them sends the others what they lack; they finalize
-//! ```
+//! Leads the recovery of a block whose writer is gone, as [`core::recovery::Lead`](crate::core::recovery::Lead) decides.
 
 use std::sync::Arc;
 
@@ -15,22 +10,11 @@ use transport::TransferFailure;
 
 use super::Service;
 use super::part::Rest;
-use crate::core::recovery::{Agreement, agree};
+use crate::core::recovery::{Lead, Recovered, Step};
 use crate::error::OperationError;
 
-/// How a recovery ended, for the NameNode.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Recovered {
-    /// Length of the block.
-    pub length: u64,
-    /// The DataNodes that now have all of it, finalized.
-    pub members: Vec<DatanodeId>,
-    /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive.
-    pub answered: Vec<DatanodeId>,
-}
-
 /// A recovery that this DataNode leads.
-struct Lead<'a> {
+struct Leader<'a> {
     service: &'a Arc<Service>,
     block: BlockId,
     old_stamp: GenerationStamp,
@@ -52,34 +36,38 @@ pub fn lead_recovery(
     replicas: &[DatanodeInfo],
     token: &BlockToken,
 ) -> Result<Recovered, OperationError> {
-    let lead = Lead { service, block, old_stamp, stamp, replicas, token };
-    let mut states: Vec<(DatanodeId, Option<ReplicaSummary>)> =
-        replicas.iter().map(|datanode| (datanode.id, lead.state_of(datanode))).collect();
+    let leader = Leader { service, block, old_stamp, stamp, replicas, token };
+    let mut lead = Lead::new(old_stamp, replicas.iter().map(|datanode| datanode.id).collect());
     loop {
-        let agreement = agree(old_stamp, &states);
-        let members = lead.finalize(&agreement);
-        if members.is_empty() && agreement.length > 0 {
-            // A DataNode that cannot end it has no vote.
-            states.retain(|(datanode, _)| !agreement.whole.contains(datanode));
-            continue;
+        match lead.step() {
+            Step::Ask(id) => lead.on_state(leader.info(id).and_then(|it| leader.state_of(it))),
+            Step::Update { member, length } => {
+                lead.on_outcome(leader.is_done(member, |it| leader.update(it, length)));
+            }
+            Step::Complete { source, target, offset } => {
+                let complete = |it: &DatanodeInfo| match leader.info(source) {
+                    Some(source) => leader.complete(source, it, offset),
+                    None => Err(TransferFailure::Unexpected.into()),
+                };
+                lead.on_outcome(leader.is_done(target, complete));
+            }
+            Step::Done(recovered) => {
+                let Recovered { length, members, .. } = &recovered;
+                if *length < length_min {
+                    tracing::error!(%block, length, promised = length_min, "no replica has all that was promised");
+                } else {
+                    tracing::info!(%block, length, members = members.len(), "block recovered");
+                }
+                return Ok(recovered);
+            }
+            Step::Failed => {
+                return Err(OperationError::Invalid("no member could end the recovery"));
+            }
         }
-        if members.is_empty() && states.len() < replicas.len() {
-            return Err(OperationError::Invalid("no member could end the recovery"));
-        }
-        let length = agreement.length;
-        let told = states.iter().filter(|(_, state)| state.is_some());
-        let answered = told.map(|(datanode, _)| *datanode).collect();
-        let count = members.len();
-        if length < length_min {
-            tracing::error!(%block, length, promised = length_min, "no replica has all that was promised");
-        } else {
-            tracing::info!(%block, length, members = count, "block recovered");
-        }
-        return Ok(Recovered { length, members, answered });
     }
 }
 
-impl Lead<'_> {
+impl Leader<'_> {
     fn is_own(&self, datanode: &DatanodeInfo) -> bool {
         datanode.id == self.service.store.datanode()
     }
@@ -89,7 +77,7 @@ impl Lead<'_> {
     }
 
     fn state_of(&self, datanode: &DatanodeInfo) -> Option<ReplicaSummary> {
-        let Lead { service, block, stamp, token, .. } = *self;
+        let Leader { service, block, stamp, token, .. } = *self;
         let state = if self.is_own(datanode) {
             service.store.begin_recovery(block, stamp).map_err(OperationError::from)
         } else {
@@ -102,33 +90,22 @@ impl Lead<'_> {
         })
     }
 
-    /// Has everyone finalize the block; returns those who did. Returns nobody if none of those who have all of it could.
-    fn finalize(&self, agreement: &Agreement) -> Vec<DatanodeId> {
-        let log = |datanode: &DatanodeInfo, error: &OperationError| {
+    /// Has a member finalize the block; true if it did.
+    fn is_done(
+        &self,
+        member: DatanodeId,
+        finalize: impl FnOnce(&DatanodeInfo) -> Result<(), OperationError>,
+    ) -> bool {
+        let outcome = self.info(member).map_or(Err(TransferFailure::Unexpected.into()), finalize);
+        let is_done = outcome.inspect_err(|error| {
             let (block, error) = (self.block, client::error::chain(error));
-            tracing::warn!(%block, datanode = %datanode.id, %error, "lost in a recovery");
-        };
-        let mut done: Vec<&DatanodeInfo> = Vec::new();
-        for datanode in agreement.whole.iter().filter_map(|id| self.info(*id)) {
-            match self.update(datanode, agreement.length) {
-                Ok(()) => done.push(datanode),
-                Err(error) => log(datanode, &error),
-            }
-        }
-        if let Some(source) = done.first().copied() {
-            for (id, offset) in &agreement.behind {
-                let Some(target) = self.info(*id) else { continue };
-                match self.complete(source, target, *offset) {
-                    Ok(()) => done.push(target),
-                    Err(error) => log(target, &error),
-                }
-            }
-        }
-        done.iter().map(|datanode| datanode.id).collect()
+            tracing::warn!(%block, datanode = %member, %error, "lost in a recovery");
+        });
+        is_done.is_ok()
     }
 
     fn update(&self, datanode: &DatanodeInfo, length: u64) -> Result<(), OperationError> {
-        let Lead { service, block, stamp, token, .. } = *self;
+        let Leader { service, block, stamp, token, .. } = *self;
         match self.is_own(datanode) {
             true => Ok(service.store.update(block, stamp, length)?),
             false => service.ask_update(datanode, block, stamp, length, token),
@@ -142,7 +119,7 @@ impl Lead<'_> {
         target: &DatanodeInfo,
         offset: u64,
     ) -> Result<(), OperationError> {
-        let Lead { service, block, old_stamp, stamp, token, .. } = *self;
+        let Leader { service, block, old_stamp, stamp, token, .. } = *self;
         let prior = old_stamp;
         if self.is_own(source) {
             return service.send_rest(&Rest { block, prior, stamp, offset }, target, token.clone());
