@@ -33,6 +33,31 @@ pub enum RpcError {
         /// How long the client waited.
         limit: Duration,
     },
+    /// The daemon does not go on with the answer that it began.
+    #[error("{address} stopped in the middle of its answer for {} s", limit.as_secs())]
+    Stalled {
+        /// The daemon.
+        address: String,
+        /// How long the client waited.
+        limit: Duration,
+    },
+    /// The answer is longer than a client keeps.
+    #[error("{address} answers with more than {limit} bytes")]
+    TooLong {
+        /// The daemon.
+        address: String,
+        /// The limit, bytes.
+        limit: usize,
+    },
+    /// The answer is not the JSON that was expected.
+    #[error("{address} answers with other JSON than expected")]
+    NotJson {
+        /// The daemon.
+        address: String,
+        /// Cause.
+        #[source]
+        source: serde_json::Error,
+    },
     /// Something else listens at the address.
     #[error("{address} is not a Hanno daemon")]
     NotOurs {
@@ -101,7 +126,9 @@ impl RpcError {
     /// True if the same call may succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
-            RpcError::Unreachable { .. } | RpcError::Silent { .. } => true,
+            RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Stalled { .. } => {
+                true
+            }
             RpcError::Remote(refusal) => refusal.kind.is_transient(),
             _ => false,
         }

@@ -1,5 +1,6 @@
 //! How programs talk to a cluster: signed calls ([`rpc`]), where to find it ([`config`]), files and jobs.
 
+mod body;
 pub mod config;
 pub mod dfs;
 pub mod error;
@@ -10,5 +11,6 @@ pub mod job;
 pub mod pass;
 pub mod rpc;
 
+pub use body::Body;
 pub use config::{ClientConfig, Daemon};
 pub use error::RpcError;

@@ -21,12 +21,12 @@ use protocol::auth::{
     Nonce, Occasion, ReadyKey, Role, Service, Signature, SignedRequest, answer_key, login_target,
 };
 use protocol::{ErrorKind, RemoteError, wire};
-pub use reqwest::Response;
-use reqwest::Url;
+use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
+use crate::body::Body;
 use crate::error::RpcError;
 use crate::pass::PassHolder;
 
@@ -267,16 +267,16 @@ impl RpcClient {
     ///
     /// # Errors
     /// [`RpcError`].
-    pub async fn get(&self, target: &str) -> Result<Response, RpcError> {
+    pub async fn get(&self, target: &str) -> Result<Body, RpcError> {
         let (signed, response) = self.ask(&Question { target, post: None }).await?;
-        self.noting(self.proof(&signed, &response).map(|_| response))
+        self.noting(self.proof(&signed, &response).map(|_| Body::new(response, self.base())))
     }
 
     /// As [`RpcClient::get`], in the name of `user`, for content displayed to that user.
     ///
     /// # Errors
     /// [`RpcError`].
-    pub async fn get_as(&self, user: &str, target: &str) -> Result<Response, RpcError> {
+    pub async fn get_as(&self, user: &str, target: &str) -> Result<Body, RpcError> {
         let mut named = self.inner.url.clone();
         named.set_query(None);
         named.query_pairs_mut().append_pair("user.name", user);
@@ -401,10 +401,10 @@ impl RpcClient {
     }
 
     /// An answer other than 2xx. It need not be signed: it is an error whoever sent it.
-    async fn refusal(&self, mut response: Response) -> Heard {
+    async fn refusal(&self, response: Response) -> Heard {
         let (address, status) = (self.inner.base.clone(), response.status().as_u16());
-        let mut reason = Vec::new();
-        while let Ok(Some(piece)) = response.chunk().await {
+        let (mut reason, mut body) = (Vec::new(), Body::new(response, &address));
+        while let Ok(Some(piece)) = body.next().await {
             reason.extend_from_slice(&piece);
             if reason.len() >= REASON_BYTES_MAX {
                 reason.truncate(REASON_BYTES_MAX);

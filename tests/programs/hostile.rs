@@ -161,7 +161,7 @@ fn loot(output: &MapOutput, pass: &PassHolder) {
         let worker = RpcClient::of_task(&format!("http://{}", output.http_address), pass);
         let got = runtime().block_on(async {
             let response = worker.ok()?.get(&request.to_target()).await.ok()?;
-            response.bytes().await.ok()
+            response.whole().await.ok()
         });
         println!("FETCHED {}", String::from_utf8_lossy(&got.unwrap_or_default()));
     }

@@ -22,7 +22,7 @@ pub enum JobError {
         address: String,
         /// Cause.
         #[source]
-        source: reqwest::Error,
+        source: RpcError,
     },
     /// The executable cannot be read.
     #[error("cannot read the executable {}", path.display())]

@@ -158,9 +158,9 @@ impl JobClient {
     pub fn history(&self, id: JobId) -> Result<String, JobError> {
         let target = format!("/api/v1/jobs/{id}/history");
         runtime().block_on(async {
-            let response = self.rpc.get_as(&self.user, &target).await?;
+            let body = self.rpc.get_as(&self.user, &target).await?;
             let address = format!("{}{target}", self.rpc.base());
-            response.text().await.map_err(|source| JobError::Log { address, source })
+            body.text().await.map_err(|source| JobError::Log { address, source })
         })
     }
 
@@ -171,9 +171,9 @@ impl JobClient {
     pub fn properties(&self, id: JobId) -> Result<Vec<(String, String)>, JobError> {
         let target = format!("/ws/v1/history/mapreduce/jobs/{id}/conf");
         let answer: JobConf = runtime().block_on(async {
-            let response = self.rpc.get_as(&self.user, &target).await?;
+            let body = self.rpc.get_as(&self.user, &target).await?;
             let address = format!("{}{target}", self.rpc.base());
-            response.json().await.map_err(|source| JobError::Log { address, source })
+            body.json().await.map_err(|source| JobError::Log { address, source })
         })?;
         Ok(answer.conf.property.into_iter().map(|set| (set.name, set.value)).collect())
     }
@@ -324,19 +324,17 @@ impl JobClient {
     /// [`JobError`] if the worker is gone or has no log of it.
     pub fn log(&self, log_url: &str) -> Result<Vec<u8>, JobError> {
         runtime().block_on(async {
-            let response = self.rpc.get_as(&self.user, log_url).await?;
-            let bytes = response.bytes().await;
-            bytes
-                .map(|bytes| bytes.to_vec())
-                .map_err(|source| JobError::Log { address: log_url.to_owned(), source })
+            let body = self.rpc.get_as(&self.user, log_url).await?;
+            let log = |source| JobError::Log { address: log_url.to_owned(), source };
+            body.whole().await.map_err(log)
         })
     }
 
     /// The last report if the stream delivered it; `None` if it broke before that.
     async fn watch_once(&self, id: JobId, each: &mut impl FnMut(&JobReport)) -> Option<JobReport> {
         let target = format!("/api/v1/jobs/{id}/events");
-        let mut response = match self.rpc.get_as(&self.user, &target).await {
-            Ok(response) => response,
+        let mut body = match self.rpc.get_as(&self.user, &target).await {
+            Ok(body) => body.silent_for(WATCH_SILENCE_MAX),
             Err(error) => {
                 tracing::debug!(%error, "cannot watch the job, asking instead");
                 return None;
@@ -344,9 +342,7 @@ impl JobClient {
         };
         let mut reader = EventReader::default();
         loop {
-            let chunk = tokio::time::timeout(WATCH_SILENCE_MAX, response.chunk()).await;
-            let chunk = chunk.ok()?.ok()??;
-            reader.push(&chunk);
+            reader.push(&body.next().await.ok()??);
             while let Some(data) = reader.next_event() {
                 let report: JobReport = serde_json::from_slice(&data).ok()?;
                 each(&report);

@@ -30,7 +30,7 @@ pub(crate) async fn ask(
     worker: &str,
     id: AttemptId,
     query: &str,
-) -> std::result::Result<client::rpc::Response, RpcError> {
+) -> std::result::Result<client::Body, RpcError> {
     let client =
         RpcClient::new(&format!("http://{worker}"), Role::Jobtracker, Some(&shared.secret))?
             .expecting(Service::Worker);
@@ -53,18 +53,18 @@ pub(crate) async fn route(
         query.split('&').filter(|pair| HANDED_ON.iter().any(|name| pair.starts_with(name)));
     let query = handed_on.collect::<Vec<_>>().join("&");
     let asked = ask(&desk, &picture.worker.http_address, id, &query);
-    let response = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
-        Ok(Ok(response)) => response,
+    let body = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        Ok(Ok(body)) => body,
         Ok(Err(error)) => return Err(refused(&error)),
         Err(_) => {
             let text = "the worker does not give the log in time\n";
             return Err((StatusCode::GATEWAY_TIMEOUT, text).into());
         }
     };
-    let pieces = stream::unfold(Some(response), |response| async move {
-        let mut response = response?;
-        match response.chunk().await {
-            Ok(piece) => Some((Ok(piece?), Some(response))),
+    let pieces = stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
+        match body.next().await {
+            Ok(piece) => Some((Ok(piece?), Some(body))),
             // The reader gets an error, which shows that the log was cut off.
             Err(error) => Some((Err(error), None)),
         }

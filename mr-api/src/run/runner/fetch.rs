@@ -245,7 +245,7 @@ impl Shared {
         let response = response
             .map_err(|_| format!("{host} does not answer"))?
             .map_err(|error| chain(&error))?;
-        let mut body = Body::new(response);
+        let mut body = Segments::new(response);
         for map in maps {
             let outcome = self.receive_all(&mut body, *map).await?;
             outcomes.push((*map, outcome));
@@ -256,7 +256,7 @@ impl Shared {
     /// Reads the segments of one map. The outer error means that the connection is unusable.
     async fn receive_all(
         &self,
-        body: &mut Body,
+        body: &mut Segments,
         map: AttemptId,
     ) -> Result<Result<Input, String>, String> {
         let mut input = Input { map, sources: Vec::new(), stored: 0, records: 0 };
@@ -286,7 +286,7 @@ impl Shared {
     /// Reads a segment into memory or a file. The outer error means that the connection is unusable.
     async fn receive(
         &self,
-        body: &mut Body,
+        body: &mut Segments,
         header: &SegmentHeader,
     ) -> Result<Result<SegmentSource, String>, String> {
         let SegmentHeader { stored, records, .. } = *header;
@@ -377,14 +377,14 @@ fn check_header(header: &SegmentHeader, map: AttemptId, partition: u32) -> Resul
 }
 
 /// The body of an answer, as a stream of bytes.
-struct Body {
-    response: reqwest::Response,
+struct Segments {
+    body: client::Body,
     chunk: bytes::Bytes,
 }
 
-impl Body {
-    fn new(response: reqwest::Response) -> Self {
-        Body { response, chunk: bytes::Bytes::new() }
+impl Segments {
+    fn new(body: client::Body) -> Self {
+        Segments { body: body.silent_for(READ_TIMEOUT), chunk: bytes::Bytes::new() }
     }
 
     /// The next header frame.
@@ -416,11 +416,9 @@ impl Body {
     ) -> Result<(), String> {
         while count > 0 {
             if self.chunk.is_empty() {
-                let next = tokio::time::timeout(READ_TIMEOUT, self.response.chunk()).await;
-                self.chunk = next
-                    .map_err(|_| "the worker stopped in the middle of an answer".to_owned())?
-                    .map_err(|error| chain(&error))?
-                    .ok_or("the answer ended early")?;
+                let next = self.body.next().await;
+                self.chunk =
+                    next.map_err(|error| chain(&error))?.ok_or("the answer ended early")?;
             }
             let take = self.chunk.len().min(usize::try_from(count).unwrap_or(usize::MAX));
             each(&self.chunk.split_to(take))?;
