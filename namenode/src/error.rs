@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use host::Failure;
-use protocol::{BlockId, ErrorKind, InodeId, RemoteError};
+use protocol::{BlockId, DatanodeId, ErrorKind, InodeId, RemoteError};
 use thiserror::Error;
 
 /// Why the NameNode cannot start or continue.
@@ -133,6 +133,18 @@ pub enum CoreError {
     /// A counter is behind an id in use.
     #[error("the counter of {0} is behind an id in use")]
     Counter(&'static str),
+    /// An edit names a delegation token that is not in the list.
+    #[error("there is no delegation token {number}")]
+    NoToken {
+        /// Its number.
+        number: u32,
+    },
+    /// An edit or a row names a DataNode that is not in maintenance.
+    #[error("DataNode {datanode} is not in maintenance")]
+    NoNode {
+        /// The DataNode.
+        datanode: DatanodeId,
+    },
     /// There is no root or no cluster id although there are rows.
     #[error("the namespace has no root or no cluster id")]
     NoRoot,

@@ -1,4 +1,4 @@
-//! Decoders of untrusted bytes, for `fuzz/`: records of the journal, rows of the checkpoint, and files that operators keep.
+//! Decoders of untrusted bytes, for `fuzz/`: records of the journal, rows of the checkpoint, files of earlier versions, and files that operators keep.
 
 use jiff::tz::TimeZone;
 use protocol::{ClusterId, InodeId};
@@ -6,7 +6,7 @@ use protocol::{ClusterId, InodeId};
 use crate::core::edit::{Edit, Record};
 use crate::core::nodes::HostLists;
 use crate::core::state::Loaded;
-use crate::{kept, topology, trash};
+use crate::{migration, topology, trash};
 
 use pieces::piece;
 
@@ -22,6 +22,7 @@ pub const DECODERS: &[Decoder] = &[
     ("namenode_rows", namenode_rows),
     ("nodes_in_maintenance", nodes_in_maintenance),
     ("operators_lists", operators_lists),
+    ("token_lists", token_lists),
 ];
 
 /// Records one after the other, over a root directory: each is a length and a body.
@@ -56,16 +57,21 @@ pub fn namenode_rows(bytes: &[u8]) {
     }
 }
 
-/// Files of nodes in maintenance, as they are and with a header that fits.
+/// Files of nodes in maintenance of earlier versions, as they are and with a header that fits.
 pub fn nodes_in_maintenance(bytes: &[u8]) {
     let mut sealed = b"HNKP\x01\0\0\0".to_vec();
     sealed.extend_from_slice(&crc32fast::hash(bytes).to_le_bytes());
     sealed.extend_from_slice(bytes);
     for bytes in [bytes, &sealed] {
-        if let Some(node) = kept::decode(bytes) {
-            let encoded = kept::encode(&node);
-            assert_eq!(kept::decode(&encoded).map(|node| kept::encode(&node)), Some(encoded));
-        }
+        let _ = migration::decode_node(bytes);
+    }
+}
+
+/// Lists of tokens, as they are and with a checksum that fits.
+pub fn token_lists(bytes: &[u8]) {
+    let crc = format!("crc32 {:08x}\n", crc32fast::hash(bytes));
+    for bytes in [bytes, &[bytes, crc.as_bytes()].concat()] {
+        let _ = migration::parse_tokens(bytes);
     }
 }
 

@@ -5,6 +5,7 @@
 //! | inodes | inode id | state | yes | a tree; totals of every directory are exact |
 //! | blocks of the namespace | block id | state | yes | every block in exactly one file; only the last of an open file is incomplete |
 //! | leases | client id | state | holders | every open file in the lease of its holder |
+//! | standing orders | per kind | state | yes | tokens, DataNodes in maintenance, safe mode by hand: what the next NameNode must know |
 //! | answers | call id | state | of changes | a repeated call gets its first answer for ten minutes |
 //! | replicas | block id | state | no: from reports | good ones have the block's stamp and length |
 //! | low, pending, doomed, corrupt | block id | state | no | the last good replica is never given up |
@@ -27,8 +28,8 @@ pub mod error;
 pub mod fuzz;
 mod groups;
 mod http;
-mod kept;
 mod lists;
+mod migration;
 mod monitor;
 mod nodes;
 mod pages;
@@ -62,18 +63,17 @@ use webhdfs::token::keeper::Keeper;
 
 pub use crate::config::Config;
 use crate::config::Durability;
-use crate::core::now::Now;
 use crate::core::random::Generator;
 use crate::core::safe_mode::Rule;
 use crate::core::state::{Settings, State};
 pub use crate::error::Error;
 use crate::groups::Groups;
-use crate::kept::MaintenanceFiles;
+use crate::migration::Stored;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
 use crate::server::{NameNode, Notes, Shared, moment};
 use crate::service::audit::{self, Audit};
-use crate::service::{Load, Service};
+use crate::service::{Load, Service, TokenLedger};
 use crate::startup::Startup;
 use crate::topology::Topology;
 
@@ -112,7 +112,11 @@ pub async fn run_on(
     });
     let (opened, key) = (config.clone(), TokenKeys::new(&secret));
     let opened = tokio::task::spawn_blocking(move || open(&opened, key, opening));
-    let (shared, journal, running) = opened.await.map_err(|_| Error::LoopPanicked)??;
+    let Opened { shared, journal, running, files } =
+        opened.await.map_err(|_| Error::LoopPanicked)??;
+    if !files.is_empty() && shared.host.view(|_, _| ()).await.is_ok() {
+        migration::remove(&files)?;
+    }
     tracing::info!(address = %config.advertised(), epoch = %shared.epoch, "namenode is up");
     let disks = resources::Disks { config: config.clone(), journal: journal.clone() };
     let events = (*shared.host).clone();
@@ -121,7 +125,7 @@ pub async fn run_on(
     let (audit, audit_writer) = start_audit(&config)?;
     let service = Service {
         audit,
-        shared,
+        shared: Arc::clone(&shared),
         journal,
         logs_dir: config.data_dir.join("logs"),
         shutdown: shutdown.clone(),
@@ -133,7 +137,7 @@ pub async fn run_on(
     let emptier =
         tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
     let authenticator = Authenticator::new(&secret, auth::Service::Namenode);
-    let trust = trust(&config, &secret, &authenticator)?;
+    let trust = trust(&config, &secret, (&authenticator, shared));
     let router = http::router(service, authenticator, trust, &config);
     let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
     serve::serve(listener, router, limits, shutdown).await;
@@ -174,52 +178,34 @@ fn prepare(config: &Config) -> Result<Key, Error> {
 fn trust(
     config: &Config,
     secret: &Key,
-    authenticator: &Authenticator,
-) -> Result<(Trust, Book), Error> {
+    (authenticator, shared): (&Authenticator, Arc<Shared>),
+) -> (Trust, Book) {
     config.webhdfs.warn();
     let key = webhdfs::token::token_key(secret);
-    let path = config.data_dir.join("delegation-tokens");
-    let book = Book::open(&path, key.clone()).map_err(|source| Error::Directory {
-        action: "read the delegation tokens in",
-        path: config.data_dir.clone(),
-        source,
-    })?;
+    let book = Book::new(key.clone(), Arc::new(TokenLedger(shared)));
     let (auth, authenticator) = (config.webhdfs.auth, authenticator.clone());
     let keeper = Keeper::Book(book.clone());
-    Ok((Trust { auth, authenticator, key, keeper }, book))
-}
-
-/// Takes in the nodes that were in maintenance when the NameNode ended: they may be switched off.
-fn restore_maintenance(
-    config: &Config,
-    state: &mut State,
-    nodes: &NodeTable,
-    now: Now,
-) -> Result<MaintenanceFiles, Error> {
-    let (book, all) =
-        MaintenanceFiles::open(&config.data_dir).map_err(|source| Error::Directory {
-            action: "read the DataNodes in maintenance in",
-            path: config.data_dir.clone(),
-            source,
-        })?;
-    for kept in all {
-        let (datanode, count) = (kept.info.id, kept.replicas.len());
-        if state.restore_node(&mut nodes.lock().nodes, kept, now) {
-            tracing::info!(%datanode, count, "datanode in maintenance is remembered with its replicas");
-        }
-    }
-    Ok(book)
+    (Trust { auth, authenticator, key, keeper }, book)
 }
 
 /// Name of the NameNode's directory in each directory of `log_dirs`.
 const JOURNAL_MIRROR: &str = "namenode-journal";
+
+/// A NameNode that runs and serves nobody yet.
+struct Opened {
+    shared: Arc<Shared>,
+    journal: Journal,
+    running: Running<NameNode>,
+    /// Files of an earlier version that the first turn has logged.
+    files: Vec<PathBuf>,
+}
 
 /// Opens the journal, rebuilds the state and starts the host.
 fn open(
     config: &Config,
     token_keys: TokenKeys,
     opening: Opening<NameNode>,
-) -> Result<(Arc<Shared>, Journal, Running<NameNode>), Error> {
+) -> Result<Opened, Error> {
     let nodes = Arc::new(NodeTable::new(config.stale_ms, config.dead_ms, config.tick_ms()));
     let mut recovering = Recovering::default();
     let image_interval = Duration::from_millis(config.image_interval_ms);
@@ -236,7 +222,8 @@ fn open(
     let mut state = State::new(recovering.loaded, settings, random, now);
     let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, now);
     debug_assert!(refreshed.is_empty(), "nobody has registered yet");
-    let book = restore_maintenance(config, &mut state, &nodes, now)?;
+    let stored = Stored::read(&config.data_dir)?;
+    let files = stored.files.clone();
     let startup = Arc::new(Startup::loaded(load, replay));
     let machine = NameNode {
         nodes: Arc::clone(&nodes),
@@ -245,8 +232,7 @@ fn open(
         heartbeat_ms: config.heartbeat_ms,
         founder: (config.superuser(), config.supergroup.clone()),
         reports: VecDeque::new(),
-        book,
-        is_book_due: false,
+        stored,
         notes: Notes::default(),
     };
     let start = Start {
@@ -265,7 +251,7 @@ fn open(
     let host = running.handle();
     let groups = Arc::new(Groups::new(config));
     let shared = Shared { host, nodes, epoch, heartbeat_ms: config.heartbeat_ms, groups, startup };
-    Ok((Arc::new(shared), journal, running))
+    Ok(Opened { shared: Arc::new(shared), journal, running, files })
 }
 
 fn settings(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings {

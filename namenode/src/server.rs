@@ -5,7 +5,7 @@
 //!
 //! Order of locks: state, then nodes, then the host's gate.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use host::{Batch, End, Handle, Machine, Release, Turn};
 use journal::Change;
 use parking_lot::{RwLock, RwLockReadGuard};
 use protocol::datanode::{self, FullReport, Reply as NodeReply, Request as NodeRequest};
+use protocol::delegation::{Order, Refusal, TokenInfo};
 use protocol::namenode::{self, AdminState, Answer, Body, Reply, Request};
 use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::oneshot;
@@ -26,7 +27,7 @@ use crate::core::query::Reader;
 use crate::core::state::{Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
-use crate::kept::MaintenanceFiles;
+use crate::migration::Stored;
 use crate::nodes::NodeTable;
 use crate::startup::Startup;
 
@@ -36,6 +37,8 @@ pub(crate) enum Event {
     Call(Box<Request>, Membership, oneshot::Sender<Answered>),
     /// A DataNode sends something other than a heartbeat.
     Datanode(Box<NodeRequest>, oneshot::Sender<datanode::Answer>),
+    /// The list of delegation tokens shall change.
+    Token(Order, oneshot::Sender<Result<TokenInfo, Refusal>>),
     /// The lists of DataNodes were read; who asked for it is answered.
     Hosts(HostLists, oneshot::Sender<Answered>),
     /// The disks of the metadata were checked: bytes free, and whether these are too few.
@@ -62,6 +65,8 @@ pub(crate) struct Answered {
 pub(crate) enum Waiter {
     /// An answer to a client.
     Client(oneshot::Sender<Answered>, Answered),
+    /// An answer about a delegation token.
+    Token(oneshot::Sender<Result<TokenInfo, Refusal>>, Result<TokenInfo, Refusal>),
     /// An answer to a DataNode.
     Datanode(oneshot::Sender<datanode::Answer>, datanode::Answer),
     /// Commands.
@@ -74,6 +79,7 @@ impl Release for Waiter {
     fn release(self) -> Option<Infallible> {
         match self {
             Waiter::Client(sender, answer) => drop(sender.send(answer)),
+            Waiter::Token(sender, answer) => drop(sender.send(answer)),
             Waiter::Datanode(sender, answer) => drop(sender.send(answer)),
             Waiter::Commands(nodes, commands) => nodes.push_commands(commands),
         }
@@ -148,10 +154,8 @@ pub(crate) struct NameNode {
     /// Owner and group of the root of a new namespace.
     pub(crate) founder: (String, String),
     pub(crate) reports: VecDeque<Queued>,
-    /// The nodes in maintenance, written down.
-    pub(crate) book: MaintenanceFiles,
-    /// The book may be out of date.
-    pub(crate) is_book_due: bool,
+    /// What an earlier version kept in files; the first turn logs it.
+    pub(crate) stored: Stored,
     /// What the last turn has to log.
     pub(crate) notes: Notes,
 }
@@ -197,6 +201,22 @@ impl Machine for NameNode {
             turn.edit(state.format(cluster, (owner, group), moment(now))?);
             tracing::info!(%cluster, "new namespace");
         }
+        let (table, now) = (Arc::clone(&self.nodes), moment(now));
+        let nodes = &mut table.lock().nodes;
+        let mut out = Output::default();
+        // The only NameNode begins when it was started.
+        state.note_safe_by_hand(nodes, false, now, &mut out)?;
+        let Stored { tokens, nodes: away, .. } = std::mem::take(&mut self.stored);
+        for token in tokens {
+            state.adopt_token(nodes, token, now, &mut out)?;
+        }
+        for node in away {
+            state.adopt_node(nodes, node, now, &mut out)?;
+        }
+        turn.edits(out.records);
+        for (datanode, count) in state.restore_maintenance(nodes, now) {
+            tracing::info!(%datanode, count, "datanode in maintenance is remembered with its replicas");
+        }
         Ok(())
     }
 
@@ -218,7 +238,6 @@ impl Machine for NameNode {
             }
         }
         if batch.is_tick {
-            self.is_book_due = true;
             for dead in state.tick(nodes, step.now, &mut step.out)? {
                 tracing::warn!(datanode = %dead, "datanode is dead, its blocks are copied elsewhere");
             }
@@ -245,6 +264,7 @@ impl Machine for NameNode {
         match event {
             Event::Datanode(request, _) => !matches!(**request, NodeRequest::Changes(_)),
             Event::Call(request, ..) => matches!(request.body, Body::Batch(_)),
+            Event::Token(..) => false,
             Event::Hosts(..) | Event::Resources { .. } => true,
         }
     }
@@ -253,11 +273,8 @@ impl Machine for NameNode {
         match never {}
     }
 
-    fn after(&mut self, state: &RwLock<State>) {
+    fn after(&mut self, _: &RwLock<State>) {
         std::mem::take(&mut self.notes).log();
-        if std::mem::take(&mut self.is_book_due) {
-            self.write_down(state);
-        }
     }
 
     fn dirty_count(state: &State) -> usize {
@@ -343,26 +360,6 @@ impl NameNode {
         Ok(())
     }
 
-    /// Brings the book of nodes in maintenance up to date. There are few, and they change only when an operator wants it.
-    fn write_down(&mut self, state: &RwLock<State>) {
-        let (all, new) = {
-            let state = state.read();
-            let table = self.nodes.lock();
-            let kept = state.nodes_in_maintenance(&table.nodes);
-            if kept.is_empty() && self.book.is_empty() {
-                return;
-            }
-            let id = |node: &NodeIndex| table.nodes.node(*node).info.id;
-            let all: BTreeSet<DatanodeId> = kept.iter().map(id).collect();
-            let new = kept.iter().filter(|node| !self.book.has(id(node)));
-            let new: Vec<_> =
-                new.map(|node| state.node_in_maintenance(&table.nodes, *node)).collect();
-            (all, new)
-        };
-        self.book.retain(&all);
-        new.iter().for_each(|kept| self.book.save(kept));
-    }
-
     fn apply(
         &mut self,
         state: &mut State,
@@ -382,8 +379,11 @@ impl NameNode {
                 let answer = self.datanode_request(state, nodes, *request, (now, out))?;
                 turn.release(Waiter::Datanode(sender, answer));
             }
+            Event::Token(order, sender) => {
+                let answer = state.order_token(nodes, &order, now, out)?;
+                turn.release(Waiter::Token(sender, answer));
+            }
             Event::Hosts(lists, sender) => {
-                self.is_book_due = true;
                 let (include, exclude) = (lists.include.len(), lists.exclude.len());
                 let maintenance = lists.maintenance.len();
                 tracing::info!(include, exclude, maintenance, "the lists of datanodes were read");

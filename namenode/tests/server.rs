@@ -14,12 +14,14 @@ use protocol::datanode::{
     Changes, Command, FullReport, Heartbeat, Register, Replica, Reply as NodeReply,
     Request as NodeRequest,
 };
+use protocol::delegation;
 use protocol::namenode::{
     Call, Create, DatanodeInfo, DatanodeState, FileStatus, LocatedBlock, Publish, Reply, Request,
-    WrittenBlock,
+    SafeModeAction, WrittenBlock,
 };
 use protocol::{ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind};
 use tokio::task::JoinHandle;
+use webhdfs::token::{DELEGATION_KIND, Delegation, token_key};
 
 const ONCE: CallOptions =
     CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO };
@@ -490,4 +492,94 @@ async fn the_audit_log_tells_every_change_and_nothing_that_the_daemon_asks_itsel
     }
     assert!(log.contains("cmd=listStatus\tsrc=/\t"), "the last call before the end");
     assert!(!log.contains("datanodeReport") && !log.contains("dr.who"), "{log}");
+}
+
+/// The list of tokens as earlier versions kept it in a file.
+fn old_list(tokens: &[Delegation]) -> String {
+    let mut text = "hanno delegation tokens 2\n".to_owned();
+    for Delegation { owner, renewer, issued_ms, last_ms, sequence } in tokens {
+        text.push_str(&format!("{sequence} {issued_ms} {last_ms} {last_ms} {owner} {renewer}\n"));
+    }
+    let crc = crc32fast::hash(text.as_bytes());
+    format!("{text}crc32 {crc:08x}\n")
+}
+
+/// What WebHDFS answers to the holder of a token: true if it knows the user.
+async fn is_known(server: &Server, token: &str) -> bool {
+    let target = format!("/webhdfs/v1/?op=GETHOMEDIRECTORY&delegation={token}");
+    let text = get(&server.base, &target, server.base.strip_prefix("http://").unwrap()).await;
+    match text.split(' ').nth(1) {
+        Some("200") => true,
+        Some("403") => false,
+        _ => panic!("{text}"),
+    }
+}
+
+async fn ask_tokens(server: &Server, body: delegation::Call) -> Option<delegation::Reply> {
+    let request = delegation::Request { version: delegation::VERSION, body };
+    server.rpc(Role::Client).call("/rpc/tokens", &request, ONCE).await.ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_of_an_earlier_version_are_taken_over_and_what_ended_stays_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let key = token_key(&server.secret);
+    server.stop().await;
+    let (issued_ms, renewer) = (client::rpc::now_ms(), "yarn".to_owned());
+    let last_ms = issued_ms + 3_600_000;
+    let token = |owner: &str, sequence| {
+        let (owner, renewer) = (owner.to_owned(), renewer.clone());
+        Delegation { owner, renewer, issued_ms, last_ms, sequence }
+    };
+    let old = [token("alice", 7), token("bob", 9)];
+    let [alice, bob] = old.each_ref().map(|token| token.seal(&key, DELEGATION_KIND, ""));
+    let file = directory.path().join("namenode/delegation-tokens");
+    // Twice, as if the first start had been interrupted before it removed the file.
+    for _ in 0..2 {
+        std::fs::write(&file, old_list(&old)).unwrap();
+        let server = Server::start(directory.path()).await;
+        assert!(is_known(&server, &alice).await && is_known(&server, &bob).await);
+        assert!(!file.exists());
+        server.stop().await;
+    }
+    let server = Server::start(directory.path()).await;
+    let (owner, service) = ("carol".to_owned(), "nn:1".to_owned());
+    for wrong in ["a b", "1a", "x\u{1b}[31m"] {
+        let (owner, renewer) = (wrong.to_owned(), String::new());
+        let body =
+            delegation::Call::Issue { owner, renewer, service: service.clone(), lifetime_ms: 9 };
+        assert_eq!(ask_tokens(&server, body).await, None, "{wrong}");
+    }
+    let body =
+        delegation::Call::Issue { owner, renewer: String::new(), service, lifetime_ms: 9000 };
+    let Some(delegation::Reply::Token(carol)) = ask_tokens(&server, body).await else {
+        panic!("no token")
+    };
+    let renewed = ask_tokens(&server, delegation::Call::Renew(carol.clone())).await;
+    let Some(delegation::Reply::Until(until)) = renewed else { panic!("{renewed:?}") };
+    assert!(until > issued_ms + 20 * 3_600_000, "a day from now");
+    let done = Some(delegation::Reply::Done);
+    assert_eq!(ask_tokens(&server, delegation::Call::CancelNumber(7)).await, done);
+    assert_eq!(ask_tokens(&server, delegation::Call::CancelNumber(7)).await, None);
+    assert!(!is_known(&server, &alice).await);
+    let listed = ask_tokens(&server, delegation::Call::List).await;
+    server.stop().await;
+
+    let server = Server::start(directory.path()).await;
+    assert!(!is_known(&server, &alice).await);
+    assert!(is_known(&server, &bob).await && is_known(&server, &carol).await);
+    assert_eq!(ask_tokens(&server, delegation::Call::List).await, listed);
+    assert_eq!(ask_tokens(&server, delegation::Call::Cancel(carol.clone())).await, done);
+    assert!(!is_known(&server, &carol).await);
+    let mut ann = Client::new(&server, 1);
+    ann.call(Call::SafeMode(SafeModeAction::Enter)).await.unwrap();
+    server.stop().await;
+
+    // Safe mode by hand ends with a restart: what is on now ends by itself.
+    let server = Server::start(directory.path()).await;
+    let node = SimNode::start(&server, 1, vec![]);
+    Client::new(&server, 2).out_of_safe_mode().await;
+    node.stop().await;
+    server.stop().await;
 }

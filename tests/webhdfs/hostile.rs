@@ -423,6 +423,39 @@ fn tokens_are_good_for_what_they_were_given_for_and_no_longer() {
     scene.is_whole(&pids);
 }
 
+/// Whatever was answered before a NameNode is killed is so afterwards: tokens that were issued, extended and ended. Safe mode by hand ends, as in HDFS.
+#[test]
+fn tokens_are_what_they_were_when_the_namenode_was_killed() {
+    let web = Web::start();
+    let admin = |arguments: &[&str]| {
+        let all = [&["admin", "token"], arguments].concat();
+        web.cluster.hanno(&all).ok().stdout_text().trim().to_owned()
+    };
+    let home = |token: &str| {
+        let url =
+            format!("{}/webhdfs/v1/?op=GETHOMEDIRECTORY&delegation={token}", web.cluster.namenode);
+        request("GET", &url, b"").status
+    };
+    let [kept, extended, ended] = ["ann", "bob", "eve"].map(|user| admin(&["--user", user]));
+    admin(&["renew", &extended]);
+    admin(&["cancel", &ended]);
+    let listed = admin(&["list"]);
+    for round in 0..2 {
+        if round > 0 {
+            web.cluster.hanno(&["dfsadmin", "-safemode", "enter"]).ok();
+        }
+        let former = web.cluster.pid("namenode-1");
+        web.cluster.kill("namenode-1");
+        web.cluster.wait_until("another NameNode is out of safe mode", 60, |cluster| {
+            let state = cluster.hanno(&["dfsadmin", "-safemode", "get"]);
+            cluster.pid("namenode-1") != former && state.stdout_text().contains("Safe mode is OFF")
+        });
+        assert_eq!([&kept, &extended, &ended].map(|token| home(token)), [200, 200, 403]);
+        assert_eq!(admin(&["list"]), listed);
+    }
+    assert!(!web.cluster.directory.join("namenode-1/delegation-tokens").exists());
+}
+
 #[test]
 fn requests_that_are_too_much_are_refused_and_cost_little() {
     let scene = Scene::start();

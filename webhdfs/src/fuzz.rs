@@ -1,4 +1,4 @@
-//! Decoders of untrusted bytes, for `fuzz/`: lines and headers of requests from clients that nobody has checked yet, and the list of tokens.
+//! Decoders of untrusted bytes, for `fuzz/`: lines and headers of requests from clients that nobody has checked yet.
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use protocol::DfsPath;
@@ -21,7 +21,6 @@ pub const DECODERS: &[Decoder] = &[
     ("webhdfs_tokens", webhdfs_tokens),
     ("webhdfs_cookies", webhdfs_cookies),
     ("webhdfs_values", webhdfs_values),
-    ("token_lists", token_lists),
 ];
 
 fn text(bytes: &[u8]) -> &str {
@@ -108,21 +107,6 @@ pub fn webhdfs_values(bytes: &[u8]) {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The list of tokens on disk, as it is and with its checksum.
-pub fn token_lists(bytes: &[u8]) {
-    let text = text(bytes);
-    let sealed = format!("{text}crc32 {:08x}\n", crc32fast::hash(text.as_bytes()));
-    for text in [text, &sealed] {
-        if let Some(tokens) = token::book::parse(text) {
-            let rendered = token::book::render(&tokens);
-            assert_eq!(
-                token::book::parse(&rendered).map(|again| token::book::render(&again)),
-                Some(rendered)
-            );
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use protocol::datanode::Command;
+use protocol::delegation::{Order, Refusal, TokenInfo};
 use protocol::namenode::{
     Answer, BadReplica, Body, Call, DatanodeState, Reply, Request, SafeModeAction, VERSION,
 };
@@ -18,6 +19,7 @@ use super::query::Reader;
 use super::reserved::Named;
 use super::rights::Caller;
 use super::safe_mode::SafeMode;
+use super::standing::{StandingEdit, Token};
 use super::state::{Output, State};
 use crate::error::{CoreError, refuse};
 
@@ -237,9 +239,16 @@ impl State {
         }
         match action {
             SafeModeAction::Get => {}
-            SafeModeAction::Enter => self.safe_mode = self.safe_mode.entered_by_hand(),
-            SafeModeAction::Leave => self.safe_mode = self.safe_mode.left_by_hand(),
+            SafeModeAction::Enter => {
+                self.note_safe_by_hand(nodes, true, now, out)?;
+                self.safe_mode = self.safe_mode.entered_by_hand();
+            }
+            SafeModeAction::Leave => {
+                self.note_safe_by_hand(nodes, false, now, out)?;
+                self.safe_mode = self.safe_mode.left_by_hand();
+            }
             SafeModeAction::ForceLeave => {
+                self.note_safe_by_hand(nodes, false, now, out)?;
                 self.skip_ahead(nodes, now, out)?;
                 self.safe_mode = SafeMode::Off;
             }
@@ -247,6 +256,65 @@ impl State {
         self.safe_mode.note_resources(self.resources_low);
         self.safe_mode.note_ahead(self.blocks.reports.ahead_count());
         Ok(Ok(Reply::Flag(self.safe_mode.is_on())))
+    }
+
+    /// Journals whether an operator wants safe mode on.
+    ///
+    /// # Errors
+    /// [`CoreError`]: a defect.
+    pub fn note_safe_by_hand(
+        &mut self,
+        nodes: &mut Datanodes,
+        on: bool,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        match self.standing.is_safe_by_hand() == on {
+            true => Ok(()),
+            false => self.commit_standing(nodes, vec![StandingEdit::SafeMode { on }], now, out),
+        }
+    }
+
+    /// Issues, extends or ends a delegation token.
+    ///
+    /// # Errors
+    /// The outer one is a defect.
+    pub fn order_token(
+        &mut self,
+        nodes: &mut Datanodes,
+        order: &Order,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<Result<TokenInfo, Refusal>, CoreError> {
+        let (number, edit) = match self.standing.tokens.judge(order, now.wall_ms, &mut self.random)
+        {
+            Ok(judged) => judged,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let before = self.standing.tokens.get(number);
+        self.commit_standing(nodes, vec![edit], now, out)?;
+        // One that was cancelled is only known from before.
+        Ok(self.standing.tokens.get(number).or(before).ok_or(Refusal::Missing))
+    }
+
+    /// Logs a delegation token that an earlier version kept in a file, unless the log has it.
+    ///
+    /// # Errors
+    /// [`CoreError`]: a defect.
+    pub fn adopt_token(
+        &mut self,
+        nodes: &mut Datanodes,
+        (number, token): (u32, Token),
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        match self.standing.tokens.get(number) {
+            Some(_) => Ok(()),
+            None => {
+                let edits = vec![StandingEdit::IssueToken { number, token }];
+                self.commit_standing(nodes, edits, now, out)
+            }
+        }
     }
 
     /// Gives up the replicas that are ahead of the metadata: no new block can ever be mistaken for one of them.

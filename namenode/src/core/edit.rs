@@ -13,6 +13,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::standing::StandingEdit;
 use crate::error::CoreError;
 
 /// Version of the body of a journal record.
@@ -311,6 +312,8 @@ pub enum Edit {
         /// Lowest of the stamps to come.
         stamp: GenerationStamp,
     },
+    /// Changes what operators and users arranged beside the namespace.
+    Standing(StandingEdit),
 }
 
 /// The answer of a call in the form that outlives a restart: addresses and tokens are filled in when it is given. Append only.

@@ -5,7 +5,7 @@
 //!
 //! | room | what it holds |
 //! |---|---|
-//! | [`inodes`], [`edit`] | inodes and the tables beside them; what changes them |
+//! | [`inodes`], [`standing`], [`edit`] | inodes and the tables beside them; standing orders; what changes them |
 //! | [`namespace`], [`snapshots`] | the tree that they make, now and as it was; applying edits; rows of the checkpoint |
 //! | [`nodes`] | DataNodes, and which of them must leave service |
 //! | [`blocks`] | which DataNode holds which replica, and what follows from that |
@@ -35,6 +35,7 @@ pub mod retry_cache;
 pub mod rights;
 pub mod safe_mode;
 pub mod snapshots;
+pub mod standing;
 pub mod state;
 pub mod upkeep;
 

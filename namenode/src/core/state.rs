@@ -18,6 +18,7 @@ use super::random::Generator;
 use super::retry_cache::RetryCache;
 use super::rights::{Caller, Guard};
 use super::safe_mode::{Rule, SafeMode, Situation};
+use super::standing::{Standing, StandingEdit};
 use crate::error::CoreError;
 
 /// Inodes of deleted trees that are taken apart in one step; about a millisecond.
@@ -95,6 +96,8 @@ pub struct State {
     pub ns: Namespace,
     /// Replicas.
     pub blocks: Blocks,
+    /// What operators and users arranged beside the namespace; durable.
+    pub standing: Standing,
     /// Answers given.
     pub(super) retry: RetryCache,
     /// Whether changes are refused.
@@ -114,7 +117,7 @@ pub struct State {
 impl State {
     /// A state in start-up safe mode, over a namespace that was loaded or replayed.
     pub fn new(loaded: Loaded, settings: Settings, random: Generator, now: Now) -> Self {
-        let Loaded { mut ns, retry } = loaded;
+        let Loaded { mut ns, standing, retry } = loaded;
         ns.leases.renew_all(now.mono_ms);
         ns.take_effects();
         let mut blocks = Blocks::new(settings.maintenance_min);
@@ -122,6 +125,7 @@ impl State {
         State {
             ns,
             blocks,
+            standing,
             retry,
             safe_mode: SafeMode::Startup { reached_ms: None },
             resources_low: false,
@@ -177,9 +181,7 @@ impl State {
         written: &HashMap<BlockId, Acknowledged>,
         out: &mut Output,
     ) -> Result<(), CoreError> {
-        for edit in &record.edits {
-            self.ns.apply(edit)?;
-        }
+        apply(&mut self.ns, &mut self.standing, &record.edits)?;
         out.records.push(record.encode());
         let arrival_ms = self.settings.arrival_timeout_ms;
         let effects = self.ns.take_effects();
@@ -188,6 +190,22 @@ impl State {
             self.retry.insert(key, record.at_ms, record.outcome.clone(), true);
         }
         Ok(())
+    }
+
+    /// Applies and journals changes of the standing orders.
+    ///
+    /// # Errors
+    /// [`CoreError`]: a defect.
+    pub(super) fn commit_standing(
+        &mut self,
+        nodes: &mut Datanodes,
+        edits: Vec<StandingEdit>,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        let edits = edits.into_iter().map(Edit::Standing).collect();
+        let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
+        self.commit(nodes, &record, &HashMap::new(), out)
     }
 
     /// Remembers an answer that changed nothing.
@@ -207,6 +225,10 @@ impl State {
         if starting {
             let situation = self.situation(nodes);
             more |= self.safe_mode.update(&self.settings.safe_mode, situation, now.mono_ms);
+            // Somebody turned it on before this NameNode took over.
+            if !self.safe_mode.is_on() && self.standing.is_safe_by_hand() {
+                self.safe_mode = self.safe_mode.entered_by_hand();
+            }
         }
         self.safe_mode.note_resources(self.resources_low);
         if !starting {
@@ -242,6 +264,7 @@ impl State {
             let node = nodes.node(node);
             (node.info.id, node.admin)
         }));
+        self.keep_maintenance(nodes, now, out)?;
         self.blocks.low.changed = true;
         self.blocks.reports.expire_recent();
         if !self.safe_mode.is_on() {
@@ -404,12 +427,13 @@ impl State {
 
     /// How many inode rows are out of date, for deciding when to write a checkpoint.
     pub fn dirty_count(&self) -> usize {
-        self.ns.dirty_count()
+        self.ns.dirty_count() + self.standing.dirty_count()
     }
 
     /// Rows of the checkpoint that changed.
     pub fn take_rows(&mut self, now: Now) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let mut rows = self.ns.take_rows();
+        rows.extend(self.standing.take_rows());
         rows.extend(self.retry.take_rows(now.wall_ms));
         rows
     }
@@ -420,6 +444,8 @@ impl State {
 pub struct Loaded {
     /// The namespace.
     pub ns: Namespace,
+    /// Standing orders.
+    pub standing: Standing,
     /// Answers given.
     pub retry: RetryCache,
 }
@@ -430,6 +456,9 @@ impl Loaded {
     /// # Errors
     /// [`CoreError`].
     pub fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), CoreError> {
+        if let Some(loaded) = self.standing.load_row(key, value) {
+            return loaded;
+        }
         match key.first() {
             Some(&super::retry_cache::ROW_PREFIX) => self.retry.load_row(key, value),
             _ => self.ns.load_row(key, value),
@@ -442,13 +471,19 @@ impl Loaded {
     /// [`CoreError`].
     pub fn replay(&mut self, body: &[u8]) -> Result<(), CoreError> {
         let record = Record::decode(body)?;
-        for edit in &record.edits {
-            self.ns.apply(edit)?;
-        }
+        apply(&mut self.ns, &mut self.standing, &record.edits)?;
         self.ns.take_effects();
         if let Some(key) = record.call {
             self.retry.insert(key, record.at_ms, record.outcome, true);
         }
         Ok(())
     }
+}
+
+/// Applies the edits of a record, live and on replay.
+fn apply(ns: &mut Namespace, standing: &mut Standing, edits: &[Edit]) -> Result<(), CoreError> {
+    edits.iter().try_for_each(|edit| match edit {
+        Edit::Standing(edit) => standing.apply(edit),
+        edit => ns.apply(edit),
+    })
 }

@@ -2,11 +2,12 @@
 //! of the cluster secret may ask; others use WebHDFS.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::RemoteError;
 use crate::wire::at_most;
 
-/// Most tokens that are valid at once: a hundred bytes each in the file that keeps them.
+/// Most tokens that are valid at once: a hundred bytes each, in memory and in the checkpoint.
 pub const TOKENS_MAX: usize = 10_000;
 
 /// Version of this conversation; both sides must agree.
@@ -76,6 +77,63 @@ pub struct TokenInfo {
     pub expires_ms: u64,
     /// When it ends however often it is renewed, milliseconds since the epoch.
     pub last_ms: u64,
+}
+
+/// A change of the list of tokens, as it is judged by the NameNode. A user `by` is checked; an operator, without a name, may do everything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// A new token.
+    Issue {
+        /// Whom its holder acts as.
+        owner: String,
+        /// Who may renew it; may be empty.
+        renewer: String,
+        /// How long it is valid unless renewed, milliseconds.
+        lifetime_ms: u64,
+    },
+    /// Extend a token's validity.
+    Renew {
+        /// Its number.
+        number: u32,
+        /// When it was issued.
+        issued_ms: u64,
+        /// Who wants it.
+        by: Option<String>,
+    },
+    /// End a token.
+    Cancel {
+        /// Its number.
+        number: u32,
+        /// When it was issued, if that is known.
+        issued_ms: Option<u64>,
+        /// Who wants it.
+        by: Option<String>,
+    },
+}
+
+/// Why the list of tokens was not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum Refusal {
+    /// There are [`TOKENS_MAX`] tokens already.
+    #[error(
+        "there are {TOKENS_MAX} delegation tokens already; `hanno admin token list` shows them"
+    )]
+    Full,
+    /// It is not in the list: it was cancelled, or never issued.
+    #[error("there is no such delegation token")]
+    Missing,
+    /// The user is not its renewer.
+    #[error("only the renewer of a delegation token can renew it")]
+    NotRenewer,
+    /// The user is neither its owner nor its renewer.
+    #[error("only the owner or the renewer of a delegation token can cancel it")]
+    NotOwner,
+    /// Its time is over.
+    #[error("the delegation token is expired")]
+    Expired,
+    /// The NameNode is stopping.
+    #[error("the NameNode is stopping")]
+    Stopping,
 }
 
 #[cfg(test)]

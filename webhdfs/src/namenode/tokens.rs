@@ -26,35 +26,23 @@ impl<N: Namesystem> Face<N> {
             let text = "Delegation Token can be issued only with kerberos or web authentication";
             return Err(WebError::new(Exception::Io, text));
         }
-        let (book, op, user) = (book.clone(), asked.op, asked.user.clone());
-        let text = |name: &str| asked.query.text(name).map(str::to_owned);
-        let (renewer, kind, service) = (text("renewer"), text("kind"), text("service"));
-        let token = match op {
-            Op::GetDelegationToken => String::new(),
-            op => asked.query.required(op, "token")?.to_owned(),
-        };
-        let service = service.unwrap_or_else(|| self.inner.settings.advertised.clone());
-        let work = move || {
-            let now_ms = client::rpc::now_ms();
-            match op {
-                Op::GetDelegationToken => {
-                    let renewer = renewer.as_deref().unwrap_or(&user);
-                    let order = Order {
-                        owner: &user,
-                        renewer,
-                        kind: kind.as_deref(),
-                        service: &service,
-                        lifetime_ms: RENEW_INTERVAL_MS,
-                    };
-                    let token = book.issue(order, now_ms)?;
-                    let url = json::named("urlString", token);
-                    Ok(json::ok(&json::named("Token", url)))
-                }
-                Op::RenewDelegationToken => book.renew(&token, Some(&user), now_ms).map(json::long),
-                _ => book.cancel(&token, &user).map(|()| json::nothing()),
-            }
-        };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| WebError::new(Exception::Runtime, "the NameNode is stopping"))?
+        let (op, user) = (asked.op, asked.user.as_str());
+        if op == Op::GetDelegationToken {
+            let service = asked.query.text("service");
+            let order = Order {
+                owner: user,
+                renewer: asked.query.text("renewer").unwrap_or(user),
+                kind: asked.query.text("kind"),
+                service: service.unwrap_or(&self.inner.settings.advertised),
+                lifetime_ms: RENEW_INTERVAL_MS,
+            };
+            let url = json::named("urlString", book.issue(order).await?);
+            return Ok(json::ok(&json::named("Token", url)));
+        }
+        let token = asked.query.required(op, "token")?;
+        match op {
+            Op::RenewDelegationToken => book.renew(token, Some(user)).await.map(json::long),
+            _ => book.cancel(token, user).await.map(|()| json::nothing()),
+        }
     }
 }

@@ -48,7 +48,7 @@ impl Keeper {
     /// If it is not valid any more, or never was.
     pub async fn owner(&self, token: &str, now_ms: u64) -> Result<String, WebError> {
         match self {
-            Keeper::Book(book) => book.owner(token, now_ms),
+            Keeper::Book(book) => book.owner(token, now_ms).await,
             Keeper::Namenode(asked) => asked.owner(token).await,
         }
     }

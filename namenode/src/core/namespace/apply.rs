@@ -63,6 +63,8 @@ impl Namespace {
                 self.dirty.counters = true;
                 Ok(())
             }
+            // It is not about the namespace.
+            Edit::Standing(_) => Err(CoreError::BadRecord),
             Edit::SetQuota { directory, names, space } => {
                 if self.inodes.get(directory).and_then(Inode::directory).is_none() {
                     let expected = "a directory";

@@ -1,6 +1,7 @@
 //! Tests of the whole machine, on a [`harness`] with a hand-driven clock: scenarios, models and simulations.
 
 mod differences;
+mod formats;
 pub(super) mod harness;
 mod lost;
 mod model;

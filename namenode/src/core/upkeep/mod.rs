@@ -12,5 +12,3 @@ mod maintenance;
 mod moves;
 mod recovery;
 mod schedule;
-
-pub use self::maintenance::NodeInMaintenance;

@@ -1,0 +1,102 @@
+//! Standing orders: what operators and users arranged beside the namespace. It outlives the process, and a NameNode that takes over must know it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `edit` | the changes, as they are in the log |
+//! | `tokens` | the delegation tokens that are valid |
+//! | `maintenance` | DataNodes in maintenance, and what they hold |
+//!
+//! Row of the checkpoint: `h` -> nothing, while safe mode is on by hand; the files have the others.
+//!
+//! Invariants: it changes by [`Standing::apply`] alone, live and on replay. Nothing in it is secret.
+
+mod edit;
+mod maintenance;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+pub use self::edit::{NodeAway, ReplicaAway, StandingEdit, Token};
+pub use self::maintenance::{NodesAway, REPLICAS_PER_ROW};
+pub use self::tokens::Tokens;
+
+use self::{maintenance as away, tokens as list};
+use super::inodes::Row;
+use crate::error::CoreError;
+
+/// Key of the row that is there while safe mode is on by hand.
+const SAFE_MODE_PREFIX: u8 = b'h';
+
+/// The standing orders.
+#[derive(Default, Debug)]
+pub struct Standing {
+    /// The delegation tokens that are valid.
+    pub tokens: Tokens,
+    /// DataNodes in maintenance.
+    pub away: NodesAway,
+    is_safe_by_hand: bool,
+    is_flag_dirty: bool,
+}
+
+impl Standing {
+    /// True while an operator wants safe mode on.
+    pub fn is_safe_by_hand(&self) -> bool {
+        self.is_safe_by_hand
+    }
+
+    /// Applies one edit.
+    ///
+    /// # Errors
+    /// [`CoreError`] if it does not fit; then nothing has changed.
+    pub fn apply(&mut self, edit: &StandingEdit) -> Result<(), CoreError> {
+        match edit {
+            StandingEdit::SafeMode { on } => {
+                (self.is_safe_by_hand, self.is_flag_dirty) = (*on, true);
+            }
+            StandingEdit::IssueToken { number, token } => self.tokens.issue(*number, token),
+            StandingEdit::RenewToken { number, expires_ms } => {
+                self.tokens.renew(*number, *expires_ms)?;
+            }
+            StandingEdit::CancelToken { number } => self.tokens.cancel(*number)?,
+            StandingEdit::KeepNode(node) => self.away.keep_node(node),
+            StandingEdit::KeepReplicas { datanode, replicas } => {
+                self.away.keep_replicas(*datanode, replicas)?;
+            }
+            StandingEdit::KeptNode { datanode } => self.away.complete(*datanode)?,
+            StandingEdit::ForgetNode { datanode } => self.away.forget(*datanode),
+        }
+        Ok(())
+    }
+
+    /// How many rows are out of date.
+    pub fn dirty_count(&self) -> usize {
+        usize::from(self.is_flag_dirty) + self.tokens.dirty_count() + self.away.dirty_count()
+    }
+
+    /// The rows that changed since the last call.
+    pub fn take_rows(&mut self) -> Vec<Row> {
+        let mut rows = self.away.take_rows();
+        rows.extend(self.tokens.take_rows());
+        if std::mem::take(&mut self.is_flag_dirty) {
+            rows.push((vec![SAFE_MODE_PREFIX], self.is_safe_by_hand.then(Vec::new)));
+        }
+        rows
+    }
+
+    /// Takes a row if it is one of these; rows come in ascending order of keys.
+    ///
+    /// # Errors
+    /// [`CoreError`] if it is malformed.
+    pub fn load_row(&mut self, key: &[u8], value: &[u8]) -> Option<Result<(), CoreError>> {
+        match (key, value) {
+            ([list::ROW_PREFIX, rest @ ..], value) => Some(self.tokens.load_row(rest, value)),
+            ([away::ROW_PREFIX, rest @ ..], value) => Some(self.away.load_row(rest, value)),
+            ([SAFE_MODE_PREFIX], []) => {
+                self.is_safe_by_hand = true;
+                Some(Ok(()))
+            }
+            ([SAFE_MODE_PREFIX, ..], _) => Some(Err(CoreError::BadRow("safe mode"))),
+            _ => None,
+        }
+    }
+}
