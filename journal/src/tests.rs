@@ -598,10 +598,10 @@ fn a_log_that_lost_its_end_goes_on_from_the_checkpoint_only_if_nothing_came_afte
 /// The real threads on the simulated machine: what the observer saw is there after the crash.
 #[test]
 fn threads_acknowledge_nothing_that_a_crash_can_undo() {
-    for seed in 1..=60u64 {
+    needs::seeds::for_each(60, |seed| {
         let world = SimWorld::new(seed);
         let places = places(&world, if seed % 2 == 0 { ONE } else { TWO });
-        let fault = [Fault::Crash, Fault::Io, Fault::Full][seed as usize % 3];
+        let fault = [Fault::Crash, Fault::Io, Fault::Full][(seed % 3) as usize];
         let mut map = Map::default();
         let started = recover::start(&places, &mut map).unwrap();
         world.plan(1 + world.below(120), fault);
@@ -655,7 +655,7 @@ fn threads_acknowledge_nothing_that_a_crash_can_undo() {
         let last = started.recovered.last;
         assert!(last.0 >= seen.load(Ordering::SeqCst), "seed {seed}: acknowledged record lost");
         assert_eq!(after.rows, history[last.0 as usize], "seed {seed}");
-    }
+    });
 }
 
 #[test]

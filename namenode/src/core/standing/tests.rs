@@ -126,7 +126,7 @@ fn expired_tokens_leave_with_the_next_one_on_every_replica_and_there_are_not_too
 
 #[test]
 fn checkpoint_and_log_say_what_the_log_alone_says_and_what_is_live() {
-    for seed in 0..30 {
+    needs::seeds::for_each(30, |seed| {
         let (mut h, mut random) = (Harness::new(seed), Generator::new(seed));
         let mut known: Vec<TokenInfo> = Vec::new();
         for step in 0..120 {
@@ -177,7 +177,7 @@ fn checkpoint_and_log_say_what_the_log_alone_says_and_what_is_live() {
         h.checkpoint();
         assert!(h.rows.keys().all(|key| !b"htm".contains(&key[0])), "seed {seed}");
         assert_eq!(h.state.standing.dirty_count(), 0);
-    }
+    });
 }
 
 #[test]

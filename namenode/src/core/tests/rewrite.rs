@@ -400,8 +400,7 @@ impl Model {
 
 #[test]
 fn random_changes_keep_the_bytes_that_a_list_has() {
-    for seed in 0..60 {
-        println!("seed {seed}");
+    needs::seeds::for_each(60, |seed| {
         let mut model = Model {
             h: Harness::with_nodes(seed, 3),
             files: BTreeMap::new(),
@@ -412,7 +411,7 @@ fn random_changes_keep_the_bytes_that_a_list_has() {
             model.compare();
         }
         check_replay(&mut model.h);
-    }
+    });
 }
 
 #[test]

@@ -415,10 +415,7 @@ fn run(seed: u64) {
 
 #[test]
 fn every_seed_converges() {
-    for seed in 0..100 {
-        println!("seed {seed}");
-        run(seed);
-    }
+    needs::seeds::for_each(100, run);
 }
 
 #[test]
