@@ -13,6 +13,8 @@
 //! | module | |
 //! |---|---|
 //! | [`writer`] | the life of a file being written: blocks, pipelines, what happens when members fail |
+//! | [`reader`] | which replica is read next, when locations are fetched again, when a read gives up |
+//! | [`lease`] | when the leases of open writers are renewed |
 //! | [`window`] | the packets of a block in transit |
 //! | [`slow`] | which member of a pipeline holds up all others |
 //!
@@ -20,6 +22,8 @@
 //! untouched, and the machine decides on their class alone.
 
 pub mod error;
+pub mod lease;
+pub mod reader;
 pub mod slow;
 pub mod window;
 pub mod writer;
