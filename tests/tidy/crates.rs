@@ -11,12 +11,13 @@ use super::{assert_found, assert_kept, assert_passed};
 /// the pure crates stay free of I/O.
 const GRAPH: &[(&str, &[&str])] = &[
     ("protocol", &[]),
+    ("flow", &["protocol"]),
     ("shuffle", &[]),
     ("sys", &[]),
     ("journal", &["sys"]),
     ("host", &["journal", "protocol"]),
     ("transport", &["protocol", "sys"]),
-    ("client", &["protocol", "sys", "transport"]),
+    ("client", &["flow", "protocol", "sys", "transport"]),
     ("daemon", &["protocol", "sys"]),
     ("mr-formats", &["protocol", "shuffle"]),
     ("mr-api", &["client", "mr-formats", "protocol", "shuffle", "sys"]),

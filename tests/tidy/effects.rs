@@ -1,6 +1,6 @@
-//! Pure cores stay pure: time, files, sockets, threads, randomness, and the environment come in as arguments.
+//! Pure cores, and `flow`, stay pure: time, files, sockets, threads, randomness, and the environment come in as arguments.
 
-use super::house::House;
+use super::house::{House, is_below};
 use super::{assert_found, assert_kept, assert_passed};
 
 /// What has no place in a core, however it was imported.
@@ -28,7 +28,8 @@ const EFFECTS: &[&str] = &[
 
 fn effects_in_cores(house: &House) -> Vec<String> {
     let mut violations = Vec::new();
-    let is_core = |path: &str| path.split('/').any(|part| part == "core");
+    let is_core =
+        |path: &str| is_below(path, "flow/src") || path.split('/').any(|part| part == "core");
     for source in house.production().filter(|source| is_core(&source.path)) {
         for name in
             source.found.all().filter(|name| EFFECTS.iter().any(|effect| name.is_in(effect)))
@@ -59,6 +60,8 @@ fn effects_are_found_however_they_are_imported() {
             &[FACE, ("namenode/src/core.rs", "mod a;"), ("namenode/src/core/a.rs", code)],
         );
     }
+    let clock = "fn f() { let now = std::time::Instant::now(); }";
+    assert_found(effects_in_cores, &[("flow/src/lib.rs", "mod a;"), ("flow/src/a.rs", clock)]);
     let tests =
         "#[cfg(test)] mod tests { use std::fs; } use std::time::Instant; fn f(now: Instant) {}";
     assert_passed(

@@ -2,26 +2,17 @@
 
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
 
+use flow::lease::RENEW_INTERVAL;
 use parking_lot::Mutex;
 
 use super::link::Link;
 
-/// How often leases are renewed: three times within the soft limit of 60 s.
-const RENEW_INTERVAL: Duration = Duration::from_secs(20);
-
-/// Counts open writers of a client.
+/// The open writers of a client.
 #[derive(Debug)]
 pub(super) struct Leases {
     link: Arc<Link>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    writer_count: usize,
-    running: bool,
+    state: Mutex<flow::lease::Leases>,
 }
 
 /// One open writer.
@@ -38,12 +29,13 @@ impl Leases {
     /// Counts a writer and makes sure that the thread runs.
     pub(super) fn hold(self: &Arc<Self>) -> Lease {
         let mut state = self.state.lock();
-        state.writer_count += 1;
-        if !state.running {
+        if state.hold() {
             let weak = Arc::downgrade(self);
             let spawned =
                 thread::Builder::new().name("lease".to_owned()).spawn(move || renew(&weak));
-            state.running = spawned.is_ok();
+            if spawned.is_err() {
+                state.cannot_renew();
+            }
         }
         Lease { leases: Arc::clone(self) }
     }
@@ -51,7 +43,7 @@ impl Leases {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.leases.state.lock().writer_count -= 1;
+        self.leases.state.lock().release();
     }
 }
 
@@ -60,12 +52,8 @@ fn renew(leases: &Weak<Leases>) {
     loop {
         thread::sleep(RENEW_INTERVAL);
         let Some(leases) = leases.upgrade() else { return };
-        {
-            let mut state = leases.state.lock();
-            if state.writer_count == 0 {
-                state.running = false;
-                return;
-            }
+        if !leases.state.lock().is_due() {
+            return;
         }
         if let Err(error) = leases.link.renew_leases(RENEW_INTERVAL) {
             tracing::warn!(error = %crate::error::chain(&error), "cannot renew leases");

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use protocol::address::Site;
 use protocol::auth::{Role, Service};
 use protocol::namenode::{
-    Appended, BadReplica, Body, Call, Create, Created, LocatedBlock, LocatedBlocks, Reply, Request,
+    Appended, BadReplica, Body, Call, Create, Created, LocatedBlocks, Reply, Request,
 };
-use protocol::{ClientId, DfsPath, ErrorKind};
+use protocol::{ClientId, DfsPath};
 use tokio::task::JoinHandle;
 
 use super::error::DfsError;
@@ -20,10 +20,6 @@ use transport::{ConnectionPool, PacketPool, Timeouts};
 
 /// Where clients call.
 const TARGET: &str = "/rpc";
-/// How long closing a file can wait for copies of its last block: longer than it takes until a lost DataNode counts as dead.
-const COPY_WAIT: Duration = Duration::from_secs(150);
-/// Pause between two checks whether the copies exist; jittered.
-const COPY_PAUSE: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Debug)]
@@ -113,29 +109,6 @@ impl Link {
     ) -> Result<Appended, DfsError> {
         match self.call(Call::Append { path: path.clone(), new_block })? {
             Reply::Appended(appended) => Ok(appended),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    /// As [`Link::done`], for a call that waits until blocks are copied.
-    pub(super) fn done_patiently(&self, call: Call) -> Result<(), DfsError> {
-        let deadline = Instant::now() + COPY_WAIT;
-        loop {
-            match self.done(call.clone()) {
-                Err(error)
-                    if error.kind() == Some(ErrorKind::NotReplicatedYet)
-                        && Instant::now() < deadline =>
-                {
-                    std::thread::sleep(COPY_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
-                }
-                ended => return ended,
-            }
-        }
-    }
-
-    pub(super) fn block(&self, call: Call) -> Result<LocatedBlock, DfsError> {
-        match self.call(call)? {
-            Reply::Block(block) => Ok(block),
             _ => Err(DfsError::Unexpected),
         }
     }

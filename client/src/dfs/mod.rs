@@ -7,10 +7,9 @@
 //! | [`checksum`] | HDFS's file checksum |
 //! | `quota`, `snapshot` | quotas and snapshots of directories |
 //! | `rights` | access control lists, extended attributes |
-//! | `writer`, `window` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, rebuilt when members fail |
-//! | `slow` | which member of a pipeline holds up the others |
+//! | `writer` | [`DfsWriter`]: a file as packets through pipelines of DataNodes, as [`flow::writer`] says |
 //! | `visible` | the length of a block that is being written |
-//! | `reader`, `source` | [`DfsReader`]: verified bytes from the nearest replica that has them |
+//! | `reader`, `source` | [`DfsReader`]: verified bytes from the replica that [`flow::reader`] names |
 
 pub mod checksum;
 mod client;
@@ -21,11 +20,9 @@ mod link;
 mod quota;
 mod reader;
 mod rights;
-mod slow;
 mod snapshot;
 mod source;
 mod visible;
-mod window;
 mod writer;
 
 pub use client::{DfsClient, Listing};

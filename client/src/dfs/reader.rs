@@ -1,16 +1,16 @@
 //! [`DfsReader`]: reads a file from the nearest replicas that work.
 //!
-//! When a replica fails (node gone, timeout, bad checksum, too short), reading continues with the next one at the same byte. When all have failed, the reader
-//! fetches locations again after growing pauses: a NameNode that was just restarted learns of replicas bit by bit. If all are damaged, the block is assembled
-//! from the good chunks of each. Bytes that match no checksum anywhere are an error, never data.
+//! [`flow::reader`] decides which replica is read and what follows a failure. Bytes that match no checksum anywhere are an error, never data.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::error::ReadError;
+use flow::reader::{Failed, Reader, Step};
+use protocol::DfsPath;
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{BadReplica, FileStatus, LocatedBlock, LocatedBlocks};
-use protocol::{DatanodeId, DfsPath};
+use protocol::namenode::{FileStatus, LocatedBlock, LocatedBlocks};
 use tokio::task::JoinHandle;
 
 use super::error::DfsError;
@@ -21,11 +21,6 @@ use transport::{PooledPacket, TransferFailure};
 
 /// Most data handed out at once by [`Read`].
 const READ_BYTES_MAX: usize = 1 << 20;
-/// Pauses before locations are fetched again, milliseconds, each shortened by jitter. They last about 15 s in all; a replica that is still not reported then is
-/// not expected any more.
-const FETCH_PAUSES_MS: [u64; 10] = [0, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000];
-/// Pauses before asking again for the length of a block being written, milliseconds: a pipeline that is being rebuilt answers within them.
-const LENGTH_PAUSES_MS: [u64; 6] = [10, 50, 100, 200, 400, 800];
 /// How long a reader that ends waits for its reports of bad replicas to arrive.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -35,24 +30,13 @@ pub struct DfsReader {
     link: Arc<Link>,
     path: DfsPath,
     status: FileStatus,
-    length: u64,
-    blocks: Vec<Block>,
+    flow: Reader,
     position: u64,
-    source: Option<(usize, DatanodeId, Source)>,
+    /// The replica that is open.
+    source: Option<Source>,
     reports: Vec<JoinHandle<()>>,
     /// True if bytes that match no checksum anywhere are handed out as they are.
     ignores_checksums: bool,
-}
-
-#[derive(Debug)]
-struct Block {
-    located: LocatedBlock,
-    /// Replicas to skip: they failed since locations were fetched, or are damaged.
-    failed: Vec<DatanodeId>,
-    /// Replicas that did not match their checksums.
-    damaged: Vec<DatanodeId>,
-    /// All replicas failed and some are damaged: read chunk by chunk from whichever has a good one.
-    salvage: bool,
 }
 
 impl DfsReader {
@@ -61,14 +45,11 @@ impl DfsReader {
         if located.status.directory {
             return Err(DfsError::IsDirectory { path });
         }
-        let blocks: Vec<Block> = located.blocks.into_iter().map(Block::new).collect();
-        let length = blocks.last().map_or(0, |block| block.located.offset + block.located.length);
         Ok(DfsReader {
             link: Arc::clone(link),
             path,
             status: located.status,
-            length,
-            blocks,
+            flow: Reader::new(located.blocks),
             position: 0,
             source: None,
             reports: Vec::new(),
@@ -78,13 +59,11 @@ impl DfsReader {
 
     /// Another reader of the file as this one saw it on opening: several threads can read one file.
     pub fn another(&self) -> Self {
-        let blocks = self.blocks.iter().map(|block| Block::new(block.located.clone())).collect();
         DfsReader {
             link: Arc::clone(&self.link),
             path: self.path.clone(),
             status: self.status.clone(),
-            length: self.length,
-            blocks,
+            flow: self.flow.another(),
             position: 0,
             source: None,
             reports: Vec::new(),
@@ -104,17 +83,17 @@ impl DfsReader {
 
     /// Its length, bytes.
     pub fn len(&self) -> u64 {
-        self.length
+        self.flow.len()
     }
 
     /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.flow.is_empty()
     }
 
     /// Its blocks.
     pub fn blocks(&self) -> impl Iterator<Item = &LocatedBlock> {
-        self.blocks.iter().map(|block| &block.located)
+        self.flow.blocks()
     }
 
     /// Verified bytes from `offset`: at least one and at most `max`, empty at the end of the file. Never crosses a block boundary. No copy if the replica is on
@@ -158,138 +137,118 @@ impl DfsReader {
     }
 
     fn slice(&mut self, offset: u64, max: usize, wanted: u64) -> Result<BlockSlice, DfsError> {
-        if offset >= self.length || max == 0 {
+        let Some(mut attempt) = self.flow.begin(offset).filter(|_| max > 0) else {
             return Ok(BlockSlice::default());
-        }
-        let index =
-            self.blocks.partition_point(|block| block.located.offset <= offset).saturating_sub(1);
-        let mut pauses = FETCH_PAUSES_MS.iter();
-        let mut reason = "it has no replica".to_owned();
+        };
+        let at_most = |rest: u64| max.min(usize::try_from(rest).unwrap_or(usize::MAX));
+        let mut last = None;
         loop {
-            let block = &self.blocks[index];
-            let located = &block.located;
-            let at = offset - located.offset;
-            // A file that grew since it was opened still ends where it did then, even if the length of its last block has changed meanwhile.
-            let rest = located.length.saturating_sub(at).min(self.length - offset);
-            if rest == 0 {
-                return Err(DfsError::Short { path: self.path.clone(), offset });
-            }
-            let max = max.min(usize::try_from(rest).unwrap_or(usize::MAX));
-            if block.salvage {
-                return self.salvage(index, at, max);
-            }
-            if self.select(index) {
-                let Some((_, datanode, source)) = &mut self.source else { continue };
-                match source.slice(at, max, wanted.min(rest)) {
-                    Ok(slice) => return Ok(slice),
-                    Err(failure) => {
-                        let datanode = *datanode;
-                        reason = crate::error::chain(&failure);
-                        self.replica_failed(index, datanode, &failure);
+            match self.flow.next(&attempt) {
+                Step::Open { block, datanode } => {
+                    self.source = Some(Source::open(&self.link, block, datanode));
+                    self.flow.opened(&attempt);
+                }
+                Step::Read { at, rest } => {
+                    let read = match &mut self.source {
+                        Some(source) => source.slice(at, at_most(rest), wanted.min(rest)),
+                        None => Err(TransferFailure::Unexpected),
+                    };
+                    match read {
+                        Ok(slice) => return Ok(slice),
+                        Err(failure) => {
+                            self.replica_failed(&failure);
+                            last = Some(failure);
+                        }
                     }
                 }
-            } else if self.blocks[index].is_damaged_everywhere() {
-                self.blocks[index].salvage = true;
-            } else if let Some(pause_ms) = pauses.next() {
-                let pause = Duration::from_millis(*pause_ms);
-                std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.0)));
-                self.fetch_again(index)?;
-            } else if !self.blocks[index].damaged.is_empty() {
-                self.blocks[index].salvage = true;
-            } else {
-                let block = self.blocks[index].located.id;
-                // The next call may try all of them again.
-                self.blocks[index].failed.clear();
-                let path = self.path.clone();
-                return Err(DfsError::Unreachable { path, block, offset, reason });
+                Step::Salvage { block, at, rest } => {
+                    let found =
+                        salvage(&self.link, block, (at, at_most(rest)), self.ignores_checksums);
+                    let corrupt = |at| DfsError::Corrupt {
+                        path: self.path.clone(),
+                        block: block.id,
+                        offset: block.offset + at,
+                    };
+                    return found.map_err(corrupt);
+                }
+                Step::Pause(pause) => {
+                    std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.0)));
+                    attempt.paused();
+                }
+                Step::Fetch { offset } => {
+                    let located = self.link.locations(&self.path, offset, 1)?;
+                    let fetched = self.flow.fetched(&mut attempt, located.blocks);
+                    fetched.map_err(|error| self.error(error, offset, None))?;
+                }
+                Step::End(error) => return Err(self.error(error, offset, last.as_ref())),
             }
         }
     }
 
-    /// Makes sure that a replica of the block is open; false if none is left.
-    fn select(&mut self, index: usize) -> bool {
-        if self.source.as_ref().is_some_and(|(current, ..)| *current == index) {
-            return true;
+    fn error(&self, error: ReadError, offset: u64, last: Option<&TransferFailure>) -> DfsError {
+        let path = self.path.clone();
+        match error {
+            ReadError::Short { offset } => DfsError::Short { path, offset },
+            ReadError::Unreachable { block } => {
+                let reason = last.map_or_else(
+                    || "it has no replica".to_owned(),
+                    |failure| crate::error::chain(failure),
+                );
+                DfsError::Unreachable { path, block, offset, reason }
+            }
         }
-        let block = &self.blocks[index];
-        let mut replicas = block.located.replicas.iter();
-        let Some(datanode) = replicas.find(|datanode| !block.failed.contains(&datanode.id)) else {
-            return false;
-        };
-        let source = Source::open(&self.link, &block.located, datanode);
-        self.source = Some((index, datanode.id, source));
-        true
     }
 
-    fn replica_failed(&mut self, index: usize, datanode: DatanodeId, failure: &TransferFailure) {
+    fn replica_failed(&mut self, failure: &TransferFailure) {
         self.source = None;
-        let block = &mut self.blocks[index];
-        let id = block.located.id;
-        let cause = crate::error::chain(failure);
-        tracing::warn!(block = %id, %datanode, %cause, "cannot read a replica, trying the next");
-        block.failed.push(datanode);
-        if matches!(failure, TransferFailure::Checksum(_)) && !block.damaged.contains(&datanode) {
-            block.damaged.push(datanode);
-            let bad = BadReplica { block: id, stamp: block.located.stamp, datanode };
-            self.reports.push(self.link.report_bad(vec![bad]));
+        let is_damaged = matches!(failure, TransferFailure::Checksum(_));
+        let Some(Failed { replica, report }) = self.flow.failed(is_damaged) else { return };
+        let (block, datanode, cause) =
+            (replica.block, replica.datanode, crate::error::chain(failure));
+        tracing::warn!(%block, %datanode, %cause, "cannot read a replica, trying the next");
+        if report {
+            self.reports.push(self.link.report_bad(vec![replica]));
         }
     }
+}
 
-    /// Asks where the replicas of a block are now. Those known to be damaged are skipped.
-    fn fetch_again(&mut self, index: usize) -> Result<(), DfsError> {
-        let old = &self.blocks[index].located;
-        let (id, offset) = (old.id, old.offset);
-        let located = self.link.locations(&self.path, offset, 1)?;
-        let Some(found) = located.blocks.into_iter().find(|block| block.id == id) else {
-            return Err(DfsError::Short { path: self.path.clone(), offset });
-        };
-        let block = &mut self.blocks[index];
-        block.failed = block.damaged.clone();
-        let seen = block.located.length;
-        block.located = found;
-        if block.located.open {
-            block.located.length = block.located.length.max(seen);
-        }
-        Ok(())
+/// Assembles bytes from the good chunks of all replicas; a chunk that is good nowhere comes from any replica if checksums are ignored. If there is none, the
+/// error is where it begins in the block.
+fn salvage(
+    link: &Link,
+    located: &LocatedBlock,
+    (at, max): (u64, usize),
+    ignores_checksums: bool,
+) -> Result<BlockSlice, u64> {
+    let replicas: Vec<PooledPacket> = located
+        .replicas
+        .iter()
+        .chain(&located.damaged)
+        .filter_map(|datanode| source::read_unverified(link, located, datanode, at).ok())
+        .collect();
+    let begin = at / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
+    let mut packet = link.packets.take();
+    let skip = (at - begin) as usize;
+    let wanted = skip.saturating_add(max).min(READ_BYTES_MAX);
+    while packet.data().len() < wanted {
+        let chunk = packet.data().len() / CHUNK_BYTES;
+        let good = replicas.iter().find_map(|replica| replica.good_chunk(chunk));
+        let any = || replicas.iter().find_map(|replica| replica.chunk(chunk));
+        let found = good.or_else(|| ignores_checksums.then(any).flatten());
+        let Some(found) = found else { break };
+        packet.append(found, READ_BYTES_MAX);
     }
-
-    /// Assembles bytes from the good chunks of all replicas; a chunk that is good nowhere comes from any replica if checksums are ignored.
-    fn salvage(&mut self, index: usize, at: u64, max: usize) -> Result<BlockSlice, DfsError> {
-        let located = &self.blocks[index].located;
-        let replicas: Vec<PooledPacket> = located
-            .replicas
-            .iter()
-            .chain(&located.damaged)
-            .filter_map(|datanode| source::read_unverified(&self.link, located, datanode, at).ok())
-            .collect();
-        let begin = at / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
-        let mut packet = self.link.packets.take();
-        let skip = (at - begin) as usize;
-        let wanted = skip.saturating_add(max).min(READ_BYTES_MAX);
-        while packet.data().len() < wanted {
-            let chunk = packet.data().len() / CHUNK_BYTES;
-            let good = replicas.iter().find_map(|replica| replica.good_chunk(chunk));
-            let any = || replicas.iter().find_map(|replica| replica.chunk(chunk));
-            let found = good.or_else(|| self.ignores_checksums.then(any).flatten());
-            let Some(found) = found else { break };
-            packet.append(found, READ_BYTES_MAX);
-        }
-        if packet.data().len() <= skip {
-            return Err(DfsError::Corrupt {
-                path: self.path.clone(),
-                block: located.id,
-                offset: located.offset + begin,
-            });
-        }
-        let end = packet.data().len().min(skip + max);
-        Ok(BlockSlice::of_packet(packet, skip..end))
+    if packet.data().len() <= skip {
+        return Err(begin);
     }
+    let end = packet.data().len().min(skip + max);
+    Ok(BlockSlice::of_packet(packet, skip..end))
 }
 
 /// Where the blocks are, and how much of the last one can be read. While no DataNode can report that length, locations are fetched again; in the end the
 /// NameNode's length has to do.
 fn locate(link: &Link, path: &DfsPath) -> Result<LocatedBlocks, DfsError> {
-    let mut pauses = LENGTH_PAUSES_MS.iter();
+    let mut asked = 0;
     loop {
         let mut located = link.locations(path, 0, u64::MAX)?;
         // A block being written does not grow in a snapshot.
@@ -301,19 +260,9 @@ fn locate(link: &Link, path: &DfsPath) -> Result<LocatedBlocks, DfsError> {
             last.length = length;
             return Ok(located);
         }
-        let Some(pause_ms) = pauses.next() else { return Ok(located) };
-        std::thread::sleep(Duration::from_millis(*pause_ms).mul_f64(rand::random_range(0.5..1.0)));
-    }
-}
-
-impl Block {
-    fn new(located: LocatedBlock) -> Self {
-        Block { located, failed: Vec::new(), damaged: Vec::new(), salvage: false }
-    }
-
-    fn is_damaged_everywhere(&self) -> bool {
-        let mut replicas = self.located.replicas.iter().peekable();
-        replicas.peek().is_some() && replicas.all(|replica| self.damaged.contains(&replica.id))
+        let Some(pause) = flow::reader::length_pause(asked) else { return Ok(located) };
+        asked += 1;
+        std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.0)));
     }
 }
 
@@ -331,7 +280,7 @@ impl Seek for DfsReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let target = match to {
             SeekFrom::Start(offset) => Some(offset),
-            SeekFrom::End(delta) => self.length.checked_add_signed(delta),
+            SeekFrom::End(delta) => self.flow.len().checked_add_signed(delta),
             SeekFrom::Current(delta) => self.position.checked_add_signed(delta),
         };
         self.position = target.ok_or(io::ErrorKind::InvalidInput)?;

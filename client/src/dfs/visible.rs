@@ -1,5 +1,6 @@
 //! How much of a block being written can be read; its DataNodes know that.
 
+use flow::reader::{Said, VisibleLength};
 use protocol::ErrorKind;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, Read, Reply};
@@ -7,24 +8,26 @@ use protocol::transfer::{Operation, Read, Reply};
 use super::link::Link;
 use transport::TransferFailure;
 
-/// Bytes of `block` that its pipeline has, at least as many as the NameNode knows of. The first DataNode that reports no fewer decides. `None` if none can say
-/// now: locations may have changed meanwhile. A block that no DataNode has yet is empty.
+/// Bytes of `block` that its pipeline has, at least as many as the NameNode knows of; `None` if none can say now.
 pub(super) fn visible_length(link: &Link, block: &LocatedBlock) -> Option<u64> {
-    let mut absent = 0;
+    let mut visible = VisibleLength::new(block.length);
     for datanode in &block.replicas {
-        match ask(link, block, datanode) {
-            Ok(length) if length >= block.length => return Some(length),
-            Ok(_) => {}
+        let said = match ask(link, block, datanode) {
+            Ok(length) => Said::Length(length),
             Err(TransferFailure::Remote(refusal)) if refusal.kind == ErrorKind::NotFound => {
-                absent += 1;
+                Said::Absent
             }
             Err(error) => {
                 let error = crate::error::chain(&error);
                 tracing::debug!(block = %block.id, datanode = %datanode.id, %error, "cannot tell a length");
+                Said::Nothing
             }
+        };
+        if let Some(length) = visible.take(said) {
+            return Some(length);
         }
     }
-    (block.length == 0 && absent == block.replicas.len()).then_some(0)
+    visible.end()
 }
 
 fn ask(link: &Link, block: &LocatedBlock, datanode: &DatanodeInfo) -> Result<u64, TransferFailure> {

@@ -1,60 +1,38 @@
-//! [`DfsWriter`]: writes a file, block after block, as packets through a pipeline of DataNodes.
+//! [`DfsWriter`]: writes a file. [`flow::writer`] decides what is done; the caller's thread does it, on real connections.
 //!
-//! The caller's thread fills packets, sends them and takes acks as they arrive; a limited number of packets waits for acks, which bounds the buffer. When a
-//! member of the pipeline fails, the NameNode assigns a new generation stamp and, if it can, a replacement. A survivor sends the acknowledged bytes to the
-//! replacement, and the writer sends the rest again. A member that holds up all others is replaced like one that failed, and the writer reports it to the
-//! NameNode.
+//! The caller's thread fills packets, sends them and takes acks as they arrive.
 
-mod ending;
-mod open_block;
-mod pipeline;
+mod pipe;
+mod sockets;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
+use flow::error::WriteError;
+use flow::writer::{File, Filled, Goal, Patience, Step, Writer};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{Call, Create, DatanodeInfo, LocatedBlock, Publish, WrittenBlock};
-use protocol::transfer::PACKET_DATA_BYTES;
-use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId, RemoteError};
+use protocol::namenode::{Create, DatanodeInfo, LocatedBlock, Publish};
+use protocol::transfer::{Operation, Reply as TransferReply};
+use protocol::{BlockId, DatanodeId, DfsPath};
+use transport::TransferFailure;
 
-use self::open_block::{OpenBlock, Until};
+use self::pipe::Pipe;
+use self::sockets::Sockets;
 use super::create::CreateOptions;
 use super::error::DfsError;
 use super::lease::{Lease, Leases};
 use super::link::Link;
 use super::reader::DfsReader;
-use transport::PooledPacket;
-
-/// Rounds in which a sync asks members that took the place of others to sync, too. Members that fail in each of so many rounds fail for a reason that one
-/// more does not mend; the NameNode decides at the end of the block whether enough disks have it.
-const SYNC_ROUNDS_MAX: u32 = 8;
+use crate::rpc::CallOptions;
 
 /// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or [`DfsWriter::close`] returns; a new file
 /// dropped before that is deleted. A file with promised bytes stays: if it is dropped without `close`, a recovery closes it.
 #[derive(Debug)]
 pub struct DfsWriter {
     link: Arc<Link>,
-    path: DfsPath,
-    publish: Option<Publish>,
-    file: InodeId,
-    block_size: u64,
-    block: Option<OpenBlock>,
-    packet: Option<PooledPacket>,
-    previous: Option<WrittenBlock>,
-    position: u64,
-    /// DataNodes that failed, and when.
-    excluded: Vec<(DatanodeId, Instant)>,
-    failure_count: u32,
-    /// The error of the last disk that refused a replica of this file.
-    refused_by_disk: Option<RemoteError>,
-    open: bool,
-    /// True if somebody was promised bytes.
-    promised: bool,
-    /// Block and stamp under which the NameNode knows that the pipeline works, and whether it knows that something is on disk.
-    confirmed: Option<(BlockId, GenerationStamp, bool)>,
-    /// Bytes on disk of the block being written.
-    synced: u64,
+    flow: Writer<Sockets>,
+    pipe: Option<Pipe>,
     _lease: Lease,
 }
 
@@ -77,26 +55,14 @@ impl DfsWriter {
         };
         let created = link.create_file(create)?;
         let overwrite = options.publish_overwrite;
-        let lease = leases.hold();
-        Ok(DfsWriter {
-            link: Arc::clone(link),
+        let file = File {
             path,
-            publish: options.publish_as.map(|path| Publish { path, overwrite }),
-            file: created.file,
+            inode: created.file,
             block_size: created.block_size.max(1),
-            block: created.first_block.map(OpenBlock::new),
-            packet: None,
-            previous: None,
-            position: 0,
-            excluded: Vec::new(),
-            failure_count: 0,
-            refused_by_disk: None,
-            open: true,
-            promised: false,
-            confirmed: None,
-            synced: 0,
-            _lease: lease,
-        })
+            publish: options.publish_as.map(|path| Publish { path, overwrite }),
+        };
+        let flow = Writer::create(sockets(link), link.id, file, created.first_block);
+        Ok(DfsWriter { link: Arc::clone(link), flow, pipe: None, _lease: leases.hold() })
     }
 
     pub(in crate::dfs) fn append(
@@ -106,70 +72,45 @@ impl DfsWriter {
         new_block: bool,
     ) -> Result<Self, DfsError> {
         let appended = link.append_file(&path, new_block)?;
+        let last = appended.last.as_ref().map(|located| (located.offset, located.length));
+        let flow = Writer::append(sockets(link), link.id, path, appended);
         let lease = leases.hold();
-        let mut writer = DfsWriter {
-            link: Arc::clone(link),
-            path,
-            publish: None,
-            file: appended.file,
-            block_size: appended.block_size.max(1),
-            block: None,
-            packet: None,
-            previous: None,
-            position: appended.length,
-            excluded: Vec::new(),
-            failure_count: 0,
-            refused_by_disk: None,
-            open: true,
-            promised: true,
-            confirmed: None,
-            synced: 0,
-            _lease: lease,
-        };
-        if let Some(located) = appended.last {
-            writer.go_on_with(located, appended.prior)?;
+        let mut writer = DfsWriter { link: Arc::clone(link), flow, pipe: None, _lease: lease };
+        if let Some((begin, length)) = last {
+            writer.go_on_at(begin, length)?;
         }
         Ok(writer)
     }
 
-    /// The DataNodes of the block being written, in the order in which its packets reach them; none between blocks.
-    pub fn pipeline(&self) -> &[DatanodeInfo] {
-        self.block.as_ref().map_or(&[], |block| &block.located.replicas)
-    }
-
     /// Starts at the end of a block that others wrote. Packets begin at chunk boundaries, so the bytes of a partial chunk are read first.
-    fn go_on_with(
-        &mut self,
-        located: LocatedBlock,
-        prior: GenerationStamp,
-    ) -> Result<(), DfsError> {
-        let (begin, length) = (located.offset, located.length);
+    fn go_on_at(&mut self, begin: u64, length: u64) -> Result<(), DfsError> {
         let mut tail = vec![0; (length % CHUNK_BYTES as u64) as usize];
         let chunk = length - tail.len() as u64;
-        self.block = Some(OpenBlock::resumed(located, prior));
-        self.synced = length;
         if tail.is_empty() {
             return Ok(());
         }
-        let mut reader = DfsReader::open(&self.link, self.path.clone())?;
+        let path = self.flow.path();
+        let mut reader = DfsReader::open(&self.link, path.clone())?;
         if reader.read_at(begin + chunk, &mut tail)? < tail.len() {
-            return Err(DfsError::Short { path: self.path.clone(), offset: begin + length });
+            return Err(DfsError::Short { path: path.clone(), offset: begin + length });
         }
-        let mut packet = self.link.packets.take();
-        packet.header.offset = chunk;
-        packet.append(&tail, PACKET_DATA_BYTES);
-        self.packet = Some(packet);
+        self.flow.begin_at(chunk, &tail);
         Ok(())
+    }
+
+    /// The DataNodes of the block being written, in the order in which its packets reach them; none between blocks.
+    pub fn pipeline(&self) -> &[DatanodeInfo] {
+        self.flow.pipeline()
     }
 
     /// The path it was created at.
     pub fn path(&self) -> &DfsPath {
-        &self.path
+        self.flow.path()
     }
 
     /// Bytes written so far.
     pub fn position(&self) -> u64 {
-        self.position
+        self.flow.position()
     }
 
     /// Writes everything from `source`, read straight into packets; returns how much it was.
@@ -179,14 +120,14 @@ impl DfsWriter {
     pub fn write_from(&mut self, source: &mut impl Read) -> io::Result<u64> {
         let mut total = 0;
         loop {
-            let limit = self.prepare().inspect_err(|_| self.give_up())?;
-            let Some(packet) = &mut self.packet else { return Err(self.closed().into()) };
+            self.prepare()?;
+            let (packet, limit) = self.flow.packet();
             match source.read(packet.room(limit)) {
                 Ok(0) => return Ok(total),
                 Ok(count) => {
                     packet.advance(count);
                     total += count as u64;
-                    self.filled(count, limit).inspect_err(|_| self.give_up())?;
+                    self.added(count, limit)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -199,7 +140,7 @@ impl DfsWriter {
     /// # Errors
     /// [`DfsError`].
     pub fn hflush(&mut self) -> Result<(), DfsError> {
-        self.flush_all(false, false).inspect_err(|_| self.give_up())
+        self.reach(Goal::Flush { sync: false, update_length: false })
     }
 
     /// Returns once all DataNodes of the pipeline have everything written so far on disk, as HDFS's `hsync`: on at least as many as the NameNode asks for.
@@ -207,7 +148,7 @@ impl DfsWriter {
     /// # Errors
     /// [`DfsError`].
     pub fn hsync(&mut self) -> Result<(), DfsError> {
-        self.flush_all(true, false).inspect_err(|_| self.give_up())
+        self.reach(Goal::Flush { sync: true, update_length: false })
     }
 
     /// As [`DfsWriter::hsync`], and also updates the file's length in listings, as HDFS's `hsync(UPDATE_LENGTH)`.
@@ -215,54 +156,7 @@ impl DfsWriter {
     /// # Errors
     /// [`DfsError`].
     pub fn hsync_with_length(&mut self) -> Result<(), DfsError> {
-        self.flush_all(true, true).inspect_err(|_| self.give_up())
-    }
-
-    fn flush_all(&mut self, sync: bool, update_length: bool) -> Result<(), DfsError> {
-        match sync {
-            true => self.sync_all()?,
-            false => self.push_all(false)?,
-        }
-        if sync {
-            self.synced = self.block.as_ref().map_or(0, |block| block.window.acked_length());
-        }
-        self.confirm(update_length)?;
-        self.promised = true;
-        Ok(())
-    }
-
-    /// Has enough members sync everything. Some may fail meanwhile: those that take their places sync, too.
-    fn sync_all(&mut self) -> Result<(), DfsError> {
-        for _ in 0..SYNC_ROUNDS_MAX {
-            let is_wide = self.widen()?;
-            self.push_all(true)?;
-            if !is_wide || !self.is_short() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Confirms to the NameNode that every member has the acknowledged bytes, and how many of them are on disk. It does so the first time under each stamp,
-    /// since replicas with older stamps lack something from then on; the first time that something is on disk; and whenever the length must become visible.
-    /// Bytes that are only in the memory of DataNodes can be lost with their power, so their length is never reported.
-    fn confirm(&mut self, update_length: bool) -> Result<(), DfsError> {
-        let (id, stamp, acked, synced) = match (&self.block, &self.previous) {
-            (Some(OpenBlock { located, window, .. }), _) => {
-                (located.id, located.stamp, window.acked_length(), self.synced)
-            }
-            (None, Some(previous)) => {
-                (previous.id, previous.stamp, previous.length, previous.length)
-            }
-            (None, None) => return Ok(()),
-        };
-        let told = (id, stamp, synced > 0);
-        if acked == 0 || (self.confirmed == Some(told) && !update_length) {
-            return Ok(());
-        }
-        self.link.done(Call::SyncBlock { file: self.file, block: id, stamp, length: synced })?;
-        self.confirmed = Some(told);
-        Ok(())
+        self.reach(Goal::Flush { sync: true, update_length: true })
     }
 
     /// Ends the file: when this returns, the file is complete, on disk on as many DataNodes as the NameNode asks for, and published.
@@ -270,136 +164,127 @@ impl DfsWriter {
     /// # Errors
     /// [`DfsError`]; the file is then deleted, or recovered if bytes of it were promised.
     pub fn close(mut self) -> Result<(), DfsError> {
-        self.check_open()?;
-        self.finish_block()?;
-        let last = self.previous.clone();
-        let publish = self.publish.take();
-        self.link
-            .done_patiently(Call::Complete { file: self.file, last, publish })
-            .map_err(|error| self.explain(error))?;
-        self.open = false;
-        Ok(())
+        self.run(Goal::Close)
     }
 
-    /// Makes sure that there is a packet with room; returns how much data it can hold.
-    fn prepare(&mut self) -> Result<usize, DfsError> {
-        self.check_open()?;
-        if self.block.is_none() {
-            let previous = self.previous.clone();
-            let exclude = self.exclude();
-            let add = Call::AddBlock { file: self.file, previous, exclude };
-            let located = self.link.block(add).map_err(|error| self.explain(error))?;
-            self.block = Some(OpenBlock::new(located));
-            self.synced = 0;
-        }
-        let begin = self.block.as_ref().map_or(0, |block| block.length);
-        let packet = self.packet.get_or_insert_with(|| {
-            let mut packet = self.link.packets.take();
-            packet.header.offset = begin;
-            packet
-        });
-        let rest_of_block = self.block_size - packet.header.offset;
-        Ok(PACKET_DATA_BYTES.min(usize::try_from(rest_of_block).unwrap_or(PACKET_DATA_BYTES)))
+    /// Makes sure that data can be added.
+    fn prepare(&mut self) -> Result<(), DfsError> {
+        if self.flow.needs_block() { self.reach(Goal::Block) } else { Ok(()) }
     }
 
     /// Notes that data was added to the packet; sends it if it is full.
-    fn filled(&mut self, count: usize, limit: usize) -> Result<(), DfsError> {
-        self.position += count as u64;
-        let Some(packet) = &self.packet else { return Ok(()) };
-        if packet.header.end() >= self.block_size {
-            return self.finish_block();
-        }
-        if packet.header.data_bytes as usize == limit {
-            self.push_packet(false, false)?;
-            return self.transmit(Until::Sent);
-        }
-        Ok(())
+    fn added(&mut self, count: usize, limit: usize) -> Result<(), DfsError> {
+        self.flow.added(count, limit).map_or(Ok(()), |goal| self.reach(goal))
     }
 
-    fn push_packet(&mut self, last: bool, sync: bool) -> Result<(), DfsError> {
-        let (Some(block), Some(mut packet)) = (&mut self.block, self.packet.take()) else {
-            return Ok(());
-        };
-        packet.header.last = last;
-        packet.header.sync = sync;
-        packet.seal();
-        block.length = packet.header.end();
-        block.window.push(packet);
-        Ok(())
+    /// A file that cannot go on must not be closed as if it were whole: any failure gives it up.
+    fn reach(&mut self, goal: Goal) -> Result<(), DfsError> {
+        self.run(goal).inspect_err(|_| self.give_up())
     }
 
-    fn push_all(&mut self, sync: bool) -> Result<(), DfsError> {
-        self.check_open()?;
-        let Some(block) = &self.block else { return Ok(()) };
-        if self.packet.is_none() && !sync {
-            return self.transmit(Until::Acked);
+    /// Deletes the half-written file, or has it recovered; best effort.
+    fn give_up(&mut self) {
+        if let Err(error) = self.run(Goal::GiveUp) {
+            let (path, error) = (self.flow.path(), crate::error::chain(&error));
+            tracing::warn!(%path, %error, "cannot end a file that was not closed");
         }
-        if self.packet.is_none() {
-            if block.length == 0 {
-                return Ok(());
+    }
+
+    /// Does what the machine says until the goal is reached.
+    fn run(&mut self, goal: Goal) -> Result<(), DfsError> {
+        self.flow.begin(goal);
+        loop {
+            let DfsWriter { link, flow, pipe, .. } = self;
+            match flow.next(Instant::now()) {
+                Step::Call(call, patience) => {
+                    let options = match patience {
+                        Patience::Usual => link.options,
+                        Patience::Once(timeout) => CallOptions::once(timeout),
+                    };
+                    let answer = link.call_with(call, options);
+                    flow.answered(answer, Instant::now());
+                }
+                Step::Open { first, block, operation } => {
+                    let opened = Pipe::open(&link.datanodes, first, block, &operation);
+                    flow.opened(opened.map(|opened| *pipe = Some(opened)));
+                }
+                Step::Send(packet) => {
+                    let sent = connected(pipe).and_then(|pipe| pipe.send(packet));
+                    flow.sent(sent);
+                }
+                Step::TakeAck { waits } => {
+                    flow.acked(connected(pipe).and_then(|pipe| pipe.take_ack(waits)));
+                }
+                Step::Fill { survivor, block, operation } => {
+                    let filled = fill(link, survivor, block, &operation);
+                    flow.filled(filled);
+                }
+                Step::Pause(pause) => {
+                    std::thread::sleep(pause.mul_f64(rand::random_range(0.5..1.0)));
+                    flow.paused();
+                }
+                Step::Report { block, datanode, fault } => report(block, datanode, fault),
+                Step::HangUp => *pipe = None,
+                Step::GiveBack(first) => {
+                    if let Some(pipe) = pipe.take() {
+                        link.datanodes.give_back(&first, pipe.into_connection());
+                    }
+                }
+                Step::Done(ended) => return ended.map_err(|error| self.error(error)),
             }
-            self.prepare()?;
         }
-        // The last partial chunk is sent again with the data that follows, because packets begin at chunk boundaries.
-        let begun = self.packet.as_ref().map(|packet| {
-            let data = packet.data();
-            let whole = data.len() / CHUNK_BYTES * CHUNK_BYTES;
-            (packet.header.offset + whole as u64, data[whole..].to_vec())
-        });
-        self.push_packet(false, sync)?;
-        self.transmit(Until::Acked)?;
-        if let Some((offset, bytes)) = begun
-            && !bytes.is_empty()
-        {
-            let mut packet = self.link.packets.take();
-            packet.header.offset = offset;
-            packet.append(&bytes, PACKET_DATA_BYTES);
-            self.packet = Some(packet);
-        }
-        Ok(())
     }
 
-    /// Ends the block: its last packet is acknowledged by all when this returns.
-    fn finish_block(&mut self) -> Result<(), DfsError> {
-        let Some(block) = &self.block else { return Ok(()) };
-        let has_data = self.packet.as_ref().is_some_and(|packet| packet.header.data_bytes > 0);
-        if block.length == 0 && !has_data {
-            // Nothing was written. If it is the only block, the NameNode drops it when the file is completed.
-            let block = block.located.id;
-            self.block = None;
-            return match &self.previous {
-                Some(_) => self.link.done(Call::AbandonBlock { file: self.file, block }),
-                None => Ok(()),
-            };
+    fn error(&self, error: WriteError<DfsError, TransferFailure>) -> DfsError {
+        let path = || self.flow.path().clone();
+        match error {
+            WriteError::Closed => DfsError::Closed { path: path() },
+            WriteError::Call(error) => error,
+            WriteError::Unexpected => DfsError::Unexpected,
+            WriteError::Block { block, fault } => {
+                DfsError::Write { path: path(), block, failure: Some(fault) }
+            }
         }
-        self.widen()?;
-        if self.packet.is_none() {
-            self.prepare()?;
-        }
-        self.push_packet(true, false)?;
-        self.transmit(Until::Acked)?;
-        let Some(mut block) = self.block.take() else { return Ok(()) };
-        let replicas = &block.located.replicas;
-        self.previous = Some(WrittenBlock {
-            id: block.located.id,
-            stamp: block.located.stamp,
-            length: block.length,
-            replicas: replicas.iter().map(|replica| replica.id).collect(),
-            durable_count: block.durable(),
-        });
-        if let (Some(connection), Some(first)) = (block.connection.take(), replicas.first()) {
-            self.link.datanodes.give_back(first, connection);
-        }
-        Ok(())
     }
+}
 
-    fn check_open(&self) -> Result<(), DfsError> {
-        if self.open { Ok(()) } else { Err(self.closed()) }
-    }
+fn sockets(link: &Link) -> Sockets {
+    Sockets { packets: link.packets.clone() }
+}
 
-    fn closed(&self) -> DfsError {
-        DfsError::Closed { path: self.path.clone() }
+/// The machine sends only on what it has had opened.
+fn connected(pipe: &mut Option<Pipe>) -> Result<&mut Pipe, TransferFailure> {
+    pipe.as_mut().ok_or(TransferFailure::Unexpected)
+}
+
+/// Has a survivor copy the acknowledged bytes to a new member.
+fn fill(
+    link: &Link,
+    survivor: &DatanodeInfo,
+    block: &LocatedBlock,
+    operation: &Operation,
+) -> Filled<TransferFailure> {
+    let mut connection = match link.datanodes.take(survivor, block.permit()) {
+        Ok(connection) => connection,
+        Err(fault) => return Filled::Unreached(fault),
+    };
+    match connection.ask(operation, &block.token) {
+        Ok(TransferReply::Done) => {
+            link.datanodes.give_back(survivor, connection);
+            Filled::Done
+        }
+        Ok(_) => Filled::Failed(TransferFailure::Unexpected),
+        Err(fault) => Filled::Failed(fault),
     }
+}
+
+fn report(block: BlockId, datanode: Option<DatanodeId>, fault: &TransferFailure) {
+    tracing::warn!(
+        %block,
+        datanode = datanode.map(|id| id.to_string()).unwrap_or_default(),
+        cause = %crate::error::chain(fault),
+        "a DataNode of the pipeline failed"
+    );
 }
 
 impl Write for DfsWriter {
@@ -407,11 +292,10 @@ impl Write for DfsWriter {
         if bytes.is_empty() {
             return Ok(0);
         }
-        // A file that cannot go on must not be closed as if it were whole: any failure gives it up.
-        let limit = self.prepare().inspect_err(|_| self.give_up())?;
-        let Some(packet) = &mut self.packet else { return Err(self.closed().into()) };
+        self.prepare()?;
+        let (packet, limit) = self.flow.packet();
         let count = packet.append(bytes, limit);
-        self.filled(count, limit).inspect_err(|_| self.give_up())?;
+        self.added(count, limit)?;
         Ok(count)
     }
 

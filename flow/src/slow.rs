@@ -23,7 +23,7 @@ const FACTOR: u64 = 3;
 
 /// The members of one pipeline.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pace {
+pub struct Pace {
     /// At the beginning of the round: the writer's wait, then that of each member.
     begin_ms: Vec<u64>,
     packet_count: u32,
@@ -34,7 +34,7 @@ pub(super) struct Pace {
 impl Pace {
     /// Records how long the writer and each member have waited since the pipeline was made, at one more acknowledged packet. At the end of a round, returns the
     /// member that is slow and stays so.
-    pub(super) fn note(&mut self, writer_ms: u64, waits_ms: &[u32]) -> Option<usize> {
+    pub fn note(&mut self, writer_ms: u64, waits_ms: &[u32]) -> Option<usize> {
         let members = waits_ms.iter().map(|ms| u64::from(*ms));
         let now_ms: Vec<u64> = std::iter::once(writer_ms).chain(members).collect();
         if self.begin_ms.len() != now_ms.len() {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use protocol::transfer::{Ack, PacketHeader, Status};
 
 /// A packet as the window sees it.
-pub(super) trait Slot {
+pub trait Slot {
     /// Its header.
     fn header(&self) -> &PacketHeader;
     /// Its header, to renumber it.
@@ -23,7 +23,7 @@ pub(super) trait Slot {
 
 /// The packets of one block.
 #[derive(Debug)]
-pub(super) struct Window<P> {
+pub struct Window<P> {
     packets: VecDeque<P>,
     sent: usize,
     next_sequence: u32,
@@ -32,7 +32,7 @@ pub(super) struct Window<P> {
 
 /// The effect of an ack.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Acked<P> {
+pub enum Acked<P> {
     /// Every member has this packet.
     Packet(P),
     /// Member `member` failed.
@@ -46,47 +46,59 @@ pub(super) enum Acked<P> {
     Nonsense,
 }
 
+impl<P: Slot> Default for Window<P> {
+    fn default() -> Self {
+        Window::new()
+    }
+}
+
 impl<P: Slot> Window<P> {
-    pub(super) fn new() -> Self {
+    /// The window of a new block.
+    pub fn new() -> Self {
         Window { packets: VecDeque::new(), sent: 0, next_sequence: 0, acked_length: 0 }
     }
 
     /// The window of a block of which every member already has `length` bytes.
-    pub(super) fn resumed(length: u64) -> Self {
+    pub fn resumed(length: u64) -> Self {
         Window { acked_length: length, ..Window::new() }
     }
 
     /// Adds the next packet and numbers it.
-    pub(super) fn push(&mut self, mut packet: P) {
+    pub fn push(&mut self, mut packet: P) {
         packet.header_mut().sequence = self.next_sequence;
         self.next_sequence = self.next_sequence.wrapping_add(1);
         self.packets.push_back(packet);
     }
 
     /// The next packet to send; it counts as sent.
-    pub(super) fn next_unsent(&mut self) -> Option<&P> {
+    pub fn next_unsent(&mut self) -> Option<&P> {
         let packet = self.packets.get(self.sent)?;
         self.sent += 1;
         Some(packet)
     }
 
+    /// True if a packet waits to be sent.
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.packets.len()
+    }
+
     /// Packets sent but not acknowledged.
-    pub(super) fn in_flight(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.sent
     }
 
     /// True if every packet is acknowledged.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
     /// Bytes of the block that every member has.
-    pub(super) fn acked_length(&self) -> u64 {
+    pub fn acked_length(&self) -> u64 {
         self.acked_length
     }
 
     /// Takes an ack of a pipeline of `members`.
-    pub(super) fn on_ack(&mut self, ack: &Ack, members: usize) -> Acked<P> {
+    pub fn on_ack(&mut self, ack: &Ack, members: usize) -> Acked<P> {
         if let Some((member, status)) = ack.failure() {
             return Acked::Failed { member: member.min(members.saturating_sub(1)), status };
         }
@@ -105,7 +117,7 @@ impl<P: Slot> Window<P> {
     }
 
     /// Everything that is not acknowledged must be sent again, on a new connection.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.sent = 0;
         self.next_sequence = 0;
         for packet in &mut self.packets {
