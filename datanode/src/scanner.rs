@@ -131,7 +131,7 @@ fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Wa
 /// True if a finalized replica has bytes past its end, and nobody has begun to append to it since it was opened.
 fn is_too_long(store: &Arc<Store>, opened: &OpenReplica) -> bool {
     let replica = opened.replica;
-    let longer = opened.block.metadata().is_ok_and(|file| file.len() > replica.length);
+    let longer = opened.block.length().is_ok_and(|length| length > replica.length);
     longer
         && replica.is_finalized()
         && store.open_any(replica.block).is_ok_and(|again| again.replica == replica)

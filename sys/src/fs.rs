@@ -1,17 +1,13 @@
 //! Files: atomic replacement, directory syncs, locks, free space.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, IntoInnerError, Read, Seek, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io::{self, BufWriter, IntoInnerError, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Makes renames, creations and removals in `directory` durable.
-///
-/// # Errors
-/// The system's error.
-pub fn sync_dir(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
+use crate::disk;
+
+pub use crate::disk::{DIRECT_ALIGNMENT_BYTES, Space, space, sync_dir, write_cached_at};
 
 /// Reserves room on the disk for `bytes` of `file` from `offset`. The file grows to that length, and unwritten parts read as zeros.
 ///
@@ -19,19 +15,6 @@ pub fn sync_dir(directory: &Path) -> io::Result<()> {
 /// [`io::ErrorKind::Unsupported`] if the file system cannot do that; [`io::ErrorKind::StorageFull`]; else the system's error.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, bytes)?)
-}
-
-/// Offsets, lengths and memory of direct writes ([`open_direct`]) are multiples of this: the most that any disk requires.
-pub const DIRECT_ALIGNMENT_BYTES: usize = 4096;
-
-/// Opens a file for writes that bypass the page cache. A write that is not aligned to [`DIRECT_ALIGNMENT_BYTES`] may be refused with
-/// [`io::ErrorKind::InvalidInput`].
-///
-/// # Errors
-/// [`io::ErrorKind::InvalidInput`] if the file system cannot do that; else the system's error.
-pub fn open_direct(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::DIRECT.bits();
-    OpenOptions::new().write(true).custom_flags(flags.cast_signed()).open(path)
 }
 
 /// Opens a file for reading in a directory that somebody else may write to: it must not be a link, and the call never waits on something that is not a file.
@@ -46,20 +29,6 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
     }
     Ok(file)
-}
-
-/// Most bytes of one write into the page cache. Linux takes memory for a write in pieces as large as the write, up to 2 MiB, and moves other pages to get them:
-/// 1 GiB in writes of 4 MiB took 0.7 to 1.3 s, in writes of 128 KiB 0.4 s.
-const CACHED_WRITE_BYTES_MAX: usize = 128 << 10;
-
-/// Writes all of `bytes` at `offset`, through the page cache.
-///
-/// # Errors
-/// The system's error; part of it may then be written.
-pub fn write_cached_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let starts = (offset..).step_by(CACHED_WRITE_BYTES_MAX);
-    let mut pieces = bytes.chunks(CACHED_WRITE_BYTES_MAX).zip(starts);
-    pieces.try_for_each(|(piece, start)| file.write_all_at(piece, start))
 }
 
 /// Replaces `path` by `bytes`; after any crash it holds either the old or the new content, whole and durable.
@@ -87,16 +56,14 @@ pub fn write_atomic_with(
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let temporary = directory.join(format!(".{}.tmp", name.to_string_lossy()));
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
-    let mut file = BufWriter::new(file);
+    let mut file = BufWriter::new(disk::File::create(&temporary, mode)?);
     let written = write(&mut file)
         .and_then(|()| file.into_inner().map_err(IntoInnerError::into_error))
         .and_then(|file| file.sync_all())
-        .and_then(|()| fs::rename(&temporary, path));
+        .and_then(|()| disk::rename(&temporary, path));
     if let Err(error) = written {
         // On a full disk the file would be in the way of later writes; if it cannot be removed either, the next call overwrites it.
-        let _ = fs::remove_file(&temporary);
+        let _ = disk::remove_file(&temporary);
         return Err(error);
     }
     sync_dir(directory)
@@ -107,8 +74,7 @@ pub fn write_atomic_with(
 /// # Errors
 /// The system's error.
 pub fn create_private_dir(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    if directory.is_dir() {
+    if disk::is_dir(directory) {
         return Ok(());
     }
     let parent = match directory.parent() {
@@ -116,8 +82,8 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
         _ => Path::new("."),
     };
     create_private_dir(parent)?;
-    match fs::DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !directory.is_dir() => {
+    match disk::create_dir(directory, 0o700) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !disk::is_dir(directory) => {
             Err(error)
         }
         _ => sync_dir(parent),
@@ -138,7 +104,7 @@ pub fn let_pass(directory: &Path) -> io::Result<()> {
 /// A file that only one process can hold. Released when dropped or when the process ends in any way.
 #[derive(Debug)]
 pub struct LockFile {
-    _file: File,
+    _file: disk::File,
 }
 
 /// Why a lock could not be acquired.
@@ -163,6 +129,9 @@ pub enum LockError {
     },
 }
 
+/// Longest name of a holder that is read from its lock file: any process id is shorter.
+const HOLDER_BYTES_MAX: u64 = 32;
+
 impl LockFile {
     /// Takes the lock and writes this process's id into the file.
     ///
@@ -170,52 +139,29 @@ impl LockFile {
     /// [`LockError::Held`] at once if another process holds it.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let io_error = |source| LockError::Io { path: path.to_owned(), source };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(io_error)?;
+        let file = disk::File::open_or_create(path, 0o600).map_err(io_error)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                file.take(32).read_to_string(&mut holder).map_err(io_error)?;
+                let length = file.length().map_err(io_error)?.min(HOLDER_BYTES_MAX);
+                let mut holder = vec![0; length as usize];
+                match file.read_exact_at(&mut holder, 0) {
+                    // It is being written just now.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => holder.clear(),
+                    read => read.map_err(io_error)?,
+                }
                 return Err(LockError::Held {
                     path: path.to_owned(),
-                    holder: holder.trim().to_owned(),
+                    holder: String::from_utf8_lossy(&holder).trim().to_owned(),
                 });
             }
             Err(TryLockError::Error(source)) => return Err(io_error(source)),
         }
-        let mut write = || {
-            file.set_len(0)?;
-            file.rewind()?;
-            writeln!(file, "{}", std::process::id())
-        };
-        write().map_err(io_error)?;
+        let holder = format!("{}\n", std::process::id());
+        let written = file.set_len(0).and_then(|()| file.write_all_at(holder.as_bytes(), 0));
+        written.map_err(io_error)?;
         Ok(LockFile { _file: file })
     }
-}
-
-/// Space of the file system that holds a path, bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Space {
-    /// The whole file system.
-    pub capacity: u64,
-    /// Free for this user.
-    pub available: u64,
-}
-
-/// Space of the file system that holds `path`.
-///
-/// # Errors
-/// The system's error.
-pub fn space(path: &Path) -> io::Result<Space> {
-    let stat = rustix::fs::statvfs(path)?;
-    Ok(Space { capacity: stat.f_blocks * stat.f_frsize, available: stat.f_bavail * stat.f_frsize })
 }
 
 /// How many files a file system can hold, and how many more.
@@ -273,6 +219,7 @@ pub fn is_full(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
 
     #[test]
     fn a_file_is_opened_and_nothing_else() {
@@ -303,18 +250,6 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(write_atomic(&directory.path().join("missing/x"), b"", 0o600).is_err());
-    }
-
-    #[test]
-    fn cached_writes_of_any_length_are_whole() {
-        let bytes: Vec<u8> = (0..3 * CACHED_WRITE_BYTES_MAX + 5).map(|n| (n % 251) as u8).collect();
-        for length in [0, 1, CACHED_WRITE_BYTES_MAX, CACHED_WRITE_BYTES_MAX + 1, bytes.len()] {
-            let directory = tempfile::tempdir().unwrap();
-            let path = directory.path().join("x");
-            write_cached_at(&File::create(&path).unwrap(), &bytes[..length], 3).unwrap();
-            let (before, written) = (vec![0; 3.min(length * 3)], &bytes[..length]);
-            assert!(fs::read(&path).unwrap() == [&before, written].concat(), "{length}");
-        }
     }
 
     #[test]

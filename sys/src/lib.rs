@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod descriptor;
 pub mod detach;
+pub mod disk;
 pub mod environment;
 pub mod family;
 pub mod fs;

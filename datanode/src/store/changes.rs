@@ -24,14 +24,17 @@ impl ChangeQueue {
     /// Waits until there are changes and takes them all.
     pub async fn take(&self, datanode: DatanodeId, epoch: Epoch) -> Changes {
         loop {
-            {
-                let mut pending = self.pending.lock();
-                if !pending.is_empty() {
-                    return pending.take(datanode, epoch);
-                }
+            if let Some(changes) = self.try_take(datanode, epoch) {
+                return changes;
             }
             self.added.notified().await;
         }
+    }
+
+    /// Takes all changes, if there are any.
+    pub fn try_take(&self, datanode: DatanodeId, epoch: Epoch) -> Option<Changes> {
+        let mut pending = self.pending.lock();
+        (!pending.is_empty()).then(|| pending.take(datanode, epoch))
     }
 
     /// Takes back changes that did not reach the NameNode.

@@ -6,11 +6,11 @@
 //! or goes to the trash, and is never simply removed.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use std::ops::Bound;
 
 use protocol::{BlockId, GenerationStamp};
+use sys::disk;
 
 use super::Store;
 use super::entry::Entry;
@@ -79,7 +79,9 @@ impl Store {
                 }
             }
         }
-        for (block, stamp) in files {
+        let mut unknown: Vec<_> = files.into_iter().collect();
+        unknown.sort_unstable();
+        for (block, stamp) in unknown {
             self.take_or_discard(index, block, stamp, differences);
             if is_over() {
                 return;
@@ -106,7 +108,7 @@ impl Store {
         let _moving = self.moves.moving(block);
         let volume = &self.volumes[index];
         let place = volume.finalized_place(block, stamp);
-        if !place.block.try_exists().unwrap_or(false) {
+        if !disk::try_exists(&place.block).unwrap_or(false) {
             return;
         }
         let known = self.replicas.lock().get(&block).map(|entry| (entry.replica, entry.volume));
@@ -156,13 +158,13 @@ fn on_disk(
     is_over: &dyn Fn() -> bool,
 ) -> io::Result<Option<HashSet<(BlockId, GenerationStamp)>>> {
     let mut found = HashSet::new();
-    for folder in fs::read_dir(volume.path().join(FINALIZED))? {
-        let folder = folder?.path();
-        if !folder.is_dir() {
+    for folder in disk::read_dir(&volume.path().join(FINALIZED))? {
+        let folder = folder?;
+        if !disk::is_dir(&folder) {
             continue;
         }
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
+        for path in disk::read_dir(&folder)? {
+            let path = path?;
             if let Some((block, stamp, false)) = parse_name(&path)
                 && volume.finalized_place(block, stamp).block == path
             {

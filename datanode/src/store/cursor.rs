@@ -55,7 +55,7 @@ pub(super) fn save(directory: &Path, cursor: Cursor) -> io::Result<()> {
 }
 
 pub(super) fn load(directory: &Path) -> Option<Cursor> {
-    parse(&std::fs::read_to_string(directory.join(FILE)).ok()?)
+    parse(&sys::disk::read_to_string(&directory.join(FILE)).ok()?)
 }
 
 #[cfg(test)]

@@ -10,9 +10,7 @@
 //!
 //! Invariant: packets are written in the order in which they were handed over; after the first failure, no more are written.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,7 +18,7 @@ use std::thread::JoinHandle;
 
 use protocol::checksum::CRC_BYTES;
 use protocol::meta::{Layout, Tail};
-use sys::fs::{DIRECT_ALIGNMENT_BYTES, write_cached_at};
+use sys::disk::{DIRECT_ALIGNMENT_BYTES, File};
 use sys::wake::Wake;
 use transport::{Packet, PooledPacket};
 
@@ -64,7 +62,7 @@ impl Files {
     /// Writes a packet through the page cache.
     pub(super) fn write(&self, packet: &Packet) -> Outcome {
         let header = packet.header;
-        write_cached_at(&self.block, packet.data(), header.offset)?;
+        self.block.write_cached_at(packet.data(), header.offset)?;
         self.write_crcs(packet)?;
         Ok(Written { end: header.end(), cached_bytes: header.data_bytes, tail: tail_of(packet) })
     }
@@ -88,19 +86,98 @@ pub(super) struct Target {
     pub cache: Cache,
 }
 
-/// A running thread. Dropping this waits for it.
+/// Who writes the packets. Dropping this waits for it.
 #[derive(Debug)]
 pub(super) struct DiskThread {
+    worker: Worker,
+    in_flight: usize,
+}
+
+#[derive(Debug)]
+enum Worker {
+    Thread(Running),
+    /// In simulations: a packet is written when somebody asks for its outcome.
+    #[cfg(any(test, feature = "sim"))]
+    Asked(Option<Disk>, std::collections::VecDeque<PooledPacket>),
+}
+
+#[derive(Debug)]
+struct Running {
     queue: Option<SyncSender<PooledPacket>>,
     outcomes: Receiver<Outcome>,
     thread: Option<JoinHandle<()>>,
     wake: Arc<Wake>,
-    in_flight: usize,
 }
 
 impl DiskThread {
     /// Starts one.
     pub(super) fn start(target: Target) -> io::Result<Self> {
+        #[cfg(any(test, feature = "sim"))]
+        if sys::disk::sim::is_simulated(&target.path) {
+            let disk = Disk { direct: None, target };
+            return Ok(DiskThread { worker: Worker::Asked(Some(disk), [].into()), in_flight: 0 });
+        }
+        Ok(DiskThread { worker: Worker::Thread(Running::start(target)?), in_flight: 0 })
+    }
+
+    /// Readable when there is an outcome; in a simulation, whoever asks gets it.
+    pub(super) fn wake(&self) -> Option<&Wake> {
+        match &self.worker {
+            Worker::Thread(running) => Some(&running.wake),
+            #[cfg(any(test, feature = "sim"))]
+            Worker::Asked(..) => None,
+        }
+    }
+
+    /// Packets handed over whose outcome has not arrived yet.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Hands a packet over; waits while there are [`PACKETS_MAX`].
+    pub(super) fn write(&mut self, packet: PooledPacket) {
+        self.in_flight += 1;
+        match &mut self.worker {
+            Worker::Thread(Running { queue: Some(queue), .. }) => {
+                // A thread that has ended has already reported the reason.
+                let _ = queue.send(packet);
+            }
+            Worker::Thread(_) => {}
+            #[cfg(any(test, feature = "sim"))]
+            Worker::Asked(_, packets) => packets.push_back(packet),
+        }
+    }
+
+    /// The outcome of the oldest packet in flight, if it is known; with `wait`, once it is known.
+    pub(super) fn outcome(&mut self, wait: bool) -> Option<Outcome> {
+        // Clears the notification even of an outcome that was received before it arrived.
+        if let Some(wake) = self.wake() {
+            wake.clear();
+        }
+        if self.in_flight == 0 {
+            return None;
+        }
+        let outcome = match &mut self.worker {
+            Worker::Thread(running) if wait => running.outcomes.recv().ok(),
+            Worker::Thread(running) => match running.outcomes.try_recv() {
+                Err(std::sync::mpsc::TryRecvError::Empty) => return None,
+                outcome => outcome.ok(),
+            },
+            #[cfg(any(test, feature = "sim"))]
+            Worker::Asked(disk, packets) => {
+                let outcome = disk.as_mut().zip(packets.pop_front());
+                let outcome = outcome.map(|(disk, packet)| disk.write(&packet));
+                disk.take_if(|_| !matches!(outcome, Some(Ok(_))));
+                outcome
+            }
+        };
+        self.in_flight -= 1;
+        Some(outcome.unwrap_or_else(|| Err(io::Error::other("the thread of the disk has ended"))))
+    }
+}
+
+impl Running {
+    fn start(target: Target) -> io::Result<Self> {
         let wake = Arc::new(Wake::new()?);
         let notified = Arc::clone(&wake);
         let (queue, packets) = sync_channel::<PooledPacket>(PACKETS_MAX - 1);
@@ -119,54 +196,15 @@ impl DiskThread {
             }
         };
         let thread = std::thread::Builder::new().name("disk".to_owned()).spawn(run)?;
-        Ok(DiskThread { queue: Some(queue), outcomes, thread: Some(thread), wake, in_flight: 0 })
-    }
-
-    /// Readable when there is an outcome.
-    pub(super) fn wake(&self) -> &Wake {
-        &self.wake
-    }
-
-    /// Packets handed over whose outcome has not arrived yet.
-    pub(super) fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    /// Hands a packet over; waits while there are [`PACKETS_MAX`].
-    pub(super) fn write(&mut self, packet: PooledPacket) {
-        self.in_flight += 1;
-        if let Some(queue) = &self.queue {
-            // A thread that has ended has already reported the reason.
-            let _ = queue.send(packet);
-        }
-    }
-
-    /// The outcome of the oldest packet in flight, if it is known; with `wait`, once it is known.
-    pub(super) fn outcome(&mut self, wait: bool) -> Option<Outcome> {
-        // Clears the notification even of an outcome that was received before it arrived.
-        self.wake.clear();
-        if self.in_flight == 0 {
-            return None;
-        }
-        let outcome = match wait {
-            true => self.outcomes.recv().ok(),
-            false => match self.outcomes.try_recv() {
-                Err(std::sync::mpsc::TryRecvError::Empty) => return None,
-                outcome => outcome.ok(),
-            },
-        };
-        self.in_flight -= 1;
-        Some(outcome.unwrap_or_else(|| Err(io::Error::other("the thread of the disk has ended"))))
+        Ok(Running { queue: Some(queue), outcomes, thread: Some(thread), wake })
     }
 }
 
-impl Drop for DiskThread {
+impl Drop for Running {
     fn drop(&mut self) {
         self.queue = None;
         // The thread may wait to report an outcome that nobody reads any more.
-        while self.in_flight > 0 && self.outcomes.recv().is_ok() {
-            self.in_flight -= 1;
-        }
+        while self.outcomes.recv().is_ok() {}
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -175,6 +213,7 @@ impl Drop for DiskThread {
     }
 }
 
+#[derive(Debug)]
 struct Disk {
     target: Target,
     /// The block file opened a second time, bypassing the page cache.
@@ -199,7 +238,7 @@ impl Disk {
         }
         let written = match &self.direct {
             Some(file) => file.write_all_at(packet.data(), header.offset),
-            None => sys::fs::open_direct(&self.target.path).and_then(|file| {
+            None => File::open_direct(&self.target.path).and_then(|file| {
                 self.direct.insert(file).write_all_at(packet.data(), header.offset)
             }),
         };
@@ -218,7 +257,6 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::OpenOptions;
     use std::os::fd::AsFd;
     use std::path::Path;
     use std::time::Duration;
@@ -239,17 +277,17 @@ mod tests {
         std::fs::write(&path, b"").unwrap();
         let meta = root.join("meta");
         std::fs::write(&meta, meta::header()).unwrap();
-        let open = |path: &Path| {
-            Arc::new(OpenOptions::new().read(true).write(writable).open(path).unwrap())
-        };
-        let files = Files { block: open(&path), meta: open(&meta) };
+        let open = if writable { File::open_writable } else { File::open };
+        let [block, meta] = [&path, &meta].map(|path| Arc::new(open(path).unwrap()));
+        let files = Files { block, meta };
         Target { files, path: path.clone(), cache }
     }
 
     fn outcomes(disk: &mut DiskThread) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         while disk.in_flight() > 0 {
-            let woken = sys::poll::wait_readable([disk.wake().as_fd()], Duration::from_secs(60));
+            let woken =
+                sys::poll::wait_readable([disk.wake().unwrap().as_fd()], Duration::from_secs(60));
             assert_eq!(woken.unwrap(), [true]);
             outcomes.extend(std::iter::from_fn(|| disk.outcome(false)));
         }

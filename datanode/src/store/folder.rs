@@ -7,10 +7,10 @@
 //! Invariant: [`Folder::sync`] returns Ok only after a sync that began after the call and succeeded. A failed sync fails every caller that waited for it, and
 //! is never repeated for them.
 
-use std::fs::File;
 use std::io;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use sys::disk::File;
 
 /// An open folder.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ mod tests {
     use std::sync::{Arc, mpsc};
 
     fn folder() -> Arc<Folder> {
-        Arc::new(Folder::new(File::open(std::env::temp_dir()).unwrap()))
+        Arc::new(Folder::new(File::open(&std::env::temp_dir()).unwrap()))
     }
 
     /// Holds a first sync until `release`, and runs `meanwhile` during it.

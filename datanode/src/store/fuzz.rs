@@ -1,12 +1,13 @@
 //! Entry points for the files of a data directory, for `fuzz/`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::BlockId;
 use protocol::meta;
+use sys::disk::File;
 
 use super::verify::{good_length, verify_range};
 use super::{cursor, scan, volume};
@@ -21,7 +22,7 @@ fn file(bytes: &[u8]) -> File {
     let mut file = opened.expect("there is room for temporary files");
     fs::remove_file(&path).expect("it was just made");
     file.write_all(bytes).expect("there is room for temporary files");
-    file
+    file.into()
 }
 
 /// A block file and its meta file: length of the block (two bytes), the block, the meta file. The meta file is used unchanged, and again after a valid header.

@@ -20,6 +20,8 @@ mod handle;
 mod moves;
 mod scan;
 mod scans;
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 mod syncs;
 mod tails;
 mod verify;
@@ -27,7 +29,6 @@ mod volume;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +37,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use protocol::transfer::ReplicaSummary;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
+use sys::disk::File;
 
 use crate::core::replica::{self, Replica, State};
 use crate::core::report::PendingChanges;
@@ -56,9 +58,6 @@ use handle::WriterHandle;
 use moves::Moves;
 use volume::{Place, Volume};
 
-/// How long a request waits for the writer it replaces. Writers are woken by closing their socket, so only a stuck disk
-/// takes that long.
-const WRITER_STOP_MAX: Duration = Duration::from_secs(20);
 /// Most replicas that wait for the scanner out of turn; further ones wait for their turn.
 const SUSPECTS_MAX: usize = 10_000;
 /// Greatest age of a count of used bytes on pages and in metrics: counting walks all replicas, and anybody can ask for it.
@@ -131,7 +130,7 @@ impl Store {
             replicas: Mutex::new(replicas),
             moves: Moves::default(),
             changes: ChangeQueue::default(),
-            syncs: SyncThreads::new(),
+            syncs: SyncThreads::new(configs),
             sync_interval_bytes,
             tolerated,
             suspects: Mutex::default(),
@@ -191,10 +190,11 @@ impl Store {
 
     /// As [`Store::usage`], counted at most once a second: for callers without a limit on how often they ask.
     pub fn usage_lately(&self) -> Usage {
+        let now = sys::disk::now(self.volumes[0].path());
         let mut counted = self.usage_counted.lock();
         match *counted {
-            Some((at, usage)) if at.elapsed() < USAGE_AGE_MAX => usage,
-            _ => counted.insert((Instant::now(), self.usage())).1,
+            Some((at, usage)) if now.duration_since(at) < USAGE_AGE_MAX => usage,
+            _ => counted.insert((now, self.usage())).1,
         }
     }
 
@@ -349,7 +349,7 @@ impl Store {
             .map(|entry| (entry.replica, entry.volume, entry.writer.is_some()));
         let Some((known, index, false)) = entry else { return false };
         let volume = &self.volumes[index];
-        let gone = matches!(volume.place(&known).block.try_exists(), Ok(false));
+        let gone = matches!(sys::disk::try_exists(&volume.place(&known).block), Ok(false));
         if known != *replica || !gone {
             return false;
         }
@@ -501,7 +501,9 @@ impl Store {
     fn stop_writer(&self, block: BlockId) -> Result<(), StoreError> {
         let writer = self.replicas.lock().get(&block).and_then(|entry| entry.writer.clone());
         match writer {
-            Some(writer) if !writer.stop(WRITER_STOP_MAX) => Err(StoreError::WriterStuck(block)),
+            Some(writer) if !writer.stop(self.syncs.writer_stop_max()) => {
+                Err(StoreError::WriterStuck(block))
+            }
             _ => Ok(()),
         }
     }

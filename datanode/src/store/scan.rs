@@ -8,13 +8,12 @@
 //! - anything else is moved to quarantine and logged.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use protocol::meta::Layout;
 use protocol::{BlockId, GenerationStamp};
+use sys::disk::{self, File};
 
 use super::entry::Entry;
 use super::verify;
@@ -47,7 +46,7 @@ pub(super) fn scan(
     let mut folders = files_in(&volume.path().join(FINALIZED))?;
     folders.push(rbw.clone());
     for folder in folders {
-        if !folder.is_dir() {
+        if !disk::is_dir(&folder) {
             quarantine(volume, &folder)?;
             continue;
         }
@@ -59,7 +58,9 @@ pub(super) fn scan(
                 {
                     finalized(&folder, block, stamp)?
                 }
-                Some((block, stamp, true)) if Place::new(&folder, block, stamp).block.is_file() => {
+                Some((block, stamp, true))
+                    if disk::is_file(&Place::new(&folder, block, stamp).block) =>
+                {
                     continue;
                 }
                 _ => None,
@@ -100,11 +101,11 @@ fn complete_finalize(
     stamp: GenerationStamp,
 ) -> Result<(), Error> {
     let to = volume.finalized_place(block, stamp);
-    if from.meta.is_file() || !to.meta.is_file() || to.block.is_file() {
+    if disk::is_file(&from.meta) || !disk::is_file(&to.meta) || disk::is_file(&to.block) {
         return Ok(());
     }
     let io_error = |source| Error::Io { path: from.block.clone(), source };
-    fs::rename(&from.block, &to.block).map_err(io_error)?;
+    disk::rename(&from.block, &to.block).map_err(io_error)?;
     volume.finalized_folder(block).and_then(|folder| folder.sync()).map_err(io_error)
 }
 
@@ -114,19 +115,20 @@ fn complete_restamp(
     to: &Place,
     (block, stamp): (BlockId, GenerationStamp),
 ) -> Result<(), Error> {
-    if to.block.is_file() {
+    if disk::is_file(&to.block) {
         return Ok(());
     }
     let finalized = volume.finalized_place(block, stamp).block;
     let folders = [to.block.parent(), finalized.parent()].into_iter().flatten();
-    for folder in folders.filter(|folder| folder.is_dir()) {
+    for folder in folders.filter(|folder| disk::is_dir(folder)) {
         for path in files_in(folder)? {
             let Some((found, old, false)) = parse_name(&path) else { continue };
-            if found != block || old > stamp || Place::new(folder, block, old).meta.is_file() {
+            if found != block || old > stamp || disk::is_file(&Place::new(folder, block, old).meta)
+            {
                 continue;
             }
             let io_error = |source| Error::Io { path: path.clone(), source };
-            fs::rename(&path, &to.block).map_err(io_error)?;
+            disk::rename(&path, &to.block).map_err(io_error)?;
             return sync_folders(&[to, &Place::new(folder, block, old)]).map_err(io_error);
         }
     }
@@ -140,10 +142,10 @@ pub(super) fn finalized(
 ) -> Result<Option<Replica>, Error> {
     let place = Place::new(folder, block, stamp);
     let io_error = |source| Error::Io { path: place.block.clone(), source };
-    let length = fs::metadata(&place.block).map_err(io_error)?.len();
-    match fs::metadata(&place.meta) {
+    let length = disk::length(&place.block).map_err(io_error)?;
+    match disk::length(&place.meta) {
         // Reading it shows which version it has.
-        Ok(metadata) if Layout::ALL.iter().any(|one| one.file_bytes(length) == metadata.len()) => {
+        Ok(found) if Layout::ALL.iter().any(|one| one.file_bytes(length) == found) => {
             Ok(Some(Replica { block, stamp, length, state: State::Finalized }))
         }
         Ok(_) => Ok(None),
@@ -166,9 +168,7 @@ pub(super) fn unfinished(
             if let Some((tail, at)) = good.by_tail {
                 tracing::info!(%block, length = good.length, "the last bytes are proved by what was synced");
                 let crc = tail.crc.to_be_bytes();
-                let written = OpenOptions::new()
-                    .write(true)
-                    .open(&place.meta)
+                let written = File::open_writable(&place.meta)
                     .and_then(|meta_file| meta_file.write_all_at(&crc, at));
                 written.map_err(io_error)?;
             }
@@ -183,7 +183,7 @@ fn quarantine(volume: &Volume, path: &Path) -> Result<(), Error> {
     tracing::warn!(file = %path.display(), "not a replica: moved to quarantine");
     let name = path.file_name().unwrap_or_default();
     let to = volume.path().join(QUARANTINE).join(name);
-    match fs::rename(path, to) {
+    match disk::rename(path, &to) {
         // Its companion file may have been moved with it.
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::Io { path: path.to_owned(), source: error })
@@ -210,8 +210,8 @@ pub(super) fn parse_name(path: &Path) -> Option<(BlockId, GenerationStamp, bool)
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let io_error = |source| Error::Io { path: folder.to_owned(), source };
     let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(io_error)? {
-        paths.push(entry.map_err(io_error)?.path());
+    for path in disk::read_dir(folder).map_err(io_error)? {
+        paths.push(path.map_err(io_error)?);
     }
     // A directory has no defined order; this gives it one.
     paths.sort_unstable();

@@ -2,11 +2,10 @@
 //!
 //! Invariant: one of the two places holds the state on disk at the last sync. Only the other is written until the next sync is over.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use protocol::meta::{Layout, Tail};
+use sys::disk::File;
 
 /// Which of the tails may be replaced.
 #[derive(Debug, Default)]

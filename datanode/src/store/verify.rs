@@ -1,12 +1,11 @@
 //! Comparing files on disk with their checksums.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use protocol::BlockId;
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::meta::{self, Layout, TAIL_BYTES, TAILS, Tail};
+use sys::disk::File;
 
 use crate::error::StoreError;
 
@@ -81,7 +80,7 @@ pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Re
 
 /// How many bytes from the start match the checksums of their chunks.
 fn good_chunks(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
-    let length = block.metadata()?.len();
+    let length = block.length()?;
     match verify_range(id, block, meta_file, 0, length, |_| ()) {
         Ok(()) => Ok(length),
         Err(StoreError::Corrupt { offset, .. }) => {

@@ -11,9 +11,7 @@
 //! ```
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
+use sys::disk::{self, File};
 use sys::fs::{LockError, LockFile};
 
 use super::folder::Folder;
@@ -94,21 +93,17 @@ impl Place {
 
     /// Opens both existing files for writing.
     pub(super) fn open_for_writing(&self) -> io::Result<(File, File)> {
-        let open = |path| OpenOptions::new().read(true).write(true).open(path);
-        Ok((open(&self.block)?, open(&self.meta)?))
+        Ok((File::open_writable(&self.block)?, File::open_writable(&self.meta)?))
     }
 
     /// Creates both files or none; they must not exist.
     pub(super) fn create(&self) -> io::Result<(File, File)> {
-        let create = |path| {
-            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
-        };
-        let block = create(&self.block)?;
-        match create(&self.meta) {
+        let block = File::create_new(&self.block, 0o600)?;
+        match File::create_new(&self.meta, 0o600) {
             Ok(meta) => Ok((block, meta)),
             Err(error) => {
                 // It was created just now and is empty; if it cannot be removed, the next start finds it.
-                let _ = fs::remove_file(&self.block);
+                let _ = disk::remove_file(&self.block);
                 Err(error)
             }
         }
@@ -117,7 +112,7 @@ impl Place {
     /// Removes whichever of the two files exist.
     pub(super) fn remove_if_there(&self) -> io::Result<()> {
         for path in [&self.block, &self.meta] {
-            match fs::remove_file(path) {
+            match disk::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -127,20 +122,20 @@ impl Place {
 
     /// Moves both files. The meta file goes first: so a block file in its new place always has one.
     pub(super) fn rename(&self, to: &Place) -> io::Result<()> {
-        fs::rename(&self.meta, &to.meta)?;
-        fs::rename(&self.block, &to.block)
+        disk::rename(&self.meta, &to.meta)?;
+        disk::rename(&self.block, &to.block)
     }
 }
 
 /// Syncs the folders that hold these files.
 pub(super) fn sync_folders(places: &[&Place]) -> io::Result<()> {
     let folders: BTreeSet<&Path> = places.iter().filter_map(|place| place.block.parent()).collect();
-    folders.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
+    folders.into_iter().try_for_each(disk::sync_dir)
 }
 
 /// Opens all data directories of a DataNode. Up to `tolerated` of them may fail: these start out of service.
 pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec<Volume>, Error> {
-    let fresh = Identity { cluster: None, datanode: DatanodeId(rand::random()) };
+    let fresh = Identity { cluster: None, datanode: fresh_id(configs) };
     let (mut identity, mut failed_count): (Option<Identity>, usize) = (None, 0);
     let mut opened = Vec::with_capacity(configs.len());
     for config in configs {
@@ -185,6 +180,15 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
     Ok(volumes)
 }
 
+/// An identity for a DataNode without data.
+fn fresh_id(configs: &[VolumeConfig]) -> DatanodeId {
+    #[cfg(any(test, feature = "sim"))]
+    let simulated = configs.first().and_then(|one| disk::sim::random_bytes(&one.path));
+    #[cfg(not(any(test, feature = "sim")))]
+    let (simulated, _) = (None, configs);
+    DatanodeId(simulated.unwrap_or_else(rand::random))
+}
+
 /// True if the disk does not work, as opposed to a directory that belongs to somebody else, or a process without descriptors.
 fn is_failure(error: &Error) -> bool {
     match error {
@@ -203,11 +207,11 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
         sys::fs::create_private_dir(&config.path.join(folder)).map_err(io_error)?;
     }
     let path = config.path.join(VERSION_FILE);
-    match fs::read_to_string(&path) {
+    match disk::read_to_string(&path) {
         Ok(text) => Ok((lock, Some(parse_version(&text, &path)?))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // Whoever starts here would claim blocks without an identity.
-            let mut entries = fs::read_dir(config.path.join(FINALIZED)).map_err(io_error)?;
+            let mut entries = disk::read_dir(&config.path.join(FINALIZED)).map_err(io_error)?;
             if entries.next().is_some() {
                 return Err(Error::Directory {
                     path: config.path.clone(),
@@ -254,6 +258,10 @@ impl Volume {
 
     pub(super) fn identity(&self) -> Identity {
         *self.identity.lock()
+    }
+
+    fn now(&self) -> Instant {
+        disk::now(&self.config.path)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -311,7 +319,7 @@ impl Volume {
 
     /// Space on the volume when blocks use `used` bytes.
     pub(super) fn usage(&self, used: u64) -> Usage {
-        match sys::fs::space(&self.config.path) {
+        match disk::space(&self.config.path) {
             Ok(space) => {
                 let disk = Disk { capacity: space.capacity, available: space.available };
                 volumes::usage(disk, used, self.config.reserved_bytes)
@@ -349,21 +357,21 @@ impl Volume {
     /// Checks that the disk works: its identity can be read, its folders listed, and a few bytes written and synced.
     pub(super) fn check(&self) -> io::Result<()> {
         let path = self.config.path.join(VERSION_FILE);
-        let text = fs::read_to_string(&path)?;
+        let text = disk::read_to_string(&path)?;
         match parse_version(&text, &path) {
             // The cluster is stored at first contact, perhaps just now.
             Ok(found) if found.datanode == self.identity().datanode => {}
             _ => return Err(io::Error::other("its VERSION file is not this DataNode's any more")),
         }
         for folder in [RBW, FINALIZED] {
-            fs::read_dir(self.config.path.join(folder))?.next().transpose()?;
+            disk::read_dir(&self.config.path.join(folder))?.next().transpose()?;
         }
         let probe = self.config.path.join(PROBE_FILE);
-        let written = fs::write(&probe, b"probe")
+        let written = disk::write(&probe, b"probe")
             .and_then(|()| File::open(&probe)?.sync_all())
-            .and_then(|()| fs::remove_file(&probe));
+            .and_then(|()| disk::remove_file(&probe));
         if written.is_err() {
-            let _ = fs::remove_file(&probe);
+            let _ = disk::remove_file(&probe);
         }
         match written {
             // A full disk is not broken.
@@ -377,7 +385,7 @@ impl Volume {
     /// # Errors
     /// [`Error`]; it stays out of service.
     pub(super) fn reopen(&self) -> Result<(), Error> {
-        if !self.config.path.is_dir() {
+        if !disk::is_dir(&self.config.path) {
             // A newly created directory would hide a disk that is not mounted.
             let source = io::ErrorKind::NotFound.into();
             return Err(Error::Io { path: self.config.path.clone(), source });
@@ -415,8 +423,8 @@ impl Volume {
         let from = self.place(replica);
         let to = Place::new(&self.config.path.join(TRASH), replica.block, replica.stamp);
         for (from, to) in [(from.block, to.block), (from.meta, to.meta)] {
-            match fs::rename(&from, &to) {
-                Ok(()) => self.trash.lock().push_back((Instant::now(), to)),
+            match disk::rename(&from, &to) {
+                Ok(()) => self.trash.lock().push_back((self.now(), to)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tracing::warn!(file = %from.display(), %error, "cannot delete"),
             }
@@ -425,22 +433,21 @@ impl Volume {
 
     /// Records a file found in the trash at start.
     pub(super) fn found_in_trash(&self, path: PathBuf) {
-        self.trash.lock().push_back((Instant::now(), path));
+        self.trash.lock().push_back((self.now(), path));
     }
 
     /// Removes files that were in the trash for long enough, or all of them if there is no room left, until `is_over`.
     pub(super) fn empty_trash(&self, is_over: &dyn Fn() -> bool) {
         let is_full = !self.trash.lock().is_empty() && self.remaining() == Some(0);
+        let is_due = |at| self.now().duration_since(at) >= self.config.trash_grace;
         while !is_over() {
             let due = {
                 let mut trash = self.trash.lock();
-                let due = trash
-                    .front()
-                    .is_some_and(|(at, _)| is_full || at.elapsed() >= self.config.trash_grace);
+                let due = trash.front().is_some_and(|(at, _)| is_full || is_due(*at));
                 if due { trash.pop_front() } else { None }
             };
             let Some((_, path)) = due else { return };
-            match fs::remove_file(&path) {
+            match disk::remove_file(&path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tracing::warn!(file = %path.display(), %error, "cannot remove"),

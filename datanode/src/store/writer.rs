@@ -3,15 +3,14 @@
 //! A [`DiskThread`] writes large packets while the receiver continues. Everything else waits until it has finished them ([`ReplicaWriter::settle`]). So the
 //! files always hold a prefix of the received data, and nobody but the thread writes during that time.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use protocol::checksum::{self, CHUNK_BYTES};
 use protocol::meta::{self, Layout, Tail};
+use sys::disk::File;
 use sys::wake::Wake;
 use transport::PooledPacket;
 
@@ -196,7 +195,7 @@ impl ReplicaWriter {
 
     /// Readable when one of the packets in flight was written.
     pub fn wake(&self) -> Option<&Wake> {
-        self.disk.as_ref().map(DiskThread::wake)
+        self.disk.as_ref().and_then(DiskThread::wake)
     }
 
     /// Waits until all packets are written.

@@ -1,7 +1,5 @@
 //! Serving replicas: packets with checksums for any reader, descriptors for readers on this machine.
 
-use std::os::unix::fs::FileExt;
-
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::frame;
 use protocol::meta::Layout;
@@ -80,7 +78,13 @@ impl Service {
             Err(error) => return self.answer(connection, Err(error)),
         };
         let length = replica.replica.length;
-        connection.send_descriptors(length, [&replica.block, &replica.meta])?;
+        let files = replica.block.real().and_then(|data| Ok([data, replica.meta.real()?]));
+        match files {
+            Ok(files) => connection.send_descriptors(length, files)?,
+            Err(source) => {
+                return self.answer(connection, Err(StoreError::io(block, source)));
+            }
+        }
         Ok(After::Keep)
     }
 

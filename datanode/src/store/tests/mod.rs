@@ -5,7 +5,6 @@ mod power;
 
 use std::cell::Cell;
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use protocol::meta;

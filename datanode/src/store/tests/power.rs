@@ -1,7 +1,6 @@
 //! The state that a start finds after a power cut: all synced bytes, and any subset of the pages written since.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
