@@ -26,6 +26,9 @@ const EFFECTS: &[&str] = &[
     "eprintln!",
 ];
 
+/// The daemons: each decides in a core.
+const DAEMONS: &[&str] = &["namenode", "datanode", "jobtracker", "worker"];
+
 fn effects_in_cores(house: &House) -> Vec<String> {
     let mut violations = Vec::new();
     let is_core =
@@ -43,11 +46,16 @@ fn effects_in_cores(house: &House) -> Vec<String> {
 #[test]
 fn cores_are_pure() {
     assert_kept(effects_in_cores);
+    for daemon in DAEMONS {
+        let core = format!("{daemon}/src/core");
+        assert!(House::here().below(&core).count() > 1, "{daemon} has no core");
+    }
 }
 
 #[test]
 fn effects_are_found_however_they_are_imported() {
     const FACE: (&str, &str) = ("namenode/src/lib.rs", "mod core;");
+    const OPEN_FACE: (&str, &str) = ("worker/src/lib.rs", "pub mod core;");
     for code in [
         "fn f() { let now = std::time::Instant::now(); }",
         "use std::time::Instant as Moment; fn f() { Moment::now(); }",
@@ -58,6 +66,10 @@ fn effects_are_found_however_they_are_imported() {
         assert_found(
             effects_in_cores,
             &[FACE, ("namenode/src/core.rs", "mod a;"), ("namenode/src/core/a.rs", code)],
+        );
+        assert_found(
+            effects_in_cores,
+            &[OPEN_FACE, ("worker/src/core/mod.rs", "mod a;"), ("worker/src/core/a.rs", code)],
         );
     }
     let clock = "fn f() { let now = std::time::Instant::now(); }";

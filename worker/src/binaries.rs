@@ -82,6 +82,11 @@ impl Binaries {
         Ok(Binaries { place, bytes_max, known: Arc::default() })
     }
 
+    /// Where the executable is while it is in the cache.
+    pub(crate) fn path(&self, hash: BinaryHash) -> PathBuf {
+        self.place.path.join(hash.to_string())
+    }
+
     /// The executable, if it is there and unchanged since its check. Costs only a read of its metadata.
     pub(crate) fn known(&self, hash: BinaryHash) -> Option<PathBuf> {
         let name = hash.to_string();

@@ -4,7 +4,7 @@ use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, HotKey};
 use protocol::{AttemptId, JobId, TaskId, TaskKind, wire};
 
-use crate::event::News;
+use crate::core::News;
 use crate::runner::claims::{Heard, Speaker};
 
 /// The name of a target, and its decoder.

@@ -32,7 +32,7 @@ use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::event::Event;
+use crate::input::Input;
 use crate::logs::StreamKind;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};
@@ -49,7 +49,7 @@ const DIAGNOSTICS_CHARS_MAX: usize = 500;
 /// What the routes share.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) watch: Watch,
     pub(crate) outputs: Outputs,
     pub(crate) logs: Place,
@@ -123,7 +123,7 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
 async fn registry(shared: &Shared, served: u64) -> Option<Registry> {
     let (reply, answer) = oneshot::channel();
     // A loop that has ended drops the request.
-    let _ = shared.events.send(Event::Figures(reply)).await;
+    let _ = shared.inputs.send(Input::Figures(reply)).await;
     let attempts = answer.await.ok()?;
     Some(metrics::registry(shared.slot_count, &attempts, &shared.watch.seen(), served))
 }
@@ -304,7 +304,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::open(directory.path()).unwrap();
         let shared = Shared {
-            events: mpsc::channel(1).0,
+            inputs: mpsc::channel(1).0,
             watch: Watch::new(Confinement::of(&Config::default())),
             outputs: Outputs::new(place.clone()),
             logs: place,

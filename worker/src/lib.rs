@@ -2,9 +2,9 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `agent` | the loop with the state of attempts, runners and jobs |
-//! | `event` | what that loop waits for |
-//! | `session` | registration and polls at the JobTracker |
+//! | [`core`] | the state of session, attempts, runners and jobs, and every decision about them |
+//! | `agent` | the loop around it: files, calls, processes |
+//! | `input` | what that loop waits for |
 //! | `runner` | one task process: its start, its socket, its messages |
 //! | `walls` | what a task can reach, as which user, what it may use, and measurements of what it does use |
 //! | `binaries`, `dfs_source` | executables by hash |
@@ -19,20 +19,20 @@
 mod agent;
 mod binaries;
 mod config;
+pub mod core;
 mod dfs_source;
 mod directories;
 mod error;
-mod event;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
+mod input;
 mod logs;
 mod metrics;
 mod outputs;
 mod runner;
 mod scratch;
-mod session;
 mod walls;
 
 use std::path::{Path, PathBuf};
@@ -58,12 +58,13 @@ pub use config::{Config, TaskSandbox};
 pub use error::Error;
 pub use walls::Wall;
 
+use crate::core::Rules;
 use agent::{Agent, SetupBase, Surroundings};
 use binaries::Binaries;
 use dfs_source::DfsSource;
 use directories::Directories;
 use error::disk;
-use event::EVENTS_MAX;
+use input::INPUTS_MAX;
 use outputs::Outputs;
 use walls::{Confinement, Sandbox, Watch};
 
@@ -95,12 +96,12 @@ pub async fn run_with(
         .expecting(Service::Jobtracker);
     tracing::info!(%worker, http_address, slots = config.slots(), "worker starts");
 
-    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    let (inputs, inbox) = mpsc::channel(INPUTS_MAX);
     let outputs = Outputs::new(directories.outputs.clone());
     let watch = Watch::new(Confinement::of(&config));
     let sandbox = Arc::new(Sandbox::open(&config, &directories)?);
     let shared = http::Shared {
-        events: events.clone(),
+        inputs: inputs.clone(),
         watch: watch.clone(),
         outputs: outputs.clone(),
         logs: directories.logs.clone(),
@@ -109,19 +110,19 @@ pub async fn run_with(
         isolation: isolation(&config, &sandbox),
     };
     let cache = directories.binaries.clone();
+    let register = register(&config, worker, http_address.clone(), isolation(&config, &sandbox));
     let around = Surroundings {
-        register: register(&config, worker, http_address.clone(), isolation(&config, &sandbox)),
         jobs: directories.jobs.clone(),
         logs: directories.logs.clone(),
         log_retention: Duration::from_millis(config.log_retention_ms),
         setup: SetupBase {
             namenode: config.namenode.clone(),
+            host: register.host.clone(),
+            boot_id: register.boot_id.clone(),
             secret: secret.clone(),
             memory_bytes_max: config.task_memory_bytes_max,
         },
         start_timeout: Duration::from_millis(config.runner_start_timeout_ms),
-        silence_max: Duration::from_millis(config.task_timeout_ms),
-        idle_max: Duration::from_millis(config.runner_idle_ms),
         log_bytes_max: config.log_bytes_max,
         watch: watch.clone(),
         sandbox: Arc::clone(&sandbox),
@@ -129,10 +130,18 @@ pub async fn run_with(
             .map_err(disk("read", cache.path))?,
         source,
         outputs,
-        jobtracker: jobtracker.clone(),
-        events: events.clone(),
+        jobtracker,
+        inputs,
     };
-    let agent = Agent::new(around).run(inbox, shutdown.clone());
+    let rules = Rules {
+        register,
+        outputs: directories.outputs.path.clone(),
+        links_outputs: sandbox.hides_files(),
+        reuses_runners: watch.confinement().limits.cpu_seconds.is_none(),
+        silence_max: Duration::from_millis(config.task_timeout_ms),
+        idle_max: Duration::from_millis(config.runner_idle_ms),
+    };
+    let agent = Agent::new(rules, around).run(inbox, shutdown.clone());
     let auth = Authenticator::new(&secret, Service::Worker);
     let settings = inspect::settings("worker", &config);
     let access = Access::new(auth.clone(), None, Auth::Token);
@@ -141,10 +150,8 @@ pub async fn run_with(
     let routes = http::routes(shared, &access, auth).merge(inspected);
     let router = front::guard(routes.into(), hosts);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
-    let talking = tokio::spawn(session::run(jobtracker, worker, events));
     let watching = tokio::spawn(watch.run());
     tokio::join!(agent, serving);
-    talking.abort();
     watching.abort();
     sandbox.close();
     Ok(())

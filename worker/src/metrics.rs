@@ -1,8 +1,6 @@
 //! The figures of `/metrics`, all with the prefix `worker_`. Labels are kinds, states and limits, never names of jobs or users, so their
 //! number stays small.
 
-use std::collections::BTreeMap;
-
 use daemon::metrics::{counters, gauges};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -10,42 +8,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use protocol::TaskKind;
-use protocol::tracker::AttemptState;
 
+use crate::core::Attempts;
 use crate::walls::Seen;
-
-/// The worker loop's figures of attempts.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Attempts {
-    /// Attempts here, including those that wait for their executable.
-    pub(crate) running: BTreeMap<TaskKind, u64>,
-    /// Attempts that ended here so far.
-    pub(crate) ended: Ended,
-    /// Bytes on disk below the directory of jobs, at the last measurement.
-    pub(crate) disk_bytes: u64,
-}
-
-/// How attempts ended.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Ended {
-    counts: BTreeMap<(TaskKind, &'static str), u64>,
-}
-
-impl Ended {
-    /// Counts one more end.
-    pub(crate) fn count(&mut self, kind: TaskKind, state: &AttemptState) {
-        *self.counts.entry((kind, name(state))).or_default() += 1;
-    }
-}
-
-fn name(state: &AttemptState) -> &'static str {
-    match state {
-        AttemptState::MapDone { .. } | AttemptState::OutputDone { .. } => "succeeded",
-        // An end without a result.
-        AttemptState::Failed { .. } | AttemptState::Running => "failed",
-        AttemptState::Killed => "killed",
-    }
-}
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Kind {
@@ -78,7 +43,7 @@ pub(crate) fn registry(
         let gauge = running.get_or_create(&Kind { kind: label });
         gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         for state in ["succeeded", "failed", "killed"] {
-            let count = attempts.ended.counts.get(&(kind, state)).copied().unwrap_or(0);
+            let count = attempts.ended.of(kind, state);
             ended.get_or_create(&KindState { kind: label, state }).inc_by(count);
         }
     }
@@ -116,6 +81,8 @@ pub(crate) fn registry(
 
 #[cfg(test)]
 mod tests {
+    use protocol::tracker::AttemptState;
+
     use super::*;
 
     #[test]

@@ -24,10 +24,10 @@ use protocol::{AttemptId, JobId};
 use shuffle::SegmentInfo;
 use sys::beneath::{Dir, Identity};
 
+use crate::core::data_name;
 use crate::scratch::Place;
 
-/// Extensions of the two files of an output.
-const DATA: &str = "data";
+/// Extension of the index beside the data of an output.
 const INDEX: &str = "index";
 /// Access to an index: everybody who can reach it may read it.
 const INDEX_MODE: u32 = 0o444;
@@ -179,6 +179,19 @@ impl Outputs {
         }
     }
 
+    /// The job is over: removes its outputs from the list.
+    pub(crate) fn forget_job(&self, job: JobId) {
+        self.inner.write().retain(|attempt, _| attempt.task.job != job);
+    }
+
+    /// Removes the files of a job that is over.
+    pub(crate) fn remove_job(&self, job: JobId) -> io::Result<()> {
+        self.place.dir.remove(job.to_string())
+    }
+}
+
+#[cfg(test)]
+impl Outputs {
     /// All outputs, with the paths of their data files.
     pub(crate) fn all(&self) -> Vec<(AttemptId, String)> {
         let outputs = self.inner.read();
@@ -198,26 +211,11 @@ impl Outputs {
     pub(crate) fn has_path(&self, path: &Path) -> bool {
         path.starts_with(&self.place.path)
     }
-
-    /// True if an output of the job is held.
-    pub(crate) fn holds_job(&self, job: JobId) -> bool {
-        self.inner.read().keys().any(|attempt| attempt.task.job == job)
-    }
-
-    /// The job is over: removes its outputs from the list.
-    pub(crate) fn forget_job(&self, job: JobId) {
-        self.inner.write().retain(|attempt, _| attempt.task.job != job);
-    }
-
-    /// Removes the files of a job that is over.
-    pub(crate) fn remove_job(&self, job: JobId) -> io::Result<()> {
-        self.place.dir.remove(job.to_string())
-    }
 }
 
 /// File names of the data and the index of an output.
 fn names(attempt: AttemptId) -> [OsString; 2] {
-    [DATA, INDEX].map(|extension| format!("{attempt}.{extension}").into())
+    [data_name(attempt).into(), format!("{attempt}.{INDEX}").into()]
 }
 
 fn link(file: &File, dir: &Dir, name: &OsString) -> io::Result<()> {

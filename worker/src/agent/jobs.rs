@@ -1,33 +1,26 @@
-//! Jobs with files here: a directory that their tasks may change, and one for their map outputs.
+//! The directories of jobs here, one that their tasks may change and one for their map outputs, and their users.
 //!
-//! Invariants: both directories exist before the first task, because the sandbox admits tasks by inode; while the files of a job are being
-//! deleted, the job gets no new ones; its user goes to another job only after that.
+//! Invariants: both directories exist before the first task, because the sandbox admits tasks by inode; a job's user goes to another job
+//! only after its files are deleted.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::time::{Duration, Instant};
 
 use protocol::{AttemptId, JobId};
 use sys::sandbox::User;
 
 use super::surroundings::Surroundings;
-use crate::event::Event;
+use crate::core::Event;
+use crate::input::Input;
 use crate::outputs::Outputs;
-use crate::scratch::Place;
+use crate::scratch::{self, Place};
 use crate::walls::{Lease, Leaving, Users};
-
-/// A job without running attempts or held outputs is forgotten after this time, in case the JobTracker's message was lost.
-const IDLE_MAX: Duration = Duration::from_secs(120);
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Jobs {
     known: BTreeMap<JobId, Job>,
-    /// Jobs whose files are deleted once no process of theirs is left.
-    forgotten: BTreeSet<JobId>,
-    /// Jobs whose files are being deleted.
-    deleting: BTreeSet<JobId>,
 }
 
 /// A job with files here.
@@ -36,8 +29,8 @@ pub(super) struct Job {
     pub(super) place: Place,
     /// The user of its processes, if that is not the worker's.
     lease: Option<Lease>,
-    /// Time of the last event of this job.
-    touched: Instant,
+    /// The directories of its attempts, in there.
+    attempts: BTreeMap<AttemptId, Place>,
 }
 
 impl Jobs {
@@ -45,60 +38,47 @@ impl Jobs {
         self.known.get(&id)
     }
 
-    /// True while its files are being deleted.
-    pub(super) fn is_going(&self, id: JobId) -> bool {
-        self.deleting.contains(&id)
+    /// The directory of an attempt.
+    pub(super) fn place(&self, id: AttemptId) -> Option<&Place> {
+        self.known.get(&id.task.job)?.attempts.get(&id)
     }
 
     /// Creates a directory for an attempt in the job's directory, which the first attempt creates.
-    pub(super) fn place(&mut self, id: AttemptId, around: &Surroundings) -> io::Result<Place> {
-        self.forgotten.remove(&id.task.job);
+    pub(super) fn prepare(&mut self, id: AttemptId, around: &Surroundings) -> Result<(), String> {
+        self.try_prepare(id, around).map_err(|error| {
+            let directory = around.jobs.path.join(id.task.job.to_string());
+            scratch::failure("make", &directory, &error)
+        })
+    }
+
+    fn try_prepare(&mut self, id: AttemptId, around: &Surroundings) -> io::Result<()> {
         let job = match self.known.entry(id.task.job) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(Job::open(id.task.job, around)?),
         };
-        job.touched = Instant::now();
-        job.place.fresh_of(id.to_string(), job.user())
+        let place = job.place.fresh_of(id.to_string(), job.user())?;
+        job.attempts.insert(id, place);
+        Ok(())
     }
 
     /// Deletes the files of an attempt that is over. The worker has already taken its result.
     pub(super) fn clear(&mut self, id: AttemptId, around: &Surroundings) {
         if let Some(job) = self.known.get_mut(&id.task.job) {
-            job.touched = Instant::now();
+            job.attempts.remove(&id);
             let leaving = around.watch.leaving(&id.to_string());
             delete_later(&job.place, id.to_string(), leaving);
         }
     }
 
-    /// Jobs without an event for a while.
-    pub(super) fn idle(&self, now: Instant) -> impl Iterator<Item = JobId> {
-        let is_idle = move |job: &Job| now.saturating_duration_since(job.touched) >= IDLE_MAX;
-        self.known.iter().filter(move |(_, job)| is_idle(job)).map(|(id, _)| *id)
-    }
-
-    /// Marks the files of the job as no longer needed.
-    pub(super) fn forget(&mut self, id: JobId) {
-        self.forgotten.insert(id);
-    }
-
-    /// Deletes the files of a job without processes, if it is forgotten. True if it was.
-    pub(super) fn delete_forgotten(&mut self, id: JobId, around: &Surroundings) -> bool {
-        let is_forgotten = self.forgotten.remove(&id);
-        if is_forgotten && let Some(Job { lease, .. }) = self.known.remove(&id) {
-            self.deleting.insert(id);
-            let (jobs, outputs) = (around.jobs.clone(), around.outputs.clone());
-            let events = around.events.clone();
-            tokio::task::spawn_blocking(move || {
-                delete(id, lease, &jobs, &outputs);
-                let _ = events.blocking_send(Event::Deleted(id));
-            });
-        }
-        is_forgotten
-    }
-
-    /// The files of the job are deleted, or cannot be.
-    pub(super) fn deleted(&mut self, id: JobId) {
-        self.deleting.remove(&id);
+    /// Deletes the files of a job without processes.
+    pub(super) fn delete(&mut self, id: JobId, around: &Surroundings) {
+        let lease = self.known.remove(&id).and_then(|job| job.lease);
+        let (jobs, outputs) = (around.jobs.clone(), around.outputs.clone());
+        let inputs = around.inputs.clone();
+        tokio::task::spawn_blocking(move || {
+            delete(id, lease, &jobs, &outputs);
+            let _ = inputs.blocking_send(Input::Event(Event::JobDeleted(id)));
+        });
     }
 }
 
@@ -112,7 +92,7 @@ impl Job {
             place.dir.let_work(lease.user())?;
             outputs.dir.let_read(lease.user())?;
         }
-        Ok(Job { place, lease, touched: Instant::now() })
+        Ok(Job { place, lease, attempts: BTreeMap::new() })
     }
 
     pub(super) fn user(&self) -> Option<User> {

@@ -10,7 +10,7 @@ use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened};
 use protocol::{AttemptId, JobId, TaskKind};
 
-use crate::event::News;
+use crate::core::News;
 
 /// A task process and the scope of its messages.
 #[derive(Clone, Copy, Debug)]

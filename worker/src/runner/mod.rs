@@ -36,12 +36,13 @@ use tokio::time::Instant;
 use self::claims::{Heard, Speaker};
 use self::frames::FrameReader;
 use self::launch::Output;
-use crate::event::{Event, News};
+use crate::core::{Event, News, RunnerId, merge_outputs};
+use crate::input::Input;
 use crate::logs::AttemptLogs;
 use crate::scratch::Place;
 use crate::walls::{Sandbox, Watch, Watched};
 
-pub(crate) use self::orders::{Options, Order, merge_outputs};
+pub(crate) use self::orders::{Options, Order};
 
 /// Time for messages still in transit after a process has exited (a child of its own can hold the socket open).
 const AFTER_EXIT: Duration = Duration::from_millis(200);
@@ -52,13 +53,14 @@ const MESSAGE: &str = "message of a task process";
 /// Unit in which output of the process is read.
 const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
 
-/// Starts a process and drives it to its end. `events` gets all its reports; the last is [`News::Gone`].
+/// Starts a process and drives it to its end. `inputs` gets all its reports; the last is [`News::Gone`].
 pub(crate) async fn run(
     options: Options,
     mut orders: mpsc::UnboundedReceiver<Order>,
-    id: u64,
-    events: mpsc::Sender<Event>,
+    runner: RunnerId,
+    inputs: mpsc::Sender<Input>,
 ) {
+    let RunnerId(id) = runner;
     let cookie = protocol::auth::Key::new(rand::random()).to_hex();
     let started = async {
         let temporary = options.job.fresh_of(temporary_name(id), options.user)?;
@@ -74,7 +76,7 @@ pub(crate) async fn run(
                 temporary,
                 options: &options,
                 id,
-                events: &events,
+                inputs: &inputs,
                 news: Vec::new(),
                 writer: Some(writer(write)),
                 is_greeted: false,
@@ -102,7 +104,7 @@ pub(crate) async fn run(
         Err(error) => format!("cannot start {}: {error}", options.binary.display()),
     };
     // If the worker's loop has ended, nobody listens.
-    let _ = events.send(Event::Runner(id, News::Gone { diagnostics })).await;
+    let _ = inputs.send(Input::Event(Event::Runner(runner, News::Gone { diagnostics }))).await;
 }
 
 /// Why a runner is over.
@@ -118,7 +120,7 @@ enum End {
 struct Runner<'a> {
     options: &'a Options,
     id: u64,
-    events: &'a mpsc::Sender<Event>,
+    inputs: &'a mpsc::Sender<Input>,
     /// Reports received and not yet sent to the loop.
     news: Vec<News>,
     writer: Option<mpsc::UnboundedSender<Vec<u8>>>,
@@ -195,7 +197,8 @@ impl Runner<'_> {
     async fn tell(&mut self) {
         for news in self.news.drain(..) {
             // If the worker's loop has ended, nobody listens.
-            let _ = self.events.send(Event::Runner(self.id, news)).await;
+            let event = Event::Runner(RunnerId(self.id), news);
+            let _ = self.inputs.send(Input::Event(event)).await;
         }
     }
 

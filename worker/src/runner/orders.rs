@@ -54,13 +54,3 @@ pub(crate) enum Order {
     /// End at once.
     Kill,
 }
-
-/// Merges news of map outputs into a list of them.
-pub(crate) fn merge_outputs(
-    outputs: &mut Vec<MapOutput>,
-    available: Vec<MapOutput>,
-    obsolete: &[AttemptId],
-) {
-    outputs.extend(available);
-    outputs.retain(|output| !obsolete.contains(&output.attempt));
-}

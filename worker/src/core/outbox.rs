@@ -13,10 +13,19 @@ use protocol::jobs::Counters;
 use protocol::tracker::{AttemptState, AttemptUpdate, FetchFailure, REPORT_BYTES_MAX, shortened};
 use protocol::{AttemptId, wire};
 
-use crate::event::Outcome;
-
 /// Most waiting fetch failures; further ones are dropped, because runners repeat them.
 const FETCH_FAILURES_MAX: usize = 1000;
+
+/// The result of a report.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The JobTracker has it.
+    Taken,
+    /// It may or may not have it.
+    Lost,
+    /// It will never take it; the reason.
+    Refused(String),
+}
 
 /// Ends and failures in the order of their arrival.
 #[derive(Debug, Default)]
@@ -101,6 +110,11 @@ impl Outbox {
         Some((updates, fetch_failures))
     }
 
+    /// How many ends of attempts and how many failed fetches wait for an answer.
+    pub(crate) fn sent(&self) -> (usize, usize) {
+        self.under_way.map_or((0, 0), |parcel| (parcel.ends, parcel.fetch_failures))
+    }
+
     /// Processes an answer. True if the next report may follow at once.
     pub(crate) fn settle(&mut self, outcome: Outcome) -> bool {
         let Some(Parcel { ends, fetch_failures }) = self.under_way.take() else { return false };
@@ -112,7 +126,6 @@ impl Outbox {
                 self.alone = self.alone.saturating_sub(ends);
             }
             Outcome::Refused(reason) => {
-                tracing::error!(reason, ends, fetch_failures, "the jobtracker refuses a report");
                 self.fetch_failures.drain(..fetch_failures);
                 if self.alone == 0 {
                     self.alone = ends;

@@ -1,0 +1,129 @@
+//! What the core orders, and what it has to say to people.
+
+use std::time::Duration;
+
+use protocol::tracker::{MapOutput, Program, Request, Work};
+use protocol::{AttemptId, BinaryHash, Epoch, JobId};
+
+use super::event::{CallNumber, RunnerId};
+
+/// An order of the core. The caller carries out effects in their order; the results may come later, as events.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Send a request to the JobTracker, once. Leads to [`super::Event::Answered`].
+    Call {
+        /// The number of the call.
+        call: CallNumber,
+        /// The message.
+        request: Request,
+        /// Time after which it counts as lost.
+        timeout: Duration,
+    },
+    /// Make the directory of an attempt and, if they are missing, those of its job. Leads to [`super::Event::Prepared`].
+    Prepare(AttemptId),
+    /// Have an executable ready. Leads to [`super::Event::Fetched`].
+    Fetch(BinaryHash),
+    /// Link outputs of other workers on this machine beside those held here. Leads to [`super::Event::Linked`].
+    Link(Vec<MapOutput>),
+    /// Start a runner. Leads to [`super::Event::Runner`], until [`super::News::Gone`].
+    Start {
+        /// Its number.
+        runner: RunnerId,
+        /// Its job.
+        job: JobId,
+        /// The program and options of its job.
+        program: Box<Program>,
+        /// Time without a sign of life of an attempt; zero means no limit.
+        silence_max: Duration,
+    },
+    /// Give a runner without an attempt this one. If the runner is over, [`super::Event::Undelivered`] is the next event, so no news for
+    /// the attempt is lost.
+    Give {
+        /// The runner.
+        runner: RunnerId,
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its work.
+        work: Work,
+    },
+    /// Send a runner news for its reduce.
+    Announce {
+        /// The runner.
+        runner: RunnerId,
+        /// Map outputs newly available.
+        available: Vec<MapOutput>,
+        /// Map outputs no longer valid.
+        obsolete: Vec<AttemptId>,
+    },
+    /// Give a runner a new pass.
+    RenewPass(RunnerId),
+    /// Ask an idle runner to exit.
+    Exit(RunnerId),
+    /// End a runner at once.
+    Kill(RunnerId),
+    /// Check the output that a map reports, and move it out of reach of tasks. Leads to [`super::Event::OutputTaken`].
+    TakeOutput {
+        /// The map.
+        attempt: AttemptId,
+        /// The path that its process reports: any text.
+        data_path: String,
+        /// Partitions that the output must have.
+        partition_count: u32,
+    },
+    /// Read which record the process of a map named last. Leads to [`super::Event::RecordRead`].
+    ReadRecord(AttemptId),
+    /// Delete the directory of an attempt that is over.
+    DeleteAttempt(AttemptId),
+    /// Serve the outputs of a job no longer.
+    ForgetOutputs(JobId),
+    /// End what is left of a job's processes and delete its files. Leads to [`super::Event::JobDeleted`].
+    DeleteJob(JobId),
+    /// Measure what the files of jobs use on disk. Leads to [`super::Event::DiskMeasured`].
+    MeasureDisk,
+    /// Delete old logs.
+    PruneLogs,
+    /// Log this.
+    Log(Note),
+    /// The worker is over.
+    End,
+}
+
+/// Something to log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// The JobTracker took the registration.
+    Registered {
+        /// Its start.
+        epoch: Epoch,
+    },
+    /// A JobTracker answered that began before one that this worker has obeyed.
+    OlderJobtracker {
+        /// Its start.
+        epoch: Epoch,
+        /// The newest start.
+        highest: Epoch,
+    },
+    /// The reply to a registration was none.
+    OddRegistration,
+    /// The reply to a poll was none.
+    OddPoll,
+    /// A registration failed; the reason.
+    CannotRegister(String),
+    /// A poll failed; the reason.
+    CannotPoll(String),
+    /// The JobTracker wants another registration.
+    Fenced,
+    /// A report failed and is kept; the reason.
+    ReportKept(String),
+    /// The JobTracker refuses what a report says.
+    ReportRefused {
+        /// Its reason.
+        reason: String,
+        /// Ends of attempts in it.
+        ends: usize,
+        /// Failed fetches in it.
+        fetch_failures: usize,
+    },
+    /// Runners did not end in time when the worker stopped.
+    RunnersLeft,
+}
