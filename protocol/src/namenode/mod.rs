@@ -1,6 +1,8 @@
 //! Requests of clients and tools to the NameNode: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`.
 
 mod answers;
+#[cfg(test)]
+mod golden;
 mod paths;
 
 use serde::{Deserialize, Serialize};
