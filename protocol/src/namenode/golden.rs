@@ -6,10 +6,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::acl::{AclEntry, AclKind, AclScope};
+use crate::acl::{AclChange, AclEntry, AclKind, AclScope, AclStatus};
 use crate::auth::Key;
+use crate::permission::Action;
+use crate::storage::StoragePolicy;
 use crate::token::{AccessMode, TokenKeys, TokenName};
-use crate::{ClusterId, Epoch, ErrorKind, wire};
+use crate::xattr::{Xattr, XattrFlag};
+use crate::{BlockId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId, wire};
 
 const FILE: InodeId = InodeId(300);
 const BLOCK: BlockId = BlockId(400);
@@ -257,6 +260,7 @@ fn check<T: Serialize + DeserializeOwned + Debug>(messages: &[T], golden: &str) 
 
 #[test]
 fn calls_are_sent_as_ever() {
+    assert_eq!(calls().len(), Call::COUNT, "one for each row of the table");
     check(&calls(), include_str!("golden/calls.hex"));
 }
 
@@ -273,4 +277,29 @@ fn requests_are_sent_as_ever() {
     let head = "0301010101010101010101010101010101ac0203616e6e0168";
     assert_eq!(hex(&wire::encode(&one)), format!("{head}000d"));
     assert_eq!(hex(&wire::encode(&batch)), format!("{head}01020d00022f61"));
+}
+
+#[test]
+fn the_columns_of_a_row_agree() {
+    for call in calls() {
+        let (kind, refused) = (call.kind(), call.refused());
+        let mut paths = Vec::new();
+        call.each_path(|path| paths.push(path));
+        if let Some(Refused { target, .. }) = refused {
+            assert_eq!(kind, Kind::Change, "safe mode refuses changes alone: {call:?}");
+            assert!(!matches!(target, Target::Path(path) if !paths.contains(&path)), "{call:?}");
+        }
+        if let Some(changed) = call.logged().and_then(|logged| logged.changed) {
+            assert_eq!(kind, Kind::Change, "{call:?}");
+            assert!(paths.contains(&changed), "{call:?}");
+        }
+        let passes = matches!(
+            call,
+            Call::RenewLease
+                | Call::ReportBadReplicas(_)
+                | Call::SafeMode(_)
+                | Call::SetBalancerBandwidth(_)
+        );
+        assert_eq!(kind == Kind::Change && refused.is_none(), passes, "{call:?}");
+    }
 }
