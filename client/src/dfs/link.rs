@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use protocol::address::Site;
 use protocol::auth::{Role, Service};
-use protocol::namenode::{
-    Appended, BadReplica, Body, Call, Create, Created, LocatedBlock, LocatedBlocks, Reply, Request,
-};
+use protocol::namenode::{BadReplica, Body, Call, LocatedBlocks, Reply, Request, TypedCall, calls};
 use protocol::{ClientId, DfsPath, ErrorKind};
 use tokio::task::JoinHandle;
 
@@ -16,10 +14,9 @@ use super::error::DfsError;
 use super::transfer::{ConnectionPool, PacketPool, Timeouts};
 use crate::config::{ClientConfig, Daemon};
 use crate::error::RpcError;
+use crate::namesystem::TARGET;
 use crate::rpc::{CallOptions, RpcClient};
 
-/// Where clients call.
-const TARGET: &str = "/rpc";
 /// How long closing a file can wait for copies of its last block: longer than it takes until a lost DataNode counts as dead.
 const COPY_WAIT: Duration = Duration::from_secs(150);
 /// Pause between two checks whether the copies exist; jittered.
@@ -86,42 +83,37 @@ impl Link {
         self.rpc.base()
     }
 
-    pub(super) fn call(&self, body: Call) -> Result<Reply, DfsError> {
+    /// Makes any call or batch.
+    pub(super) fn call(&self, body: impl Into<Body>) -> Result<Reply, DfsError> {
         self.call_with(body, self.options)
     }
 
-    pub(super) fn call_with(
-        &self,
-        body: impl Into<Body>,
-        options: CallOptions,
-    ) -> Result<Reply, DfsError> {
+    fn call_with(&self, body: impl Into<Body>, options: CallOptions) -> Result<Reply, DfsError> {
         let request = self.request(body);
         Ok(self.rpc.call_blocking(TARGET, &request, options)?)
     }
 
-    pub(super) fn create_file(&self, create: Create) -> Result<Created, DfsError> {
-        match self.call(Call::Create(create))? {
-            Reply::Created(created) => Ok(created),
-            _ => Err(DfsError::Unexpected),
-        }
+    /// Makes a call and returns the answer that it names.
+    pub(super) fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, DfsError> {
+        self.ask_with(call, self.options)
     }
 
-    pub(super) fn append_file(
+    pub(super) fn ask_with<C: TypedCall>(
         &self,
-        path: &DfsPath,
-        new_block: bool,
-    ) -> Result<Appended, DfsError> {
-        match self.call(Call::Append { path: path.clone(), new_block })? {
-            Reply::Appended(appended) => Ok(appended),
-            _ => Err(DfsError::Unexpected),
-        }
+        call: C,
+        options: CallOptions,
+    ) -> Result<C::Answer, DfsError> {
+        Ok(self.call_with(call.into(), options)?.try_into()?)
     }
 
-    /// As [`Link::done`], for a call that waits until blocks are copied.
-    pub(super) fn done_patiently(&self, call: Call) -> Result<(), DfsError> {
+    /// As [`Link::ask`], for a call that waits until blocks are copied.
+    pub(super) fn ask_patiently<C: TypedCall + Clone>(
+        &self,
+        call: C,
+    ) -> Result<C::Answer, DfsError> {
         let deadline = Instant::now() + COPY_WAIT;
         loop {
-            match self.done(call.clone()) {
+            match self.ask(call.clone()) {
                 Err(error)
                     if error.kind() == Some(ErrorKind::NotReplicatedYet)
                         && Instant::now() < deadline =>
@@ -133,27 +125,6 @@ impl Link {
         }
     }
 
-    pub(super) fn block(&self, call: Call) -> Result<LocatedBlock, DfsError> {
-        match self.call(call)? {
-            Reply::Block(block) => Ok(block),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    pub(super) fn done(&self, call: Call) -> Result<(), DfsError> {
-        match self.call(call)? {
-            Reply::Done => Ok(()),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    pub(super) fn flag(&self, call: Call) -> Result<bool, DfsError> {
-        match self.call(call)? {
-            Reply::Flag(flag) => Ok(flag),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
     /// Blocks of a file that overlap a range, replicas nearest first.
     pub(super) fn locations(
         &self,
@@ -161,10 +132,7 @@ impl Link {
         offset: u64,
         length: u64,
     ) -> Result<LocatedBlocks, DfsError> {
-        match self.call(Call::Locations { path: path.clone(), offset, length })? {
-            Reply::Located(located) => Ok(located),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.ask(calls::Locations { path: path.clone(), offset, length })
     }
 
     /// Reports bad replicas to the NameNode without waiting.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::ErrorKind;
-use protocol::namenode::{Call, Reply};
+use protocol::namenode::calls;
 
 use super::super::error::DfsError;
 use super::DfsWriter;
@@ -17,12 +17,11 @@ impl DfsWriter {
     fn recover_own(&self) -> Result<(), DfsError> {
         let once = CallOptions::once(ABANDON_TIMEOUT);
         let path = self.path.clone();
-        match self.link.call_with(Call::Status(path.clone()), once)? {
-            Reply::Status(status) if status.open && status.inode == self.file => {
-                self.link.call_with(Call::RecoverLease(path), once).map(drop)
-            }
-            _ => Ok(()),
+        let status = self.link.ask_with(calls::Status { path: path.clone() }, once)?;
+        if status.open && status.inode == self.file {
+            self.link.ask_with(calls::RecoverLease { path }, once)?;
         }
+        Ok(())
     }
 
     /// Deletes the half-written file, or has it recovered; best effort.
@@ -42,10 +41,10 @@ impl DfsWriter {
     fn delete_own(&self) -> Result<(), DfsError> {
         let once = CallOptions::once(ABANDON_TIMEOUT);
         let path = self.path.clone();
-        match self.link.call_with(Call::Status(path.clone()), once) {
-            Ok(Reply::Status(status)) if status.open && status.inode == self.file => {
-                let delete = Call::Delete { path, recursive: false };
-                self.link.call_with(delete, once).map(drop)
+        match self.link.ask_with(calls::Status { path: path.clone() }, once) {
+            Ok(status) if status.open && status.inode == self.file => {
+                let delete = calls::Delete { path, recursive: false };
+                self.link.ask_with(delete, once).map(drop)
             }
             Ok(_) => Ok(()),
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(()),

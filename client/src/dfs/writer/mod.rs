@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{Call, Create, DatanodeInfo, LocatedBlock, Publish, WrittenBlock};
+use protocol::namenode::{Create, DatanodeInfo, LocatedBlock, Publish, WrittenBlock, calls};
 use protocol::transfer::PACKET_DATA_BYTES;
 use protocol::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId, RemoteError};
 
@@ -71,7 +71,7 @@ impl DfsWriter {
             block_size: options.block_size,
             first_block: true,
         };
-        let created = link.create_file(create)?;
+        let created = link.ask(create)?;
         let overwrite = options.publish_overwrite;
         let lease = leases.hold();
         Ok(DfsWriter {
@@ -101,7 +101,7 @@ impl DfsWriter {
         path: DfsPath,
         new_block: bool,
     ) -> Result<Self, DfsError> {
-        let appended = link.append_file(&path, new_block)?;
+        let appended = link.ask(calls::Append { path: path.clone(), new_block })?;
         let lease = leases.hold();
         let mut writer = DfsWriter {
             link: Arc::clone(link),
@@ -247,7 +247,7 @@ impl DfsWriter {
         if acked == 0 || (self.confirmed == Some(told) && !update_length) {
             return Ok(());
         }
-        self.link.done(Call::SyncBlock { file: self.file, block: id, stamp, length: synced })?;
+        self.link.ask(calls::SyncBlock { file: self.file, block: id, stamp, length: synced })?;
         self.confirmed = Some(told);
         Ok(())
     }
@@ -262,7 +262,7 @@ impl DfsWriter {
         let last = self.previous.clone();
         let publish = self.publish.take();
         self.link
-            .done_patiently(Call::Complete { file: self.file, last, publish })
+            .ask_patiently(calls::Complete { file: self.file, last, publish })
             .map_err(|error| self.explain(error))?;
         self.open = false;
         Ok(())
@@ -274,8 +274,8 @@ impl DfsWriter {
         if self.block.is_none() {
             let previous = self.previous.clone();
             let exclude = self.exclude();
-            let add = Call::AddBlock { file: self.file, previous, exclude };
-            let located = self.link.block(add).map_err(|error| self.explain(error))?;
+            let add = calls::AddBlock { file: self.file, previous, exclude };
+            let located = self.link.ask(add).map_err(|error| self.explain(error))?;
             self.block = Some(OpenBlock::new(located));
             self.synced = 0;
         }
@@ -355,7 +355,7 @@ impl DfsWriter {
             let block = block.located.id;
             self.block = None;
             return match &self.previous {
-                Some(_) => self.link.done(Call::AbandonBlock { file: self.file, block }),
+                Some(_) => self.link.ask(calls::AbandonBlock { file: self.file, block }),
                 None => Ok(()),
             };
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use protocol::namenode::{Call, DatanodeInfo, WrittenBlock};
+use protocol::namenode::{DatanodeInfo, WrittenBlock, calls};
 use protocol::transfer::Resume;
 use protocol::{DatanodeId, ErrorKind};
 
@@ -133,15 +133,15 @@ impl DfsWriter {
         let exclude = self.exclude();
         let Some(block) = &mut self.block else { return Ok(()) };
         let old = block.located.id;
-        self.link.done(Call::AbandonBlock { file: self.file, block: old })?;
+        self.link.ask(calls::AbandonBlock { file: self.file, block: old })?;
         let (file, previous) = (self.file, &self.previous);
-        let add = |exclude| Call::AddBlock { file, previous: previous.clone(), exclude };
-        let located = match self.link.block(add(exclude)) {
+        let add = |exclude| calls::AddBlock { file, previous: previous.clone(), exclude };
+        let located = match self.link.ask(add(exclude)) {
             Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
                 // All have failed once. One that only restarted is better than none.
                 std::thread::sleep(FAILED_ALL_PAUSE.mul_f64(rand::random_range(0.5..1.0)));
                 self.excluded.clear();
-                match self.link.block(add(Vec::new())) {
+                match self.link.ask(add(Vec::new())) {
                     Err(error) if error.kind() == Some(ErrorKind::NoDatanodes) => {
                         let path = self.path.clone();
                         return Err(DfsError::Write { path, block: old, failure: Some(cause) });
@@ -182,13 +182,13 @@ impl DfsWriter {
         let is_survivor = |id: &DatanodeId| survivors.iter().any(|survivor| survivor.id == *id);
         let all = exclude.into_iter().chain(failed_id);
         let failed = all.filter(|id| !is_survivor(id)).collect();
-        let recover = Call::RecoverPipeline {
+        let recover = calls::RecoverPipeline {
             file: self.file,
             block: written,
             failed,
             slow: failed_id.filter(|_| is_slow),
         };
-        let located = self.link.block(recover)?;
+        let located = self.link.ask(recover)?;
         block.move_to(located, &survivors);
         block.resume = Some(Resume { prior: block.prior, offset: acked });
         Ok(block.fill_replacements(&self.link, acked))
