@@ -4,16 +4,16 @@
 //! |---|---|
 //! | `calls` | [`Service`]: calls of clients, counted ([`Load`]) and logged in the audit log |
 //! | `datanodes` | messages of DataNodes |
-//! | `web` | [`Web`]: the same for faces in this process |
+//! | `local` | [`Local`]: the same for faces in this process |
 //! | `audit` | lines of the audit log |
 
 pub(crate) mod audit;
 mod calls;
 mod datanodes;
 mod load;
-mod web;
+mod local;
 
 pub(crate) use self::audit::Origin;
 pub(crate) use self::calls::Service;
 pub(crate) use self::load::Load;
-pub(crate) use self::web::Web;
+pub(crate) use self::local::Local;

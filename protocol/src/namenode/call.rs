@@ -472,13 +472,6 @@ calls! {
         logged on("getStoragePolicy", path);
 }
 
-impl Call {
-    /// True if the call changes nothing.
-    pub fn is_read(&self) -> bool {
-        self.kind() == Read
-    }
-}
-
 /// A call whose type names its answer. The wire knows [`Call`] and [`Reply`] alone.
 pub trait TypedCall: Into<Call> {
     /// What the NameNode answers.

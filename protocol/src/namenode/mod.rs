@@ -73,11 +73,6 @@ impl Body {
         }
     }
 
-    /// True if none of its calls changes anything.
-    pub fn is_read(&self) -> bool {
-        self.calls().iter().all(Call::is_read)
-    }
-
     /// Which way it takes: a batch that does not only read is judged by the core, call by call.
     pub fn kind(&self) -> Kind {
         match self {
