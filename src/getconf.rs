@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 
 use client::rpc::runtime;
-use protocol::namenode::{Call, ClusterStatus, Reply};
+use protocol::namenode::{ClusterStatus, calls};
 
 use crate::absent;
 use crate::connect::{self, Overrides};
@@ -200,9 +200,7 @@ fn tell_groups(users: &[String], overrides: &Overrides) -> Result<(), Failure> {
     let session = Session::open(overrides)?;
     let me = [session.client.user().to_owned()];
     for user in if users.is_empty() { &me[..] } else { users } {
-        let Reply::Names(groups) = session.call(Call::GroupsOf(user.clone()))? else {
-            return Err(unexpected());
-        };
+        let groups = session.ask(calls::GroupsOf { user: user.clone() })?;
         say!("{}", format!("{user} : {}", groups.join(" ")).trim_end());
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! How programs talk to a cluster: signed calls ([`rpc`]), where to find it ([`config`]), files and jobs.
+//! How programs talk to a cluster: signed calls ([`rpc`]), where to find it ([`config`]), files and jobs; and the namespace as its faces see it
+//! ([`namesystem`]).
 
 mod body;
 pub mod config;
@@ -8,6 +9,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod job;
+pub mod namesystem;
 pub mod pass;
 pub mod rpc;
 

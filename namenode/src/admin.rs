@@ -1,17 +1,19 @@
-//! Operators' orders that do not involve the core: images, log segments, files to inspect, reports.
+//! Operators' orders that do not involve the core: images, log segments, files to inspect, reports, lists of DataNodes.
 //!
-//! Only the superuser can give them, and none of them changes the name space.
+//! The table of calls says who can give them; none of them changes the name space.
 
 use std::fmt::Write;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use protocol::datanode::Command;
-use protocol::namenode::{Answer, Body, Call, IMAGE_PIECE_BYTES, Reply, Request};
+use protocol::namenode::{Answer, Call, IMAGE_PIECE_BYTES, ImagePiece, TypedCall, calls};
 use protocol::{DatanodeId, ErrorKind, RemoteError};
 
-use crate::groups::Membership;
-use crate::server::{ended, stopping};
+use crate::core::rights::Caller;
+use crate::lists;
+use crate::server::{Event, ended, stopping};
 use crate::service::Service;
 
 /// Only the operator can access these files.
@@ -22,55 +24,49 @@ const IMAGE_SUFFIX: &str = ".image";
 const NAME_BYTES_MAX: usize = 200;
 
 impl Service {
-    /// Answers an operator's order; `None` for all other calls.
-    pub(crate) async fn administer(
-        &self,
-        request: &Request,
-        membership: &Membership,
-    ) -> Option<Answer> {
-        // An operator's order comes alone: in a batch it is neither a read nor a change, and is refused as such.
-        let Body::One(call) = &request.body else { return None };
-        if let Call::GroupsOf(user) = call {
-            return Some(Ok(Reply::Names(self.shared.groups.of(user).await.groups().to_vec())));
-        }
-        let is_order = matches!(
-            call,
-            Call::SaveNamespace
-                | Call::RollEdits
-                | Call::Metasave(_)
-                | Call::TriggerBlockReport { .. }
-                | Call::ShutDownDatanode { .. }
-                | Call::CheckSuperuser
-                | Call::RefreshGroups
-                | Call::ReadImage { .. }
-        );
-        if !is_order {
-            return None;
-        }
-        let caller = membership.caller(&request.user);
-        let allowed = self.shared.state().guard(caller).check_superuser();
-        if let Err(refusal) = allowed {
-            return Some(Err(refusal));
-        }
-        match call {
-            Call::SaveNamespace => Some(self.save_namespace().await),
-            Call::RollEdits => Some(self.roll_edits().await),
-            Call::Metasave(name) => Some(self.metasave(name).await),
-            Call::TriggerBlockReport { datanode } => {
-                Some(self.order(*datanode, Command::ReportAll))
+    /// Answers an operator's order. It comes alone.
+    pub(crate) async fn administer(&self, order: &Call, caller: Caller<'_>) -> Answer {
+        self.shared.state().check_by(order, caller)?;
+        match order {
+            Call::GroupsOf(user) => {
+                let groups = self.shared.groups.of(user).await.groups().to_vec();
+                calls::GroupsOf::answer(Ok(groups))
             }
-            Call::ShutDownDatanode { datanode } => Some(self.order(*datanode, Command::ShutDown)),
-            Call::CheckSuperuser => Some(Ok(Reply::Done)),
+            Call::SaveNamespace => calls::SaveNamespace::answer(self.save_namespace().await),
+            Call::RollEdits => calls::RollEdits::answer(self.roll_edits().await),
+            Call::Metasave(name) => calls::Metasave::answer(self.metasave(name).await),
+            Call::TriggerBlockReport { datanode } => {
+                calls::TriggerBlockReport::answer(self.order(*datanode, Command::ReportAll))
+            }
+            Call::ShutDownDatanode { datanode } => {
+                calls::ShutDownDatanode::answer(self.order(*datanode, Command::ShutDown))
+            }
+            Call::RefreshNodes => self.refresh_nodes().await,
             Call::RefreshGroups => {
                 self.shared.groups.forget();
-                Some(Ok(Reply::Done))
+                calls::RefreshGroups::answer(Ok(()))
             }
-            Call::ReadImage { name, offset } => Some(self.read_image(name.clone(), *offset).await),
-            _ => None,
+            Call::ReadImage { name, offset } => {
+                calls::ReadImage::answer(self.read_image(name.clone(), *offset).await)
+            }
+            _ => Err(RemoteError::new(ErrorKind::InvalidArgument, "not an order")),
         }
     }
 
-    async fn save_namespace(&self) -> Answer {
+    /// Reads the lists of DataNodes again.
+    async fn refresh_nodes(&self) -> Answer {
+        let config = Arc::clone(&self.config);
+        let read = tokio::task::spawn_blocking(move || lists::read(&config)).await;
+        let read = read.map_err(|_| stopping())?;
+        let lists = read.map_err(|error| {
+            RemoteError::new(ErrorKind::InvalidArgument, protocol::error::chain(&error))
+        })?;
+        self.topology.forget();
+        let asked = self.shared.host.ask(|sender| Event::Hosts(lists, sender)).await;
+        asked.map_err(ended)?.answer
+    }
+
+    async fn save_namespace(&self) -> Result<(), RemoteError> {
         if !self.shared.state().is_safe_mode_on() {
             let text = "Safe mode should be turned ON in order to create namespace image.";
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
@@ -81,7 +77,7 @@ impl Service {
         match exported.map_err(|_| stopping())? {
             Ok(path) => {
                 tracing::info!(path = %path.display(), "image of the name space written");
-                Ok(Reply::Done)
+                Ok(())
             }
             Err(error) => Err(RemoteError::new(
                 ErrorKind::Unavailable,
@@ -90,7 +86,7 @@ impl Service {
         }
     }
 
-    async fn roll_edits(&self) -> Answer {
+    async fn roll_edits(&self) -> Result<u64, RemoteError> {
         if self.shared.state().is_safe_mode_on() {
             let text = "Log not rolled. Name node is in safe mode.";
             return Err(RemoteError::new(ErrorKind::SafeMode, text));
@@ -98,12 +94,12 @@ impl Service {
         let journal = self.journal.clone();
         let rolled = tokio::task::spawn_blocking(move || journal.roll()).await;
         match rolled.map_err(|_| stopping())? {
-            Ok(first) => Ok(Reply::Number(first.0)),
+            Ok(first) => Ok(first.0),
             Err(_) => Err(stopping()),
         }
     }
 
-    async fn metasave(&self, name: &str) -> Answer {
+    async fn metasave(&self, name: &str) -> Result<(), RemoteError> {
         let Some(path) = file_in(&self.logs_dir, name) else {
             let text = format!("`{name}' is not the name of a file in the log directory");
             return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
@@ -115,7 +111,7 @@ impl Service {
                 .and_then(|()| sys::fs::write_atomic(&path, text.as_bytes(), FILE_MODE))
         });
         match written.await.map_err(|_| stopping())? {
-            Ok(()) => Ok(Reply::Done),
+            Ok(()) => Ok(()),
             Err(error) => {
                 Err(RemoteError::new(ErrorKind::Unavailable, format!("cannot write: {error}")))
             }
@@ -159,7 +155,11 @@ impl Service {
         text
     }
 
-    async fn read_image(&self, name: Option<String>, offset: u64) -> Answer {
+    async fn read_image(
+        &self,
+        name: Option<String>,
+        offset: u64,
+    ) -> Result<ImagePiece, RemoteError> {
         let images = self.config.data_dir.join("journal").join("image");
         let refuse = |text: String| RemoteError::new(ErrorKind::NotFound, text);
         let read = tokio::task::spawn_blocking(move || {
@@ -173,10 +173,10 @@ impl Service {
             file.seek(SeekFrom::Start(offset))?;
             let mut bytes = Vec::new();
             file.take(IMAGE_PIECE_BYTES as u64).read_to_end(&mut bytes)?;
-            io::Result::Ok(Some(Reply::Image { name, length, bytes }))
+            io::Result::Ok(Some(ImagePiece { name, length, bytes }))
         });
         match read.await.map_err(|_| stopping())? {
-            Ok(Some(reply)) => Ok(reply),
+            Ok(Some(piece)) => Ok(piece),
             Ok(None) => Err(refuse(
                 "There is no image yet: -saveNamespace, in safe mode, writes one.".to_owned(),
             )),
@@ -185,12 +185,12 @@ impl Service {
     }
 
     /// Gives a DataNode an order that has no other effect.
-    fn order(&self, datanode: DatanodeId, command: Command) -> Answer {
+    fn order(&self, datanode: DatanodeId, command: Command) -> Result<(), RemoteError> {
         let index = self.shared.nodes.lock().nodes.index(datanode);
         match index {
             Some(index) => {
                 self.shared.nodes.push_commands(vec![(index, command)]);
-                Ok(Reply::Done)
+                Ok(())
             }
             None => {
                 let text = format!("DataNode {datanode} is not registered");

@@ -19,7 +19,7 @@ use webhdfs::token::book::Book;
 use webhdfs::token::operator;
 
 use crate::config::Config;
-use crate::service::{Origin, Service, Web};
+use crate::service::{Local, Origin, Service};
 use crate::{monitor, pages, settings};
 
 /// Bytes of a client's request: a batch of a thousand calls with the longest paths.
@@ -37,7 +37,7 @@ pub(crate) fn router(
     let secret_file = config.secret_path();
     let secret_file = secret_file.canonicalize().unwrap_or(secret_file);
     let advertised = config.advertised().to_owned();
-    let web = Web::new(health.clone());
+    let web = Local::new(health.clone(), "webhdfs");
     let tokens = operator::route(auth.clone(), book);
     let settings = webhdfs::namenode::Settings {
         trust,
@@ -62,6 +62,7 @@ pub(crate) fn router(
                     let service = clients.clone();
                     async move {
                         refuse_other_names(&sender.signer, &request)?;
+                        request.check_version()?;
                         let address = sender.address.map(|address: IpAddr| address.to_string());
                         let address = address.unwrap_or_default();
                         service.client(request, Origin { address, protocol: "rpc" }).await

@@ -19,6 +19,7 @@ use protocol::namenode::{self, AdminState, Answer, Body, Reply, Request};
 use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::oneshot;
 
+use crate::core::asked::Asked;
 use crate::core::blocks::{ReportError, Taken};
 use crate::core::namespace::Loss;
 use crate::core::nodes::{Datanodes, HostLists, NodeIndex};
@@ -59,6 +60,12 @@ pub(crate) struct Answered {
     pub(crate) answer: Answer,
     /// [`crate::core::state::Output::permissions`].
     pub(crate) permissions: Vec<Option<String>>,
+}
+
+impl From<Answer> for Answered {
+    fn from(answer: Answer) -> Self {
+        Answered { answer, permissions: Vec::new() }
+    }
 }
 
 /// What waits for its edits. A receiver that is gone has lost its connection: nobody waits for the answer.
@@ -371,7 +378,8 @@ impl NameNode {
         match event {
             Event::Call(request, membership, sender) => {
                 let caller = membership.caller(&request.user);
-                let answer = state.call(nodes, (&request, caller), now, out)?;
+                let asked = Asked { id: request.call, caller, host: &request.host };
+                let answer = state.call(nodes, (asked, &request.body), now, out)?;
                 let permissions = std::mem::take(&mut out.permissions);
                 turn.release(Waiter::Client(sender, Answered { answer, permissions }));
             }
@@ -391,8 +399,7 @@ impl NameNode {
                     let datanode = nodes.node(node).info.id;
                     tracing::warn!(%datanode, "datanode is not in the list of those that may be here: given up");
                 }
-                let answered = Answered { answer: Ok(Reply::Done), permissions: Vec::new() };
-                turn.release(Waiter::Client(sender, answered));
+                turn.release(Waiter::Client(sender, Ok(Reply::Done).into()));
             }
             Event::Resources { available, directory, low, left_out } => {
                 state.note_left_out(left_out);

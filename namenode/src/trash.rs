@@ -4,18 +4,18 @@
 //! It lives at the rim and works through the same calls as any client, as the owner of the NameNode's process. What to do with
 //! one user's trash is `plan`, a function of names and time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use client::namesystem::{CallOrigin, Namesystem};
 use daemon::Shutdown;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use protocol::namenode::{Call, FileStatus, LIST_ENTRIES_MAX, Reply, Request};
-use protocol::{ClientId, DfsPath, RemoteError};
+use protocol::namenode::{FileStatus, LIST_ENTRIES_MAX, ListPage, RenameTo, TypedCall, calls};
+use protocol::{DfsPath, RemoteError};
 
 use crate::config::Config;
-use crate::service::{Origin, Service};
+use crate::service::{Local, Service};
 
 /// Where deleted files are before the next checkpoint.
 pub const CURRENT: &str = "Current";
@@ -86,13 +86,7 @@ pub(crate) async fn run(service: Service, user: String, times: Times, shutdown: 
     if times.interval_ms == 0 {
         return;
     }
-    let emptier = Emptier {
-        service,
-        client: ClientId(rand::random()),
-        number: AtomicU64::new(0),
-        user,
-        zone: TimeZone::system(),
-    };
+    let emptier = Emptier { names: Local::new(service, "local"), user, zone: TimeZone::system() };
     let period = Duration::from_millis(times.checkpoint_ms.clamp(1, times.interval_ms));
     loop {
         tokio::select! {
@@ -106,28 +100,22 @@ pub(crate) async fn run(service: Service, user: String, times: Times, shutdown: 
 }
 
 struct Emptier {
-    service: Service,
-    client: ClientId,
-    number: AtomicU64,
+    names: Local,
     user: String,
     zone: TimeZone,
 }
 
 impl Emptier {
-    async fn call(&self, body: Call) -> Result<Reply, RemoteError> {
-        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
-        let origin = Origin { address: String::new(), protocol: "local" };
-        self.service.client(Request::new(self.client, number, &self.user, "", body), origin).await
+    async fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, RemoteError> {
+        self.names.ask(&self.user, CallOrigin::default(), call).await
     }
 
     async fn list(&self, path: &DfsPath) -> Result<Vec<FileStatus>, RemoteError> {
         let mut all: Vec<FileStatus> = Vec::new();
         loop {
             let start_after = all.last().map(|entry| entry.name.clone()).unwrap_or_default();
-            let call = Call::List { path: path.clone(), start_after, limit: LIST_ENTRIES_MAX };
-            let Reply::Listing { entries, remaining } = self.call(call).await? else {
-                return Ok(all);
-            };
+            let call = calls::List { path: path.clone(), start_after, limit: LIST_ENTRIES_MAX };
+            let ListPage { entries, remaining } = self.ask(call).await?;
             let is_end = remaining == 0 || entries.is_empty();
             all.extend(entries);
             if is_end {
@@ -166,13 +154,12 @@ impl Emptier {
             let Ok(path) = trash.join(name) else { continue };
             match step {
                 Step::Delete(_) => {
-                    self.call(Call::Delete { path: path.clone(), recursive: true }).await?;
+                    self.ask(calls::Delete { path: path.clone(), recursive: true }).await?;
                     tracing::info!(%path, "trash checkpoint deleted");
                 }
                 Step::Checkpoint(_) => {
                     let Ok(from) = trash.join(CURRENT) else { continue };
-                    let call = Call::Rename { from, to: path.clone(), overwrite: Some(false) };
-                    self.call(call).await?;
+                    self.ask(RenameTo { from, to: path.clone(), overwrite: false }).await?;
                     tracing::info!(%path, "trash checkpoint made");
                 }
             }

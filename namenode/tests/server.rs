@@ -17,7 +17,7 @@ use protocol::datanode::{
 use protocol::delegation;
 use protocol::namenode::{
     Call, Create, DatanodeInfo, DatanodeState, FileStatus, LocatedBlock, Publish, Reply, Request,
-    SafeModeAction, WrittenBlock,
+    SafeModeAction, VERSION, WrittenBlock,
 };
 use protocol::{ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind};
 use tokio::task::JoinHandle;
@@ -342,6 +342,21 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
     again.until(all, |reply| hosts(reply) == ["host1", "host3"]).await;
     one.stop().await;
     three.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_another_version_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    for body in [Call::ClusterStatus, Call::RenewLease, Call::SaveNamespace] {
+        let request = Request::new(ClientId([1; 16]), 1, "ann", "", body);
+        let request = Request { version: VERSION + 1, ..request };
+        let answer = server.rpc(Role::Client).call::<_, Reply>("/rpc", &request, ONCE).await;
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind(), Some(ErrorKind::InvalidArgument));
+        assert!(error.to_string().contains(&format!("is not {VERSION}")), "{error}");
+    }
     server.stop().await;
 }
 

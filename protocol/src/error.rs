@@ -91,6 +91,17 @@ impl RemoteError {
     }
 }
 
+/// The NameNode answered a call with the answer of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the NameNode answered something that was not asked for")]
+pub struct UnexpectedReply;
+
+impl From<UnexpectedReply> for RemoteError {
+    fn from(error: UnexpectedReply) -> Self {
+        RemoteError::new(ErrorKind::Internal, error.to_string())
+    }
+}
+
 /// An error and its causes in one line, for people.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();

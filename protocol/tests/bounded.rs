@@ -39,6 +39,12 @@ fn a_list_without_a_bound_is_found() {
             format!("pub struct S {{\n    {bounded}\n    pub a: Vec<u8>,\n    b: u8,\n}}\n"),
             vec![true],
         ),
+        (
+            format!(
+                "pub struct S;\ncalls! {{\n    0: A(\n        {bounded}\n        a: Vec<u8>,\n    ) -> Vec<u8> = Read;\n    1: B(b: Vec<u8>) -> () = Read;\n}}\n"
+            ),
+            vec![true, false],
+        ),
     ] {
         let found = lists(&format!("{derive}{declared}"));
         let found: Vec<bool> = found.into_iter().map(|(_, is_bounded)| is_bounded).collect();
@@ -59,7 +65,9 @@ fn lists(text: &str) -> Vec<(String, bool)> {
             is_inside = is_decoded;
             is_decoded = false;
         }
-        let code = line.trim();
+        // The rows of the table of calls are decoded; what they answer is bounded where it is declared.
+        is_inside |= line.starts_with("calls! {");
+        let code = line.trim().split("-> ").next().unwrap();
         let is_field = is_inside && !code.starts_with("//") && !code.starts_with("#[");
         let is_inline = code.starts_with("#[serde") && code.contains("] ");
         if (is_field || is_inside && is_inline) && LISTS.iter().any(|list| code.contains(list)) {

@@ -20,7 +20,7 @@ use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
 use client::rpc::{now_ms, runtime};
 use jiff::tz::TimeZone;
 use protocol::namenode::{
-    AdminState, BlockOn, Call, DatanodeState, LIST_ENTRIES_MAX, MoveState, ReplicaMove, Reply,
+    AdminState, BlockOn, DatanodeState, LIST_ENTRIES_MAX, MoveState, ReplicaMove, calls,
 };
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
 
@@ -283,7 +283,7 @@ impl Balancer {
             return Ok(0);
         }
         let asked = work.under_way.iter().map(|(wanted, _)| *wanted).collect();
-        let states = moves(self.client.call(Call::MoveStates(asked))?)?;
+        let states = self.client.ask(calls::MoveStates { moves: asked })?;
         let (mut moved, mut states) = (0, states.into_iter());
         work.under_way.retain(|(_, bytes)| match states.next() {
             Some(MoveState::Moved) => {
@@ -317,7 +317,7 @@ impl Balancer {
             return Ok(());
         }
         let asked = wanted.iter().map(|(wanted, _)| *wanted).collect();
-        let states = moves(self.client.call(Call::MoveReplicas(asked))?)?;
+        let states = self.client.ask(calls::MoveReplicas { moves: asked })?;
         for (begun, state) in wanted.into_iter().zip(states) {
             match state {
                 MoveState::Refused => work.bytes += begun.1,
@@ -329,10 +329,8 @@ impl Balancer {
 
     fn fetch(&self, work: &mut Work) -> Result<(), DfsError> {
         let call =
-            Call::BlocksOn { datanode: work.from, after: work.after, limit: LIST_ENTRIES_MAX };
-        let Reply::BlocksOn(blocks) = self.client.call(call)? else {
-            return Err(DfsError::Unexpected);
-        };
+            calls::BlocksOn { datanode: work.from, after: work.after, limit: LIST_ENTRIES_MAX };
+        let blocks = self.client.ask(call)?;
         match blocks.last() {
             Some(last) => work.after = Some(last.block),
             None => work.exhausted = true,
@@ -357,12 +355,5 @@ impl Balancer {
             }
             sleep(LOOK_PAUSE);
         }
-    }
-}
-
-fn moves(reply: Reply) -> Result<Vec<MoveState>, DfsError> {
-    match reply {
-        Reply::Moves(states) => Ok(states),
-        _ => Err(DfsError::Unexpected),
     }
 }

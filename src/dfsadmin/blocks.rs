@@ -1,6 +1,6 @@
 //! Commands about block reports.
 
-use protocol::namenode::Call;
+use protocol::namenode::calls;
 
 use super::nodes;
 use super::session::{Command, Session};
@@ -24,5 +24,5 @@ fn trigger(session: &Session, words: &[String]) -> Result<(), Failure> {
         "Triggering {} block report on {name}.",
         if incremental { "an incremental" } else { "a full" }
     );
-    session.call(Call::TriggerBlockReport { datanode: node.info.id }).map(drop)
+    session.ask(calls::TriggerBlockReport { datanode: node.info.id })
 }

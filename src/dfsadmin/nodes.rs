@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use client::rpc::{RpcClient, runtime};
 use protocol::auth::Role;
-use protocol::namenode::{AdminState, Call, DatanodeReport};
+use protocol::namenode::{AdminState, DatanodeReport, calls};
 
 use super::session::{Command, Session, refused};
 use crate::connect;
@@ -32,7 +32,7 @@ fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
 }
 
 fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
-    session.client.call(Call::RefreshNodes).map_err(|error| refused(&error))?;
+    session.ask(calls::RefreshNodes)?;
     say!("Refresh nodes successful");
     Ok(())
 }
@@ -42,8 +42,7 @@ fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Fai
         tell!("NumberFormatException: For input string: \"{}\"", words[0]);
         Failure::Usage(String::new())
     })?;
-    let call = Call::SetBalancerBandwidth(bytes);
-    session.client.call(call).map_err(|error| refused(&error))?;
+    session.ask(calls::SetBalancerBandwidth { bytes })?;
     say!("Balancer bandwidth is set to {bytes}");
     Ok(())
 }
@@ -59,7 +58,7 @@ fn shut_down(session: &Session, words: &[String]) -> Result<(), Failure> {
         return Err(Failure::Usage(String::new()));
     }
     let node = find(session, &words[0])?;
-    session.call(Call::ShutDownDatanode { datanode: node.info.id })?;
+    session.ask(calls::ShutDownDatanode { datanode: node.info.id })?;
     say!("Submitted a shutdown request to datanode {}", words[0]);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use client::dfs::DfsError;
 use protocol::ErrorKind;
-use protocol::namenode::{Call, QuotaChange};
+use protocol::namenode::{QuotaChange, calls};
 
 use super::session::{Command, MANY, Session, refused};
 use crate::dfs::{Failure, Problem, size};
@@ -70,10 +70,10 @@ fn change(
         let changed = session.directories(typed).and_then(|found| {
             let mut last = Ok(());
             for (typed, path) in found {
-                let call = Call::SetQuota { path, names, space };
+                let call = calls::SetQuota { path, names, space };
                 keep_last(
                     &mut last,
-                    session.client.call(call).map(drop).map_err(|e| failure(&typed, &e)),
+                    session.client.ask(call).map_err(|e| failure(&typed, &e)),
                     command,
                 );
             }

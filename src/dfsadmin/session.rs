@@ -2,7 +2,7 @@
 
 use client::dfs::{DfsClient, DfsError};
 use protocol::DfsPath;
-use protocol::namenode::{Call, Reply};
+use protocol::namenode::{TypedCall, calls};
 
 use crate::connect::{self, Overrides, file_system};
 use crate::dfs::{Failure, Resolver};
@@ -42,8 +42,8 @@ impl Session {
     }
 
     /// Calls the NameNode; a refusal becomes its first line.
-    pub(crate) fn call(&self, call: Call) -> Result<Reply, Failure> {
-        self.client.call(call).map_err(|error| refused(&error))
+    pub(crate) fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, Failure> {
+        self.client.ask(call).map_err(|error| refused(&error))
     }
 
     /// The paths, as typed, that an operand names; itself if it is not a pattern.
@@ -53,7 +53,7 @@ impl Session {
 
     /// Refuses anyone but the superuser; for information that HDFS gives to nobody else.
     pub(crate) fn check_superuser(&self) -> Result<(), Failure> {
-        self.call(Call::CheckSuperuser).map(drop)
+        self.ask(calls::CheckSuperuser)
     }
 
     /// `host:port` of the NameNode.

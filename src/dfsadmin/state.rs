@@ -5,9 +5,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use protocol::namenode::{Call, OpenFile, Reply, SafeModeAction};
+use protocol::namenode::{ImagePiece, OpenFile, OpenFilePage, SafeModeAction, calls};
 
-use super::session::{Command, MANY, Session, unexpected};
+use super::session::{Command, MANY, Session};
 use crate::dfs::Failure;
 use crate::output::say;
 
@@ -56,13 +56,13 @@ fn save_namespace(session: &Session, words: &[String]) -> Result<(), Failure> {
     if words.iter().any(|word| word != "-beforeShutdown") {
         return Err(Failure::Usage(String::new()));
     }
-    session.call(Call::SaveNamespace)?;
+    session.ask(calls::SaveNamespace)?;
     say!("Save namespace successful");
     Ok(())
 }
 
 fn roll_edits(session: &Session, _: &[String]) -> Result<(), Failure> {
-    let Reply::Number(txid) = session.call(Call::RollEdits)? else { return Err(unexpected()) };
+    let txid = session.ask(calls::RollEdits)?;
     say!("Successfully rolled edit logs.\nNew segment starts at txid {txid}");
     Ok(())
 }
@@ -118,13 +118,13 @@ fn restore_failed_storage(session: &Session, words: &[String]) -> Result<(), Fai
 }
 
 fn refresh_groups(session: &Session, _: &[String]) -> Result<(), Failure> {
-    session.call(Call::RefreshGroups)?;
+    session.ask(calls::RefreshGroups)?;
     say!("Refresh user to groups mapping successful");
     Ok(())
 }
 
 fn metasave(session: &Session, words: &[String]) -> Result<(), Failure> {
-    session.call(Call::Metasave(words[0].clone()))?;
+    session.ask(calls::Metasave { name: words[0].clone() })?;
     say!(
         "Created metasave file {} in the log directory of namenode hdfs://{}",
         words[0],
@@ -136,12 +136,8 @@ fn metasave(session: &Session, words: &[String]) -> Result<(), Failure> {
 fn fetch_image(session: &Session, words: &[String]) -> Result<(), Failure> {
     let directory = Path::new(&words[0]);
     let failed = |error: io::Error| Failure::Text(format!("{}: {error}", directory.display()));
-    let piece =
-        |name: Option<String>, offset| match session.call(Call::ReadImage { name, offset })? {
-            Reply::Image { name, length, bytes } => Ok((name, length, bytes)),
-            _ => Err(unexpected()),
-        };
-    let (name, length, first) = piece(None, 0)?;
+    let piece = |name: Option<String>, offset| session.ask(calls::ReadImage { name, offset });
+    let ImagePiece { name, length, bytes: first } = piece(None, 0)?;
     if Path::new(&name).file_name() != Some(name.as_ref()) {
         return Err(Failure::Text(format!("the NameNode names its image `{name}'")));
     }
@@ -152,7 +148,7 @@ fn fetch_image(session: &Session, words: &[String]) -> Result<(), Failure> {
             file.write_all(&bytes)?;
             offset += bytes.len() as u64;
             bytes = match piece(Some(name.clone()), offset) {
-                Ok((_, _, bytes)) => bytes,
+                Ok(piece) => piece.bytes,
                 Err(failure) => {
                     refusal = Some(failure);
                     return Err(io::ErrorKind::Other.into());
@@ -187,9 +183,7 @@ fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
     say!("{:<20}\t{:<34}\tOpen File Path", "Client Host", "Client Name");
     let mut after = None;
     loop {
-        let Reply::OpenFiles { files, next } = session.call(Call::OpenFiles { after })? else {
-            return Err(unexpected());
-        };
+        let OpenFilePage { files, next } = session.ask(calls::OpenFiles { after })?;
         let wanted =
             |file: &&OpenFile| file.path.starts_with(&path) && (file.holds_drain || !blocking);
         for file in files.iter().filter(wanted) {

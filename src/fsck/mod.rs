@@ -18,7 +18,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
-use protocol::namenode::{BlockInfo, Call, DOT_SNAPSHOT, ReplicaState, Reply};
+use protocol::namenode::{BlockInfo, DOT_SNAPSHOT, ReplicaState, calls};
 use protocol::{BlockId, DfsPath, ErrorKind};
 
 use self::request::{Request, USAGE};
@@ -214,11 +214,8 @@ fn look_up(ids: &[String], maintenance: bool, overrides: &Overrides) -> Result<u
             continue;
         };
         text.push('\n');
-        match client.call(Call::BlockInfo(block)) {
-            Ok(Reply::BlockInfo(info)) => {
-                code = describe_block(&info, (id, maintenance), &mut text)
-            }
-            Ok(_) => return Err(client::dfs::DfsError::Unexpected.into()),
+        match client.ask(calls::BlockInfo { block }) {
+            Ok(info) => code = describe_block(&info, (id, maintenance), &mut text),
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => {
                 text.push_str(&format!("Block {id} does not exist\n"));
             }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use client::dfs::DfsClient;
-use protocol::namenode::{Call, DOT_SNAPSHOT, FsckFile, FsckPage, Reply};
+use protocol::namenode::{DOT_SNAPSHOT, FsckFile, FsckPage, calls};
 use protocol::{DfsPath, ErrorKind};
 
 /// What a walk meets.
@@ -37,9 +37,7 @@ pub(super) fn walk(
 
 /// The snapshots of all directories at and below a path that have any.
 fn snapshots_below(client: &DfsClient, path: &DfsPath) -> Result<Vec<DfsPath>> {
-    let Reply::Snapshottable(roots) = client.call(Call::SnapshottableDirectories)? else {
-        return Err(client::dfs::DfsError::Unexpected.into());
-    };
+    let roots = client.ask(calls::SnapshottableDirectories)?;
     let mut tops = Vec::new();
     for root in roots.into_iter().filter(|root| root.path.starts_with(path)) {
         let all = root.path.join(DOT_SNAPSHOT)?;

@@ -6,6 +6,7 @@ use std::error::Error;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use protocol::error::UnexpectedReply;
 use protocol::{DfsPath, ErrorKind, PathError, RemoteError};
 use serde::Serialize;
 
@@ -278,6 +279,12 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
         | ErrorKind::Fenced
         | ErrorKind::UnknownJob
         | ErrorKind::Storage => Exception::Io,
+    }
+}
+
+impl From<UnexpectedReply> for WebError {
+    fn from(error: UnexpectedReply) -> Self {
+        WebError::new(Exception::Runtime, error.to_string())
     }
 }
 

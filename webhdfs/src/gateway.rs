@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -15,7 +14,8 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use client::dfs::{DfsClient, DfsError};
-use client::rpc::{CallOptions, Health, RpcClient};
+use client::namesystem::Remote;
+use client::rpc::{Health, RpcClient};
 use client::{ClientConfig, RpcError};
 use daemon::auth::Authenticator;
 use daemon::front;
@@ -24,21 +24,17 @@ use daemon::serve::{self, Limits, Told};
 use daemon::session;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::{Role, Service};
-use protocol::namenode::{Answer, Call, Request as RpcRequest};
-use protocol::{ClientId, ErrorKind, RemoteError};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Auth, Config, HOSTS_KEY};
 use crate::error::WebError;
-use crate::namenode::{CallOrigin, KnownUser, Namesystem};
+use crate::namenode::KnownUser;
 use crate::op::Op;
 use crate::query::Query;
 use crate::token::keeper::{Asked, Keeper};
 use crate::token::token_key;
 use crate::{datanode, drain, json, namenode, path, redirect};
 
-/// Where clients call the NameNode.
-const TARGET: &str = "/rpc";
 /// Parameter that marks the second step of a write.
 const DATA: &str = "data";
 
@@ -124,7 +120,7 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
         secret: Some(secret),
         ..ClientConfig::default()
     })?;
-    let names = Remote { rpc: rpc.clone(), id: ClientId(rand::random()), calls: Arc::default() };
+    let names = Remote::new(rpc.clone());
     let trust = namenode::Trust {
         auth: config.webhdfs.auth,
         authenticator: Authenticator::new(&key_of_cluster, Service::Gateway),
@@ -156,25 +152,6 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     let routes = front::guard(gateway.router(), hosts);
     serve::serve(listener, routes, Limits::default(), shutdown).await;
     Ok(())
-}
-
-/// The NameNode, over the network.
-#[derive(Clone)]
-struct Remote {
-    rpc: RpcClient,
-    id: ClientId,
-    calls: Arc<AtomicU64>,
-}
-
-impl Namesystem for Remote {
-    async fn call(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Answer {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let request = RpcRequest::new(self.id, number, user, from.host, call);
-        self.rpc.call(TARGET, &request, CallOptions::default()).await.map_err(|error| match error {
-            RpcError::Remote(refusal) => refusal,
-            error => RemoteError::new(ErrorKind::Unavailable, protocol::error::chain(&error)),
-        })
-    }
 }
 
 #[derive(Clone)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use protocol::address::Site;
 use protocol::namenode::{
     Answer, Body, Call, ClusterStatus, ContentSummary, DatanodeReport, FileStatus, FsckPage,
-    LIST_ENTRIES_MAX, LocatedBlocks, Reply, SafeModeAction,
+    LIST_ENTRIES_MAX, ListPage, LocatedBlocks, RenameInto, RenameTo, Reply, SafeModeAction,
+    TypedCall, calls,
 };
 use protocol::{ClientId, DfsPath, ErrorKind};
 
@@ -85,10 +86,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`]; kind `NotFound` if there is none.
     pub fn status(&self, path: &DfsPath) -> Result<FileStatus, DfsError> {
-        match self.call(Call::Status(path.clone()))? {
-            Reply::Status(status) => Ok(status),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::Status { path: path.clone() })
     }
 
     /// One file or directory, `None` if there is none.
@@ -118,10 +116,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn content_summary(&self, path: &DfsPath) -> Result<ContentSummary, DfsError> {
-        match self.call(Call::ContentSummary(path.clone()))? {
-            Reply::Summary(summary) => Ok(summary),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::ContentSummary { path: path.clone() })
     }
 
     /// Creates a directory; with `parents` also its missing ancestors, and accepts an existing directory.
@@ -129,7 +124,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn mkdirs(&self, path: &DfsPath, mode: u16, parents: bool) -> Result<(), DfsError> {
-        self.link.done(Call::Mkdirs { path: path.clone(), mode, unmasked: None, parents })
+        self.link.ask(calls::Mkdirs { path: path.clone(), mode, unmasked: None, parents })
     }
 
     /// As [`DfsClient::mkdirs`] with mode 0777 under a umask; a default access control list replaces the umask.
@@ -138,7 +133,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn mkdirs_masked(&self, path: &DfsPath, umask: u16, parents: bool) -> Result<(), DfsError> {
         let (mode, unmasked) = (DIRECTORY_MODE & !umask, Some(DIRECTORY_MODE));
-        self.link.done(Call::Mkdirs { path: path.clone(), mode, unmasked, parents })
+        self.link.ask(calls::Mkdirs { path: path.clone(), mode, unmasked, parents })
     }
 
     /// Makes a file and opens it for writing.
@@ -162,7 +157,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn truncate(&self, path: &DfsPath, length: u64) -> Result<bool, DfsError> {
-        self.link.flag(Call::Truncate { path: path.clone(), length })
+        self.link.ask(calls::Truncate { path: path.clone(), length })
     }
 
     /// Moves the blocks of `sources`, in order, to the end of `target`, and deletes the sources.
@@ -170,7 +165,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn concat(&self, target: &DfsPath, sources: &[DfsPath]) -> Result<(), DfsError> {
-        self.link.done(Call::Concat { target: target.clone(), sources: sources.to_vec() })
+        self.link.ask(calls::Concat { target: target.clone(), sources: sources.to_vec() })
     }
 
     /// True if nobody writes the file.
@@ -194,7 +189,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn rename(&self, from: &DfsPath, to: &DfsPath) -> Result<bool, DfsError> {
-        self.link.flag(Call::Rename { from: from.clone(), to: to.clone(), overwrite: None })
+        self.link.ask(RenameInto { from: from.clone(), to: to.clone() })
     }
 
     /// Renames to exactly `to`.
@@ -202,11 +197,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`], also if `to` exists and `overwrite` is false.
     pub fn rename_to(&self, from: &DfsPath, to: &DfsPath, overwrite: bool) -> Result<(), DfsError> {
-        self.link.done(Call::Rename {
-            from: from.clone(),
-            to: to.clone(),
-            overwrite: Some(overwrite),
-        })
+        self.link.ask(RenameTo { from: from.clone(), to: to.clone(), overwrite })
     }
 
     /// Deletes; returns false if there was nothing.
@@ -214,7 +205,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn delete(&self, path: &DfsPath, recursive: bool) -> Result<bool, DfsError> {
-        self.link.flag(Call::Delete { path: path.clone(), recursive })
+        self.link.ask(calls::Delete { path: path.clone(), recursive })
     }
 
     /// Sets the wanted number of replicas; returns false for a directory or a missing path.
@@ -222,7 +213,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn set_replication(&self, path: &DfsPath, replication: u16) -> Result<bool, DfsError> {
-        self.link.flag(Call::SetReplication { path: path.clone(), replication })
+        self.link.ask(calls::SetReplication { path: path.clone(), replication })
     }
 
     /// Sets permission bits.
@@ -230,7 +221,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn set_mode(&self, path: &DfsPath, mode: u16) -> Result<(), DfsError> {
-        self.link.done(Call::SetMode { path: path.clone(), mode })
+        self.link.ask(calls::SetMode { path: path.clone(), mode })
     }
 
     /// Sets owner and group; an empty one stays as it is.
@@ -239,7 +230,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn set_owner(&self, path: &DfsPath, owner: &str, group: &str) -> Result<(), DfsError> {
         let (owner, group) = (owner.to_owned(), group.to_owned());
-        self.link.done(Call::SetOwner { path: path.clone(), owner, group })
+        self.link.ask(calls::SetOwner { path: path.clone(), owner, group })
     }
 
     /// Sets modification and access time, milliseconds since the epoch; `None` leaves one as it is.
@@ -252,7 +243,7 @@ impl DfsClient {
         mtime_ms: Option<u64>,
         atime_ms: Option<u64>,
     ) -> Result<(), DfsError> {
-        self.link.done(Call::SetTimes { path: path.clone(), mtime_ms, atime_ms })
+        self.link.ask(calls::SetTimes { path: path.clone(), mtime_ms, atime_ms })
     }
 
     /// Blocks of a file that overlap a range, replicas nearest first.
@@ -273,10 +264,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn cluster_status(&self) -> Result<ClusterStatus, DfsError> {
-        match self.call(Call::ClusterStatus)? {
-            Reply::Cluster(status) => Ok(*status),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::ClusterStatus)
     }
 
     /// All DataNodes.
@@ -284,10 +272,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn datanodes(&self) -> Result<Vec<DatanodeReport>, DfsError> {
-        match self.call(Call::Datanodes)? {
-            Reply::Datanodes(datanodes) => Ok(datanodes),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::Datanodes)
     }
 
     /// A page of files with the health of their blocks; continue with the page's `next`.
@@ -295,10 +280,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn fsck(&self, path: &DfsPath, after: Option<DfsPath>) -> Result<FsckPage, DfsError> {
-        match self.call(Call::Fsck { path: path.clone(), after })? {
-            Reply::Fsck(page) => Ok(page),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::Fsck { path: path.clone(), after })
     }
 
     /// Takes a file away from a writer that is gone; returns true if it is closed now; otherwise ask again.
@@ -306,7 +288,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn recover_lease(&self, path: &DfsPath) -> Result<bool, DfsError> {
-        self.link.flag(Call::RecoverLease(path.clone()))
+        self.link.ask(calls::RecoverLease { path: path.clone() })
     }
 
     /// Queries or changes safe mode; returns true if it is on afterwards.
@@ -314,7 +296,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn safe_mode(&self, action: SafeModeAction) -> Result<bool, DfsError> {
-        self.link.flag(Call::SafeMode(action))
+        self.link.ask(calls::SafeMode { action })
     }
 
     /// Several calls in one, each with its own outcome, in order.
@@ -322,13 +304,18 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`] if the batch as a whole was refused.
     pub fn batch(&self, calls: Vec<Call>) -> Result<Vec<Answer>, DfsError> {
-        match self.link.call_with(Body::Batch(calls), self.link.options)? {
-            Reply::Batch(answers) => Ok(answers),
-            _ => Err(DfsError::Unexpected),
-        }
+        Ok(self.link.call(Body::Batch(calls))?.try_into()?)
     }
 
-    /// Makes any call.
+    /// Makes a call and returns the answer that it names.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, DfsError> {
+        self.link.ask(call)
+    }
+
+    /// Makes any call, for any answer.
     ///
     /// # Errors
     /// [`DfsError`].
@@ -357,15 +344,14 @@ impl Iterator for Listing {
             }
             let start_after = self.start_after.take()?;
             let path = self.path.clone();
-            let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
-            match self.client.call(call) {
-                Ok(Reply::Listing { entries, remaining }) => {
+            let call = calls::List { path, start_after, limit: LIST_ENTRIES_MAX };
+            match self.client.ask(call) {
+                Ok(ListPage { entries, remaining }) => {
                     if remaining > 0 {
                         self.start_after = entries.last().map(|entry| entry.name.clone());
                     }
                     self.page = entries.into_iter();
                 }
-                Ok(_) => return Some(Err(DfsError::Unexpected)),
                 Err(error) => return Some(Err(error)),
             }
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use protocol::error::UnexpectedReply;
 use protocol::{BlockId, DfsPath, ErrorKind, PathError};
 
 use crate::error::RpcError;
@@ -93,6 +94,12 @@ impl DfsError {
             DfsError::IsDirectory { .. } => Some(ErrorKind::IsDirectory),
             _ => None,
         }
+    }
+}
+
+impl From<UnexpectedReply> for DfsError {
+    fn from(UnexpectedReply: UnexpectedReply) -> Self {
+        DfsError::Unexpected
     }
 }
 

@@ -6,20 +6,17 @@ use std::time::Duration;
 
 use protocol::address::Site;
 use protocol::auth::{Role, Service};
-use protocol::namenode::{
-    Appended, BadReplica, Body, Call, Create, Created, LocatedBlocks, Reply, Request,
-};
+use protocol::namenode::{BadReplica, Body, Call, LocatedBlocks, Reply, Request, TypedCall, calls};
 use protocol::{ClientId, DfsPath};
 use tokio::task::JoinHandle;
 
 use super::error::DfsError;
 use crate::config::{ClientConfig, Daemon};
 use crate::error::RpcError;
+use crate::namesystem::TARGET;
 use crate::rpc::{CallOptions, RpcClient};
 use transport::{ConnectionPool, PacketPool, Timeouts};
 
-/// Where clients call.
-const TARGET: &str = "/rpc";
 
 /// See the module.
 #[derive(Debug)]
@@ -82,49 +79,27 @@ impl Link {
         self.rpc.base()
     }
 
-    pub(super) fn call(&self, body: Call) -> Result<Reply, DfsError> {
+    /// Makes any call or batch.
+    pub(super) fn call(&self, body: impl Into<Body>) -> Result<Reply, DfsError> {
         self.call_with(body, self.options)
     }
 
-    pub(super) fn call_with(
-        &self,
-        body: impl Into<Body>,
-        options: CallOptions,
-    ) -> Result<Reply, DfsError> {
+    fn call_with(&self, body: impl Into<Body>, options: CallOptions) -> Result<Reply, DfsError> {
         let request = self.request(body);
         Ok(self.rpc.call_blocking(TARGET, &request, options)?)
     }
 
-    pub(super) fn create_file(&self, create: Create) -> Result<Created, DfsError> {
-        match self.call(Call::Create(create))? {
-            Reply::Created(created) => Ok(created),
-            _ => Err(DfsError::Unexpected),
-        }
+    /// Makes a call and returns the answer that it names.
+    pub(super) fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, DfsError> {
+        self.ask_with(call, self.options)
     }
 
-    pub(super) fn append_file(
+    pub(super) fn ask_with<C: TypedCall>(
         &self,
-        path: &DfsPath,
-        new_block: bool,
-    ) -> Result<Appended, DfsError> {
-        match self.call(Call::Append { path: path.clone(), new_block })? {
-            Reply::Appended(appended) => Ok(appended),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    pub(super) fn done(&self, call: Call) -> Result<(), DfsError> {
-        match self.call(call)? {
-            Reply::Done => Ok(()),
-            _ => Err(DfsError::Unexpected),
-        }
-    }
-
-    pub(super) fn flag(&self, call: Call) -> Result<bool, DfsError> {
-        match self.call(call)? {
-            Reply::Flag(flag) => Ok(flag),
-            _ => Err(DfsError::Unexpected),
-        }
+        call: C,
+        options: CallOptions,
+    ) -> Result<C::Answer, DfsError> {
+        Ok(self.call_with(call.into(), options)?.try_into()?)
     }
 
     /// Blocks of a file that overlap a range, replicas nearest first.
@@ -134,10 +109,7 @@ impl Link {
         offset: u64,
         length: u64,
     ) -> Result<LocatedBlocks, DfsError> {
-        match self.call(Call::Locations { path: path.clone(), offset, length })? {
-            Reply::Located(located) => Ok(located),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.ask(calls::Locations { path: path.clone(), offset, length })
     }
 
     /// Reports bad replicas to the NameNode without waiting.

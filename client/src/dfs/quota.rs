@@ -1,7 +1,7 @@
 //! Quotas of directories, for the superuser.
 
 use protocol::DfsPath;
-use protocol::namenode::{Call, QuotaChange};
+use protocol::namenode::{QuotaChange, calls};
 
 use super::client::DfsClient;
 use super::error::DfsError;
@@ -13,7 +13,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn set_quota(&self, path: &DfsPath, names: Option<u64>) -> Result<(), DfsError> {
         let (path, names) = (path.clone(), change(names));
-        self.link.done(Call::SetQuota { path, names, space: QuotaChange::Keep })
+        self.link.ask(calls::SetQuota { path, names, space: QuotaChange::Keep })
     }
 
     /// Limits the bytes times replicas of all files below a directory; `None` removes the limit.
@@ -22,7 +22,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn set_space_quota(&self, path: &DfsPath, bytes: Option<u64>) -> Result<(), DfsError> {
         let (path, space) = (path.clone(), change(bytes));
-        self.link.done(Call::SetQuota { path, names: QuotaChange::Keep, space })
+        self.link.ask(calls::SetQuota { path, names: QuotaChange::Keep, space })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::DfsPath;
 use protocol::acl::{AclChange, AclStatus};
-use protocol::namenode::{Call, Reply};
+use protocol::namenode::calls;
 use protocol::permission::Action;
 use protocol::storage::StoragePolicy;
 use protocol::xattr::{Xattr, XattrFlag};
@@ -16,10 +16,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn acl(&self, path: &DfsPath) -> Result<AclStatus, DfsError> {
-        match self.call(Call::GetAcl(path.clone()))? {
-            Reply::Acl(status) => Ok(status),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::GetAcl { path: path.clone() })
     }
 
     /// Changes the access control list.
@@ -27,7 +24,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn change_acl(&self, path: &DfsPath, change: AclChange) -> Result<(), DfsError> {
-        self.link.done(Call::ChangeAcl { path: path.clone(), change })
+        self.link.ask(calls::ChangeAcl { path: path.clone(), change })
     }
 
     /// The extended attributes of these names, or all that the user may see.
@@ -36,10 +33,7 @@ impl DfsClient {
     /// [`DfsError`], also if one of them is missing.
     pub fn xattrs(&self, path: &DfsPath, names: &[&str]) -> Result<Vec<Xattr>, DfsError> {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        match self.call(Call::GetXattrs { path: path.clone(), names })? {
-            Reply::Xattrs(xattrs) => Ok(xattrs),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::GetXattrs { path: path.clone(), names })
     }
 
     /// Sets an extended attribute.
@@ -54,7 +48,7 @@ impl DfsClient {
         flag: XattrFlag,
     ) -> Result<(), DfsError> {
         let (name, value) = (name.to_owned(), value.to_vec());
-        self.link.done(Call::SetXattr { path: path.clone(), name, value, flag })
+        self.link.ask(calls::SetXattr { path: path.clone(), name, value, flag })
     }
 
     /// Removes an extended attribute.
@@ -62,7 +56,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`], also if it is missing.
     pub fn remove_xattr(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
-        self.link.done(Call::RemoveXattr { path: path.clone(), name: name.to_owned() })
+        self.link.ask(calls::RemoveXattr { path: path.clone(), name: name.to_owned() })
     }
 
     /// The storage policy that applies to a path.
@@ -70,10 +64,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn storage_policy(&self, path: &DfsPath) -> Result<StoragePolicy, DfsError> {
-        match self.call(Call::GetStoragePolicy(path.clone()))? {
-            Reply::StoragePolicy(policy) => Ok(policy),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::GetStoragePolicy { path: path.clone() })
     }
 
     /// Sets the storage policy of a path; `None` to inherit that of the ancestor directories.
@@ -85,7 +76,7 @@ impl DfsClient {
         path: &DfsPath,
         policy: Option<StoragePolicy>,
     ) -> Result<(), DfsError> {
-        self.link.done(Call::SetStoragePolicy { path: path.clone(), policy })
+        self.link.ask(calls::SetStoragePolicy { path: path.clone(), policy })
     }
 
     /// Asks whether the user may do something with a path.
@@ -93,6 +84,6 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`]; kind `PermissionDenied` if not.
     pub fn check_access(&self, path: &DfsPath, action: Action) -> Result<(), DfsError> {
-        self.link.done(Call::CheckAccess { path: path.clone(), action })
+        self.link.ask(calls::CheckAccess { path: path.clone(), action })
     }
 }

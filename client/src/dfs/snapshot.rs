@@ -1,7 +1,7 @@
 //! Snapshots of directories. They are read under `<directory>/.snapshot/<name>`.
 
 use protocol::DfsPath;
-use protocol::namenode::{Call, DiffEntry, Reply, SnapshottableDirectory};
+use protocol::namenode::{DiffEntry, DiffPage, SnapshottableDirectory, calls};
 
 use super::client::DfsClient;
 use super::error::DfsError;
@@ -12,7 +12,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn allow_snapshot(&self, path: &DfsPath) -> Result<(), DfsError> {
-        self.link.done(Call::AllowSnapshot(path.clone()))
+        self.link.ask(calls::AllowSnapshot { path: path.clone() })
     }
 
     /// Disallows them again; refused while there are snapshots.
@@ -20,7 +20,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn disallow_snapshot(&self, path: &DfsPath) -> Result<(), DfsError> {
-        self.link.done(Call::DisallowSnapshot(path.clone()))
+        self.link.ask(calls::DisallowSnapshot { path: path.clone() })
     }
 
     /// Takes a snapshot and returns its path; without a name, it is named after the time.
@@ -29,10 +29,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn create_snapshot(&self, path: &DfsPath, name: Option<&str>) -> Result<DfsPath, DfsError> {
         let name = name.map(str::to_owned);
-        match self.call(Call::CreateSnapshot { path: path.clone(), name })? {
-            Reply::Path(path) => Ok(path),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::CreateSnapshot { path: path.clone(), name })
     }
 
     /// Renames a snapshot.
@@ -41,7 +38,7 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn rename_snapshot(&self, path: &DfsPath, from: &str, to: &str) -> Result<(), DfsError> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        self.link.done(Call::RenameSnapshot { path: path.clone(), from, to })
+        self.link.ask(calls::RenameSnapshot { path: path.clone(), from, to })
     }
 
     /// Deletes a snapshot.
@@ -49,7 +46,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn delete_snapshot(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
-        self.link.done(Call::DeleteSnapshot { path: path.clone(), name: name.to_owned() })
+        self.link.ask(calls::DeleteSnapshot { path: path.clone(), name: name.to_owned() })
     }
 
     /// What changed between two snapshots of a directory; an empty name stands for the present.
@@ -65,15 +62,12 @@ impl DfsClient {
         let mut all: Vec<DiffEntry> = Vec::new();
         loop {
             let (from, to, skip) = (from.to_owned(), to.to_owned(), all.len() as u64);
-            match self.call(Call::SnapshotDiff { path: path.clone(), from, to, skip })? {
-                Reply::SnapshotDiff { entries, remaining } => {
-                    let is_last = remaining == 0 || entries.is_empty();
-                    all.extend(entries);
-                    if is_last {
-                        return Ok(all);
-                    }
-                }
-                _ => return Err(DfsError::Unexpected),
+            let call = calls::SnapshotDiff { path: path.clone(), from, to, skip };
+            let DiffPage { entries, remaining } = self.link.ask(call)?;
+            let is_last = remaining == 0 || entries.is_empty();
+            all.extend(entries);
+            if is_last {
+                return Ok(all);
             }
         }
     }
@@ -83,9 +77,6 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn snapshottable_directories(&self) -> Result<Vec<SnapshottableDirectory>, DfsError> {
-        match self.call(Call::SnapshottableDirectories)? {
-            Reply::Snapshottable(all) => Ok(all),
-            _ => Err(DfsError::Unexpected),
-        }
+        self.link.ask(calls::SnapshottableDirectories)
     }
 }

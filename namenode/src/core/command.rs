@@ -7,10 +7,12 @@ use hashbrown::HashMap;
 use protocol::datanode::Command;
 use protocol::delegation::{Order, Refusal, TokenInfo};
 use protocol::namenode::{
-    Answer, BadReplica, Body, Call, DatanodeState, Reply, Request, SafeModeAction, VERSION,
+    Answer, BadReplica, Body, Call, DatanodeState, Kind, Refused, Reply, SafeModeAction, Target,
+    TypedCall, calls,
 };
 use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
+use super::asked::Asked;
 use super::changes::{Plan, Planner, check_name};
 use super::edit::{CallKey, Edit, Outcome, Record};
 use super::nodes::{Datanodes, NodeIndex};
@@ -28,34 +30,28 @@ use crate::error::{CoreError, refuse};
 const IDS_SKIPPED: u64 = 1 << 30;
 
 impl State {
-    /// Executes a changing call.
+    /// Executes a request that does not only read.
     ///
     /// # Errors
     /// The outer one is a defect: the process must stop. The answer's is a refusal.
     pub fn call(
         &mut self,
         nodes: &mut Datanodes,
-        (request, caller): (&Request, Caller<'_>),
+        (asked, body): (Asked<'_>, &Body),
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        if request.version != VERSION {
-            let text = format!("version {} of the protocol is not {VERSION}", request.version);
-            return Ok(Err(refuse(ErrorKind::InvalidArgument, text)));
-        }
-        if let Err(refusal) = check_name("user", &request.user) {
+        if let Err(refusal) = check_name("user", asked.caller.user) {
             return Ok(Err(refusal));
         }
-        self.ns.leases.hear(request.call.client, &request.host, now.mono_ms);
-        let calls = match &request.body {
-            Body::One(call) => {
-                return self.next_call(nodes, (request, caller), (call, 0), now, out);
-            }
+        self.ns.leases.hear(asked.id.client, asked.host, now.mono_ms);
+        let calls = match body {
+            Body::One(call) => return self.next_call(nodes, asked, (call, 0), now, out),
             Body::Batch(calls) => calls,
         };
         let mut answers = Vec::with_capacity(calls.len());
         for (index, call) in (0..).zip(calls) {
-            answers.push(self.next_call(nodes, (request, caller), (call, index), now, out)?);
+            answers.push(self.next_call(nodes, asked, (call, index), now, out)?);
         }
         Ok(Ok(Reply::Batch(answers)))
     }
@@ -64,20 +60,20 @@ impl State {
     fn next_call(
         &mut self,
         nodes: &mut Datanodes,
-        (request, caller): (&Request, Caller<'_>),
+        asked: Asked<'_>,
         (call, index): (&Call, u16),
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        if call.is_read() {
-            let reader = Reader { caller, host: &request.host, now, txid: 0 };
-            let answer = self.query(nodes, call, reader);
+        let Asked { caller, host, .. } = asked;
+        if call.kind() == Kind::Read {
+            let answer = self.query(nodes, call, Reader { caller, host, now, txid: 0 });
             self.note_permissions(call, &answer, out);
             return Ok(answer);
         }
-        let (call, answer) = match self.named(call, caller) {
+        let (call, answer) = match self.named_to_change(call, caller) {
             Ok(named) => {
-                let answer = self.change(nodes, (request, caller), (&named, index), now, out)?;
+                let answer = self.change(nodes, asked, (&named, index), now, out)?;
                 (named.call, answer)
             }
             Err(refusal) => (Cow::Borrowed(call), Err(refusal)),
@@ -95,33 +91,16 @@ impl State {
     fn change(
         &mut self,
         nodes: &mut Datanodes,
-        (request, caller): (&Request, Caller<'_>),
+        asked: Asked<'_>,
         (named, index): (&Named<'_>, u16),
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
         let call = &*named.call;
-        if let Some(answer) = self.soft_call(nodes, call, out) {
+        if let Some(answer) = self.soft_call(nodes, call, (asked.caller, now), out)? {
             return Ok(answer);
         }
-        if let Call::SafeMode(action) = call {
-            return self.order_safe_mode(nodes, *action, (caller, now), out);
-        }
-        if matches!(call, Call::MoveReplicas(_) | Call::SetBalancerBandwidth(_))
-            && let Err(refusal) = self.guard(caller).check_superuser()
-        {
-            return Ok(Err(refusal));
-        }
-        match call {
-            Call::MoveReplicas(moves) if !self.safe_mode.is_on() => {
-                return Ok(self.move_replicas(nodes, moves, now, out));
-            }
-            Call::SetBalancerBandwidth(bytes) => {
-                return Ok(self.set_balancer_bandwidth(nodes, *bytes, out));
-            }
-            _ => {}
-        }
-        let key = CallKey { call: request.call, index };
+        let key = CallKey { call: asked.id, index };
         if let Some(first) = self.retry.answer(&key) {
             return Ok(self.answer(nodes, first, now));
         }
@@ -129,7 +108,7 @@ impl State {
             return Ok(Err(refusal));
         }
         let mut random = self.random.clone();
-        let mut planner = Planner::new(self, nodes, &mut random, (request, caller), now);
+        let mut planner = Planner::new(self, nodes, &mut random, asked, now);
         planner.is_raw = named.is_raw;
         let planned = planner.plan(call);
         self.random = random;
@@ -185,21 +164,37 @@ impl State {
         Ok(self.answer(nodes, &record.outcome, now))
     }
 
-    /// Calls that change nothing durable: repeated, they do the same again.
+    /// Answers calls that change nothing durable: repeated, they do the same again.
     fn soft_call(
         &mut self,
         nodes: &mut Datanodes,
         call: &Call,
+        (caller, now): (Caller<'_>, Now),
         out: &mut Output,
-    ) -> Option<Answer> {
-        match call {
-            Call::RenewLease => Some(Ok(Reply::Done)),
+    ) -> Result<Option<Answer>, CoreError> {
+        let is_soft = matches!(call, Call::MoveReplicas(_)) || call.refused().is_none();
+        if is_soft && let Err(refusal) = self.check_by(call, caller) {
+            return Ok(Some(Err(refusal)));
+        }
+        Ok(match call {
+            Call::RenewLease => Some(calls::RenewLease::answer(Ok(()))),
             Call::ReportBadReplicas(replicas) => {
                 self.order_verification(nodes, replicas, out);
-                Some(Ok(Reply::Done))
+                Some(calls::ReportBadReplicas::answer(Ok(())))
+            }
+            Call::SafeMode(action) => {
+                let is_on = self.order_safe_mode(nodes, *action, now, out)?;
+                Some(calls::SafeMode::answer(is_on))
+            }
+            Call::MoveReplicas(moves) if !self.safe_mode.is_on() => {
+                Some(calls::MoveReplicas::answer(self.move_replicas(nodes, moves, now, out)))
+            }
+            Call::SetBalancerBandwidth(bytes) => {
+                let set = self.set_balancer_bandwidth(nodes, *bytes, out);
+                Some(calls::SetBalancerBandwidth::answer(set))
             }
             _ => None,
-        }
+        })
     }
 
     /// A client's claim alone changes nothing: the DataNodes check it and report whether it is true.
@@ -224,14 +219,9 @@ impl State {
         &mut self,
         nodes: &mut Datanodes,
         action: SafeModeAction,
-        (caller, now): (Caller<'_>, Now),
+        now: Now,
         out: &mut Output,
-    ) -> Result<Answer, CoreError> {
-        if action != SafeModeAction::Get
-            && let Err(refusal) = self.guard(caller).check_superuser()
-        {
-            return Ok(Err(refusal));
-        }
+    ) -> Result<Result<bool, RemoteError>, CoreError> {
         let leaves = matches!(action, SafeModeAction::Leave | SafeModeAction::ForceLeave);
         if leaves && self.safe_mode == SafeMode::LowResources {
             let reason = self.safe_mode_reason(nodes, now).unwrap_or_default();
@@ -255,7 +245,7 @@ impl State {
         }
         self.safe_mode.note_resources(self.resources_low);
         self.safe_mode.note_ahead(self.blocks.reports.ahead_count());
-        Ok(Ok(Reply::Flag(self.safe_mode.is_on())))
+        Ok(Ok(self.safe_mode.is_on()))
     }
 
     /// Journals whether an operator wants safe mode on.
@@ -339,48 +329,20 @@ impl State {
         if self.safe_mode.lets_pass(call) {
             return None;
         }
-        let of = |file: &InodeId| {
-            self.ns.path_of(*file).unwrap_or_else(|| format!("file with inode {file}"))
+        let Refused { verb, target, .. } = call.refused()?;
+        let of = |file: InodeId| {
+            self.ns.path_of(file).unwrap_or_else(|| format!("file with inode {file}"))
         };
-        let what = match call {
-            Call::Mkdirs { path, .. } => format!("create directory {path}"),
-            Call::Create(create) => format!("create file{}", create.path),
-            Call::AddBlock { file, .. } => format!("get additional block for {}", of(file)),
-            Call::AbandonBlock { file, block } => format!("abandon block {block} of {}", of(file)),
-            Call::RecoverPipeline { file, .. } => {
-                format!("get a new generation stamp for {}", of(file))
-            }
-            Call::Complete { file, .. } => format!("complete file {}", of(file)),
-            Call::RecoverLease(path) => format!("recover the lease of {path}"),
-            Call::Append { path, .. } => format!("append to file{path}"),
-            Call::SyncBlock { file, .. } => format!("fsync file {}", of(file)),
-            Call::Truncate { path, .. } => format!("truncate for {path}"),
-            Call::Concat { target, .. } => format!("concat {target}"),
-            Call::Rename { from, .. } => format!("rename {from}"),
-            Call::Delete { path, .. } => format!("delete {path}"),
-            Call::SetReplication { path, .. } => format!("set replication for {path}"),
-            Call::SetMode { path, .. } => format!("set permission for {path}"),
-            Call::SetOwner { path, .. } => format!("set owner for {path}"),
-            Call::SetTimes { path, .. } => format!("set times {path}"),
-            Call::MoveReplicas(_) => "move replicas".to_owned(),
-            Call::SetQuota { path, .. } => format!("set quota on {path}"),
-            Call::AllowSnapshot(path) => format!("allow snapshot for {path}"),
-            Call::DisallowSnapshot(path) => format!("disallow snapshot for {path}"),
-            Call::CreateSnapshot { path, .. } => format!("create snapshot for {path}"),
-            Call::RenameSnapshot { path, .. } => format!("rename snapshot for {path}"),
-            Call::DeleteSnapshot { path, .. } => format!("delete snapshot for {path}"),
-            Call::ChangeAcl { path, .. } => format!("modify ACL entries on {path}"),
-            Call::SetXattr { path, .. } => format!("set XAttr on {path}"),
-            Call::RemoveXattr { path, .. } => format!("remove XAttr entry on {path}"),
-            Call::SetStoragePolicy { path, policy: Some(_) } => {
-                format!("set storage policy for {path}")
-            }
-            Call::SetStoragePolicy { path, .. } => format!("unset storage policy for {path}"),
-            _ => return None,
+        let target = match target {
+            Target::Nothing => String::new(),
+            Target::Path(path) => path.to_string(),
+            Target::File(file) => of(file),
+            Target::Block(block, file) => format!("{block} of {}", of(file)),
         };
         let host = &self.settings.host;
-        let text =
-            format!("Cannot {what}. Name node is in safe mode.\n{reason} NamenodeHostName:{host}");
+        let text = format!(
+            "Cannot {verb}{target}. Name node is in safe mode.\n{reason} NamenodeHostName:{host}"
+        );
         let kind = match self.safe_mode {
             // It ends by itself within seconds of a start, so clients try again for a while.
             SafeMode::Startup { .. } => ErrorKind::StartupSafeMode,

@@ -12,12 +12,14 @@
 //! | [`rights`] | who calls, and what they may do |
 //! | [`safe_mode`], [`retry_cache`], [`state`] | whether changes are refused, answers given, and all of these as one machine |
 //! | [`upkeep`] | what happens with time and as DataNodes come and go |
+//! | [`asked`] | a request as the core takes it |
 //! | [`changes`] | judging a changing call: what it would do, as edits |
 //! | [`reserved`], [`query`], [`queries`] | which path a call means; answering one that reads |
 //! | [`audited`], [`command`] | the way in for changes: a call is judged, applied and journalled |
 //!
 //! The first two rows and the answers given are durable; only edits change them.
 
+pub mod asked;
 pub mod audited;
 pub mod blocks;
 pub mod changes;

@@ -2,7 +2,8 @@
 
 use protocol::namenode::{
     AdminState, Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport,
-    DatanodeState, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply,
+    DatanodeState, FileStatus, LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, TypedCall,
+    calls,
 };
 use protocol::permission::Action;
 use protocol::token::AccessMode;
@@ -34,7 +35,7 @@ pub struct Reader<'a> {
 impl State {
     /// Answers a read that needs no DataNodes; `None` for the others.
     pub fn query_namespace(&self, call: &Call, caller: Caller<'_>) -> Option<Answer> {
-        match self.named(call, caller) {
+        match Named::of(call) {
             Ok(named) => self.query_named(&named, caller),
             Err(refusal) => Some(Err(refusal)),
         }
@@ -45,34 +46,46 @@ impl State {
         Named { call, is_raw }: &Named<'_>,
         caller: Caller<'_>,
     ) -> Option<Answer> {
-        match &**call {
-            Call::Status(path) => Some(self.stat(path, caller)),
-            Call::List { path, start_after, limit } => {
-                Some(self.list(path, (start_after, *limit), caller))
-            }
-            Call::ContentSummary(path) => Some(self.summary(path, caller)),
-            Call::SnapshotDiff { path, from, to, skip } => {
-                Some(self.snapshot_diff(path, (from, to), *skip, caller))
-            }
-            Call::SnapshottableDirectories => Some(self.snapshottable_directories(caller)),
-            Call::GetAcl(path) => Some(self.acl_status(path, caller)),
-            Call::GetXattrs { path, names } => Some(self.xattrs(path, names, (caller, *is_raw))),
-            Call::GetStoragePolicy(path) => Some(self.storage_policy(path, caller)),
-            Call::CheckAccess { path, action } => Some(self.check_access(path, *action, caller)),
-            _ => None,
+        if let Err(refusal) = self.check_by(call, caller) {
+            return Some(Err(refusal));
         }
+        Some(match &**call {
+            Call::Status(path) => calls::Status::answer(self.stat(path, caller)),
+            Call::List { path, start_after, limit } => {
+                calls::List::answer(self.list(path, (start_after, *limit), caller))
+            }
+            Call::ContentSummary(path) => calls::ContentSummary::answer(self.summary(path, caller)),
+            Call::SnapshotDiff { path, from, to, skip } => {
+                calls::SnapshotDiff::answer(self.snapshot_diff(path, (from, to), *skip, caller))
+            }
+            Call::SnapshottableDirectories => {
+                calls::SnapshottableDirectories::answer(Ok(self.snapshottable_directories(caller)))
+            }
+            Call::GetAcl(path) => calls::GetAcl::answer(self.acl_status(path, caller)),
+            Call::GetXattrs { path, names } => {
+                calls::GetXattrs::answer(self.xattrs(path, names, (caller, *is_raw)))
+            }
+            Call::GetStoragePolicy(path) => {
+                calls::GetStoragePolicy::answer(self.storage_policy(path, caller))
+            }
+            Call::CheckAccess { path, action } => {
+                calls::CheckAccess::answer(self.check_access(path, *action, caller))
+            }
+            Call::CheckSuperuser => calls::CheckSuperuser::answer(Ok(())),
+            _ => return None,
+        })
     }
 
-    fn stat(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+    fn stat(&self, path: &DfsPath, caller: Caller<'_>) -> Result<FileStatus, RemoteError> {
         if let Some(view) = self.view(path, caller) {
             return self.stat_view(path, view?);
         }
         if is_reserved(path) {
-            return Ok(Reply::Status(self.reserved_status()));
+            return Ok(self.reserved_status());
         }
         let missing = |path: &DfsPath| format!("File does not exist: {path}");
         match self.lookup(path, (caller, Needs::default()), missing) {
-            Ok(Resolved { id, inode }) => Ok(Reply::Status(self.ns.status(id, inode, ""))),
+            Ok(Resolved { id, inode }) => Ok(self.ns.status(id, inode, "")),
             // Below a file there is nothing, for the superuser; others may not even look, as in HDFS.
             Err(error) if error.kind == ErrorKind::ParentNotDirectory && caller.is_superuser => {
                 Err(refuse(ErrorKind::NotFound, missing(path)))
@@ -81,7 +94,7 @@ impl State {
         }
     }
 
-    fn summary(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+    fn summary(&self, path: &DfsPath, caller: Caller<'_>) -> Result<ContentSummary, RemoteError> {
         if let Some(view) = self.view(path, caller) {
             return self.summary_view(path, view?, caller);
         }
@@ -93,7 +106,7 @@ impl State {
         let Totals { length, file_count, directory_count, space_consumed } =
             found.inode.total().plus(kept);
         let quota = self.ns.quota_of(found.id);
-        Ok(Reply::Summary(ContentSummary {
+        Ok(ContentSummary {
             length,
             file_count,
             directory_count,
@@ -104,29 +117,39 @@ impl State {
             snapshot_file_count: kept.file_count,
             snapshot_directory_count: kept.directory_count,
             snapshot_space_consumed: kept.space_consumed,
-        }))
+        })
     }
 
     /// Answers a read.
     pub fn query(&self, nodes: &Datanodes, call: &Call, reader: Reader<'_>) -> Answer {
-        let named = self.named(call, reader.caller)?;
+        let named = Named::of(call)?;
         if let Some(answer) = self.query_named(&named, reader.caller) {
             return answer;
         }
         match &*named.call {
             Call::Locations { path, offset, length } => {
-                self.locations(nodes, path, (*offset, *length), reader)
+                calls::Locations::answer(self.locations(nodes, path, (*offset, *length), reader))
             }
-            Call::ClusterStatus => Ok(Reply::Cluster(Box::new(self.cluster_status(nodes, reader)))),
+            Call::ClusterStatus => {
+                calls::ClusterStatus::answer(Ok(self.cluster_status(nodes, reader)))
+            }
             Call::BlocksOn { datanode, after, limit } => {
-                self.blocks_on(nodes, *datanode, *after, *limit)
+                calls::BlocksOn::answer(self.blocks_on(nodes, *datanode, *after, *limit))
             }
-            Call::MoveStates(moves) => self.move_states(nodes, moves),
-            Call::Datanodes => Ok(Reply::Datanodes(self.datanode_reports(nodes, reader.now))),
-            Call::Fsck { path, after } => self.fsck(nodes, path, after.as_ref(), reader.caller),
-            Call::OpenFiles { after } => self.open_files(nodes, *after, reader.caller),
-            Call::BlockInfo(block) => self.block_info(nodes, *block, reader.caller),
-            Call::SafeMode(_) => Ok(Reply::Flag(self.safe_mode.is_on())),
+            Call::MoveStates(moves) => {
+                calls::MoveStates::answer(Ok(self.move_states(nodes, moves)))
+            }
+            Call::Datanodes => {
+                calls::Datanodes::answer(Ok(self.datanode_reports(nodes, reader.now)))
+            }
+            Call::Fsck { path, after } => {
+                calls::Fsck::answer(self.fsck(nodes, path, after.as_ref(), reader.caller))
+            }
+            Call::OpenFiles { after } => {
+                calls::OpenFiles::answer(Ok(self.open_files(nodes, *after)))
+            }
+            Call::BlockInfo(block) => calls::BlockInfo::answer(self.block_info(nodes, *block)),
+            Call::SafeMode(_) => calls::SafeMode::answer(Ok(self.safe_mode.is_on())),
             _ => Err(refuse(ErrorKind::InvalidArgument, "not a read")),
         }
     }
@@ -149,22 +172,19 @@ impl State {
         path: &DfsPath,
         (start_after, limit): (&str, u32),
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<ListPage, RemoteError> {
         if let Some(view) = self.view(path, caller) {
             return self.list_view(path, (start_after, limit), view?, caller);
         }
         if is_reserved(path) {
             let entries = self.reserved_entries(start_after);
-            return Ok(Reply::Listing { entries, remaining: 0 });
+            return Ok(ListPage { entries, remaining: 0 });
         }
         let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File {path} does not exist.")
         })?;
         let Some(directory) = inode.directory() else {
-            return Ok(Reply::Listing {
-                entries: vec![self.ns.status(id, inode, "")],
-                remaining: 0,
-            });
+            return Ok(ListPage { entries: vec![self.ns.status(id, inode, "")], remaining: 0 });
         };
         self.guard(caller).check_inode(id, Action::READ_EXECUTE)?;
         let limit = limit.clamp(1, self.settings.list_limit.min(LIST_ENTRIES_MAX)) as usize;
@@ -176,7 +196,7 @@ impl State {
         };
         let entries: Vec<_> = rest.take(limit).map(entry).collect();
         let remaining = (count - entries.len()) as u64;
-        Ok(Reply::Listing { entries, remaining })
+        Ok(ListPage { entries, remaining })
     }
 
     fn locations(
@@ -185,7 +205,7 @@ impl State {
         path: &DfsPath,
         (start, length): (u64, u64),
         reader: Reader<'_>,
-    ) -> Answer {
+    ) -> Result<LocatedBlocks, RemoteError> {
         if let Some(view) = self.view(path, reader.caller) {
             return self.locations_view(nodes, (path, view?), (start, length), reader);
         }
@@ -215,7 +235,7 @@ impl State {
             index += 1;
         }
         let status = self.ns.status(id, inode, "");
-        Ok(Reply::Located(LocatedBlocks { status, blocks }))
+        Ok(LocatedBlocks { status, blocks })
     }
 
     /// A block at or before the one that contains byte `start`, and its offset.

@@ -1,7 +1,7 @@
 //! The directory `/.reserved`, which no edit makes: below `/.reserved/raw` HDFS shows the whole tree again, and with it the extended
 //! attributes of the namespace `raw`.
 //!
-//! `State::named` runs before every call, read or change, and replaces such paths by the plain ones. The code behind it never sees such a
+//! `Named::of` runs before every call, read or change, and replaces such paths by the plain ones. The code behind it never sees such a
 //! path, so each of them leads to the same inode as its plain one, with the same rights. Only the superuser can make changes by such a
 //! path, as in HDFS.
 
@@ -27,16 +27,12 @@ pub(super) struct Named<'a> {
     pub(super) is_raw: bool,
 }
 
-impl State {
+impl<'a> Named<'a> {
     /// The call with its plain paths.
     ///
     /// # Errors
-    /// A refusal, if the caller may not make it by such a path.
-    pub(super) fn named<'a>(
-        &self,
-        call: &'a Call,
-        caller: Caller<'_>,
-    ) -> Result<Named<'a>, RemoteError> {
+    /// A refusal of calls that cannot have such a path.
+    pub(super) fn of(call: &'a Call) -> Result<Self, RemoteError> {
         let mut raw = None;
         call.each_path(|path| {
             if raw.is_none() && path.of_raw().is_some() {
@@ -51,9 +47,6 @@ impl State {
                 format!("Concat operation doesn't support {RESERVED} relative path : {path}");
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
-        if !call.is_read() {
-            self.guard(caller).check_superuser()?;
-        }
         let mut call = call.clone();
         call.each_path_mut(|path| {
             if let Some(plain) = path.of_raw() {
@@ -61,6 +54,24 @@ impl State {
             }
         });
         Ok(Named { call: Cow::Owned(call), is_raw: true })
+    }
+}
+
+impl State {
+    /// A changing call with its plain paths.
+    ///
+    /// # Errors
+    /// A refusal, if the caller may not make it by such a path.
+    pub(super) fn named_to_change<'a>(
+        &self,
+        call: &'a Call,
+        caller: Caller<'_>,
+    ) -> Result<Named<'a>, RemoteError> {
+        let named = Named::of(call)?;
+        if named.is_raw {
+            self.guard(caller).check_superuser()?;
+        }
+        Ok(named)
     }
 
     /// Status of `/.reserved`.

@@ -99,8 +99,7 @@ impl SafeMode {
 
     /// True if the call is allowed although safe mode is on: it frees room where there is too little.
     pub fn lets_pass(self, call: &Call) -> bool {
-        self == SafeMode::LowResources
-            && matches!(call, Call::Delete { .. } | Call::DeleteSnapshot { .. })
+        self == SafeMode::LowResources && call.refused().is_some_and(|refused| refused.frees_space)
     }
 
     /// Turns it on if metadata that is older than the data would hand out ids again: DataNodes have `ahead_count` replicas with an id or a

@@ -17,25 +17,26 @@ use axum::routing::get;
 use axum::{Json, Router};
 use daemon::auth::Authenticator;
 use daemon::beans;
-use protocol::namenode::{Call, Reply};
+use protocol::RemoteError;
+use protocol::namenode::calls;
 
 use self::picture::Picture;
-use crate::service::Web;
+use crate::service::Local;
 
 #[derive(Clone)]
 struct Monitor {
-    web: Web,
+    web: Local,
     address: String,
 }
 
 /// The routes.
-pub(crate) fn router(web: Web, auth: Authenticator, address: String) -> Router {
+pub(crate) fn router(web: Local, auth: Authenticator, address: String) -> Router {
     let config = Arc::clone(&web.service().config);
     let checks = fsck::Fsck::new(auth, config, &address);
     Router::new().route("/fsck", get(fsck::fsck)).with_state(checks).merge(figures(web, address))
 }
 
-fn figures(web: Web, address: String) -> Router {
+fn figures(web: Local, address: String) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/prom", get(metrics))
@@ -47,15 +48,10 @@ fn figures(web: Web, address: String) -> Router {
 
 impl Monitor {
     async fn picture(&self) -> Result<Picture, Response> {
-        let query = |call| self.web.query(call);
-        let (status, nodes) = match (query(Call::ClusterStatus).await, query(Call::Datanodes).await)
-        {
-            (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => (*status, nodes),
-            (Err(error), _) | (_, Err(error)) => {
-                return Err((StatusCode::SERVICE_UNAVAILABLE, error.message).into_response());
-            }
-            _ => return Err(StatusCode::INTERNAL_SERVER_ERROR.into_response()),
-        };
+        let refused =
+            |error: RemoteError| (StatusCode::SERVICE_UNAVAILABLE, error.message).into_response();
+        let status = self.web.query(calls::ClusterStatus).await.map_err(refused)?;
+        let nodes = self.web.query(calls::Datanodes).await.map_err(refused)?;
         let service = self.web.service();
         Ok(Picture {
             status,

@@ -2,21 +2,21 @@
 
 use axum::extract::FromRef;
 use axum::http::{HeaderMap, StatusCode};
+use client::namesystem::{CallOrigin, Namesystem};
 use daemon::access::STATIC_USER;
 use daemon::page::live::Board;
 use daemon::session::{SessionError, Sessions};
-use protocol::namenode::{Answer, Call, FileStatus, LocatedBlocks, Reply};
+use protocol::namenode::{FileStatus, ListPage, LocatedBlocks, TypedCall, calls};
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use webhdfs::Auth;
-use webhdfs::namenode::{CallOrigin, Namesystem};
 
 use super::relay::Relay;
-use crate::service::Web;
+use crate::service::Local;
 
 /// What the pages need.
 #[derive(Clone)]
 pub(super) struct Pages {
-    pub(super) web: Web,
+    pub(super) web: Local,
     pub(super) sessions: Sessions,
     pub(super) relay: Relay,
     /// Notifies open pages that the cluster looks different.
@@ -50,8 +50,12 @@ impl Pages {
     }
 
     /// Reads the name space as the user for whom a page acts.
-    pub(super) async fn read(&self, user: Option<&str>, call: Call) -> Answer {
-        self.web.call(self.viewer(user)?, CallOrigin::default(), call).await
+    pub(super) async fn read<C: TypedCall>(
+        &self,
+        user: Option<&str>,
+        call: C,
+    ) -> Result<C::Answer, RemoteError> {
+        self.web.ask(self.viewer(user)?, CallOrigin::default(), call).await
     }
 
     /// What a path names; of a directory the entries after a name, limited in number.
@@ -61,24 +65,15 @@ impl Pages {
         path: &DfsPath,
         (after, limit): (&str, u32),
     ) -> Result<Found, RemoteError> {
-        let Reply::Status(status) = self.read(user, Call::Status(path.clone())).await? else {
-            return Err(unexpected());
-        };
+        let status = self.read(user, calls::Status { path: path.clone() }).await?;
         if status.directory {
             let (path, start_after) = (path.clone(), after.to_owned());
-            let call = Call::List { path, start_after, limit };
-            return match self.read(user, call).await? {
-                Reply::Listing { entries, remaining } => {
-                    Ok(Found::Directory { status, entries, remaining })
-                }
-                _ => Err(unexpected()),
-            };
+            let call = calls::List { path, start_after, limit };
+            let ListPage { entries, remaining } = self.read(user, call).await?;
+            return Ok(Found::Directory { status, entries, remaining });
         }
-        let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
-        match self.read(user, call).await? {
-            Reply::Located(located) => Ok(Found::File(located)),
-            _ => Err(unexpected()),
-        }
+        let call = calls::Locations { path: path.clone(), offset: 0, length: u64::MAX };
+        self.read(user, call).await.map(Found::File)
     }
 }
 
@@ -86,10 +81,6 @@ impl Pages {
 pub(super) enum Found {
     Directory { status: FileStatus, entries: Vec<FileStatus>, remaining: u64 },
     File(LocatedBlocks),
-}
-
-pub(super) fn unexpected() -> RemoteError {
-    RemoteError::new(ErrorKind::Internal, "an answer of another kind")
 }
 
 /// The HTTP status of a refusal.

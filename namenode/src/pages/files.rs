@@ -9,14 +9,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use client::namesystem::{CallOrigin, Namesystem};
 use daemon::session::Actor;
-use protocol::namenode::{Call, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply};
+use protocol::namenode::{LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, calls};
 use protocol::{ErrorKind, RemoteError};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use webhdfs::namenode::{CallOrigin, Namesystem};
 
-use super::context::{Found, Pages, path_of, status_of, unexpected};
+use super::context::{Found, Pages, path_of, status_of};
 
 /// A description of the API, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -52,17 +52,15 @@ fn refused(error: &RemoteError) -> Response {
 }
 
 async fn cluster(State(pages): State<Pages>) -> Response {
-    match pages.web.query(Call::ClusterStatus).await {
-        Ok(Reply::Cluster(status)) => Json(status).into_response(),
-        Ok(_) => refused(&unexpected()),
+    match pages.web.query(calls::ClusterStatus).await {
+        Ok(status) => Json(status).into_response(),
         Err(error) => refused(&error),
     }
 }
 
 async fn nodes(State(pages): State<Pages>) -> Response {
-    match pages.web.query(Call::Datanodes).await {
-        Ok(Reply::Datanodes(nodes)) => Json(nodes).into_response(),
-        Ok(_) => refused(&unexpected()),
+    match pages.web.query(calls::Datanodes).await {
+        Ok(nodes) => Json(nodes).into_response(),
         Err(error) => refused(&error),
     }
 }
@@ -136,8 +134,8 @@ async fn make(
         let path = path_of(&named.path)?;
         if named.r#type == "directory" {
             let mode = DIRECTORY_MODE;
-            let call = Call::Mkdirs { path, mode, unmasked: Some(0o777), parents: false };
-            return pages.web.call(&user, CallOrigin::default(), call).await.map(drop);
+            let call = calls::Mkdirs { path, mode, unmasked: Some(0o777), parents: false };
+            return pages.web.ask(&user, CallOrigin::default(), call).await;
         }
         let body: Body = request.into_body();
         pages.relay.write(&user, &path, named.overwrite, body).await
@@ -154,15 +152,15 @@ async fn delete(
     Query(named): Query<Named>,
 ) -> Response {
     let deleted = async {
-        let call = Call::Delete { path: path_of(&named.path)?, recursive: named.recursive };
-        pages.web.call(&user, CallOrigin::default(), call).await
+        let call = calls::Delete { path: path_of(&named.path)?, recursive: named.recursive };
+        pages.web.ask(&user, CallOrigin::default(), call).await
     };
     match deleted.await {
-        Ok(Reply::Flag(false)) => refused(&RemoteError::new(
+        Ok(false) => refused(&RemoteError::new(
             ErrorKind::NotFound,
             format!("{} does not exist", named.path),
         )),
-        Ok(_) => Json(json!({})).into_response(),
+        Ok(true) => Json(json!({})).into_response(),
         Err(error) => refused(&error),
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use daemon::page::live::{self, Board};
-use protocol::namenode::{Call, DatanodeReport, Reply};
+use protocol::namenode::{DatanodeReport, calls};
 use tokio::time::MissedTickBehavior;
 
 use super::context::Pages;
-use crate::service::Web;
+use crate::service::Local;
 
 /// How often open pages are compared with the cluster. A check costs a read of the counters and a copy of what DataNodes reported.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) async fn changes(State(pages): State<Pages>) -> Response {
 }
 
 /// Checks for all open pages together, until the NameNode ends.
-pub(super) async fn watch(web: Web, board: Board) {
+pub(super) async fn watch(web: Local, board: Board) {
     let shutdown = web.service().shutdown.clone();
     let mut looks = tokio::time::interval(PERIOD);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -40,13 +40,9 @@ pub(super) async fn watch(web: Web, board: Board) {
 }
 
 /// Times that only pass do not count.
-async fn looks_like(web: &Web) -> Option<u64> {
-    let Ok(Reply::Cluster(status)) = web.query(Call::ClusterStatus).await else {
-        return None;
-    };
-    let Ok(Reply::Datanodes(nodes)) = web.query(Call::Datanodes).await else {
-        return None;
-    };
+async fn looks_like(web: &Local) -> Option<u64> {
+    let status = web.query(calls::ClusterStatus).await.ok()?;
+    let nodes = web.query(calls::Datanodes).await.ok()?;
     let cluster = (
         &status.safe_mode,
         [status.inode_count, status.block_count, status.low_redundancy_count],

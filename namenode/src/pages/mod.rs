@@ -28,14 +28,14 @@ use daemon::page::live::Board;
 use daemon::page::{self, Frame, Search, Site};
 use daemon::session::Sessions;
 use maud::Markup;
-use protocol::namenode::{Call, Reply};
+use protocol::namenode::calls;
 use protocol::{ErrorKind, RemoteError};
 use webhdfs::Auth;
 use webhdfs::namenode::Face;
 
-use self::context::{Found, Pages, path_of, status_of, unexpected};
+use self::context::{Found, Pages, path_of, status_of};
 use self::relay::Relay;
-use crate::service::Web;
+use crate::service::Local;
 use crate::settings;
 
 const SITE: Site = Site {
@@ -51,7 +51,11 @@ const SITE: Site = Site {
 };
 
 /// All pages. Bytes of files go over `face`.
-pub(crate) fn router(web: Web, face: Face<Web>, (sessions, access): (Sessions, &Access)) -> Router {
+pub(crate) fn router(
+    web: Local,
+    face: Face<Local>,
+    (sessions, access): (Sessions, &Access),
+) -> Router {
     let board = Board::default();
     tokio::spawn(live::watch(web.clone(), board.clone()));
     Router::new()
@@ -100,13 +104,12 @@ impl About<'_> {
 async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
     let about = About { title: "Overview", place: "/", live: true, user: user.as_deref() };
-    let query = |call| pages.web.query(call);
-    match (query(Call::ClusterStatus).await, query(Call::Datanodes).await) {
-        (Ok(Reply::Cluster(status)), Ok(Reply::Datanodes(nodes))) => {
+    let web = &pages.web;
+    match (web.query(calls::ClusterStatus).await, web.query(calls::Datanodes).await) {
+        (Ok(status), Ok(nodes)) => {
             about.answer(&cluster::overview(&status, &nodes, warning(&pages)))
         }
         (Err(error), _) | (_, Err(error)) => about.refused(&error),
-        _ => about.refused(&unexpected()),
     }
 }
 
@@ -120,9 +123,8 @@ async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
     let about =
         About { title: "DataNodes", place: "/datanodes", live: true, user: user.as_deref() };
-    match pages.web.query(Call::Datanodes).await {
-        Ok(Reply::Datanodes(nodes)) => about.answer(&cluster::datanodes(&nodes)),
-        Ok(_) => about.refused(&unexpected()),
+    match pages.web.query(calls::Datanodes).await {
+        Ok(nodes) => about.answer(&cluster::datanodes(&nodes)),
         Err(error) => about.refused(&error),
     }
 }

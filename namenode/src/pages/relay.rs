@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use webhdfs::namenode::{Face, KnownUser};
 
-use crate::service::Web;
+use crate::service::Local;
 
 /// Relays at once: the NameNode's network and memory are for metadata.
 const RELAYS_MAX: usize = 4;
@@ -30,7 +30,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Passes bytes on. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Relay {
-    face: Face<Web>,
+    face: Face<Local>,
     slots: Arc<Semaphore>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Text {
 }
 
 impl Relay {
-    pub(super) fn new(face: Face<Web>) -> Self {
+    pub(super) fn new(face: Face<Local>) -> Self {
         Relay { face, slots: Arc::new(Semaphore::new(RELAYS_MAX)) }
     }
 

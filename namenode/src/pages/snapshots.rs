@@ -3,14 +3,14 @@
 use daemon::page::format;
 use maud::{Markup, html};
 use protocol::namenode::{
-    Call, DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, LIST_ENTRIES_MAX, Reply,
-    SnapshottableDirectory,
+    DOT_SNAPSHOT, DiffEntry, DiffKind, DiffPage, FileStatus, LIST_ENTRIES_MAX,
+    SnapshottableDirectory, calls,
 };
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde::Deserialize;
 
 use super::browse::{encoded, target};
-use super::context::{Pages, path_of, unexpected};
+use super::context::{Pages, path_of};
 
 /// What to show; kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -31,30 +31,25 @@ pub(super) async fn page(
     user: Option<&str>,
 ) -> Result<Markup, RemoteError> {
     if query.path.is_empty() {
-        return match pages.read(user, Call::SnapshottableDirectories).await? {
-            Reply::Snapshottable(directories) => Ok(all(&directories, user)),
-            _ => Err(unexpected()),
-        };
+        let directories = pages.read(user, calls::SnapshottableDirectories).await?;
+        return Ok(all(&directories, user));
     }
     let path = path_of(&query.path)?;
     let below = path
         .join(DOT_SNAPSHOT)
         .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))?;
-    let call = Call::List { path: below, start_after: String::new(), limit: LIST_ENTRIES_MAX };
+    let call = calls::List { path: below, start_after: String::new(), limit: LIST_ENTRIES_MAX };
     let snapshots = match pages.read(user, call).await {
-        Ok(Reply::Listing { entries, .. }) => entries,
-        Ok(_) => return Err(unexpected()),
+        Ok(page) => page.entries,
         Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error),
     };
     let changes = match &query.from {
         Some(from) => {
             let (from, to) = (from.clone(), query.to.clone());
-            let call = Call::SnapshotDiff { path: path.clone(), from, to, skip: query.skip };
-            match pages.read(user, call).await? {
-                Reply::SnapshotDiff { entries, remaining } => Some((entries, remaining)),
-                _ => return Err(unexpected()),
-            }
+            let call = calls::SnapshotDiff { path: path.clone(), from, to, skip: query.skip };
+            let DiffPage { entries, remaining } = pages.read(user, call).await?;
+            Some((entries, remaining))
         }
         None => None,
     };

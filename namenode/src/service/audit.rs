@@ -9,9 +9,8 @@ use std::fmt;
 use std::io;
 
 use daemon::audit::{self, Keeping, put};
-use protocol::acl::AclChange;
-use protocol::namenode::{Answer, Call, QuotaChange, SafeModeAction};
-use protocol::{DfsPath, ErrorKind};
+use protocol::ErrorKind;
+use protocol::namenode::{About, Answer, Call, Logged};
 
 use crate::config::Config;
 
@@ -83,40 +82,9 @@ fn is_allowed(answer: &Answer) -> Option<bool> {
     }
 }
 
-/// What a call is about: source or target.
-#[derive(Clone, Copy, Debug)]
-enum About<'a> {
-    Nothing,
-    Path(&'a DfsPath),
-    Paths(&'a [DfsPath]),
-    Snapshot(&'a DfsPath, &'a str),
-}
-
-impl About<'_> {
-    fn put(self, out: &mut String) {
-        match self {
-            About::Nothing => out.push_str("null"),
-            About::Path(path) => put(out, path.as_str()),
-            About::Paths(paths) => {
-                out.push('[');
-                for (place, path) in paths.iter().enumerate() {
-                    out.push_str(if place > 0 { ", " } else { "" });
-                    put(out, path.as_str());
-                }
-                out.push(']');
-            }
-            About::Snapshot(path, name) => {
-                put(out, path.as_str());
-                out.push_str("/.snapshot/");
-                put(out, name);
-            }
-        }
-    }
-}
-
 /// What is logged of a call, from `ugi` to `dst`; `None` for calls on blocks and leases, which HDFS does not log either.
 pub(crate) fn detail((user, host): (&str, &str), call: &Call) -> Option<String> {
-    let Entry { command, source, target } = Entry::of(call)?;
+    let Logged { command, source, target, .. } = call.logged()?;
     let mut out = String::with_capacity(DETAIL_BYTES);
     for (name, text) in [("ugi=", user), (" (auth:SIMPLE)\tip=/", host), ("\tcmd=", command)] {
         out.push_str(name);
@@ -124,143 +92,36 @@ pub(crate) fn detail((user, host): (&str, &str), call: &Call) -> Option<String> 
     }
     for (name, about) in [("\tsrc=", source), ("\tdst=", target)] {
         out.push_str(name);
-        about.put(&mut out);
+        put_about(about, &mut out);
     }
     Some(out)
 }
 
-/// What a call is about.
-struct Entry<'a> {
-    command: &'static str,
-    source: About<'a>,
-    target: About<'a>,
-}
-
-impl<'a> Entry<'a> {
-    fn new(command: &'static str, source: About<'a>, target: About<'a>) -> Self {
-        Entry { command, source, target }
-    }
-
-    fn of_path(command: &'static str, path: &'a DfsPath) -> Self {
-        Entry::new(command, About::Path(path), About::Nothing)
-    }
-
-    fn of_system(command: &'static str) -> Self {
-        Entry::new(command, About::Nothing, About::Nothing)
-    }
-
-    fn of(call: &'a Call) -> Option<Self> {
-        Some(match call {
-            Call::Status(path) => Entry::of_path("getfileinfo", path),
-            Call::List { path, .. } => Entry::of_path("listStatus", path),
-            Call::ContentSummary(path) => Entry::of_path("contentSummary", path),
-            Call::Locations { path, .. } => Entry::of_path("open", path),
-            Call::Fsck { path, .. } => Entry::of_path("fsck", path),
-            Call::Mkdirs { path, .. } => Entry::of_path("mkdirs", path),
-            Call::Create(create) => Entry::of_path("create", &create.path),
-            Call::Append { path, .. } => Entry::of_path("append", path),
-            Call::Truncate { path, .. } => Entry::of_path("truncate", path),
-            Call::Concat { target, sources } => {
-                Entry::new("concat", About::Paths(sources), About::Path(target))
+fn put_about(about: About<'_>, out: &mut String) {
+    match about {
+        About::Nothing => out.push_str("null"),
+        About::Path(path) => put(out, path.as_str()),
+        About::Paths(paths) => {
+            out.push('[');
+            for (place, path) in paths.iter().enumerate() {
+                out.push_str(if place > 0 { ", " } else { "" });
+                put(out, path.as_str());
             }
-            Call::RecoverLease(path) => Entry::of_path("recoverLease", path),
-            Call::Rename { from, to, overwrite } => {
-                let command = match overwrite {
-                    None => "rename",
-                    Some(false) => "rename (options=[NONE])",
-                    Some(true) => "rename (options=[OVERWRITE])",
-                };
-                Entry::new(command, About::Path(from), About::Path(to))
-            }
-            Call::Complete { publish: Some(publish), .. } => {
-                Entry::of_path("publish", &publish.path)
-            }
-            Call::Delete { path, .. } => Entry::of_path("delete", path),
-            Call::SetReplication { path, .. } => Entry::of_path("setReplication", path),
-            Call::SetMode { path, .. } => Entry::of_path("setPermission", path),
-            Call::SetOwner { path, .. } => Entry::of_path("setOwner", path),
-            Call::SetTimes { path, .. } => Entry::of_path("setTimes", path),
-            Call::CheckAccess { path, .. } => Entry::of_path("checkAccess", path),
-            other => return Entry::of_rights(other).or_else(|| Entry::of_administration(other)),
-        })
-    }
-
-    fn of_rights(call: &'a Call) -> Option<Self> {
-        Some(match call {
-            Call::GetAcl(path) => Entry::of_path("getAclStatus", path),
-            Call::ChangeAcl { path, change } => {
-                let command = match change {
-                    AclChange::Modify(_) => "modifyAclEntries",
-                    AclChange::Remove(_) => "removeAclEntries",
-                    AclChange::RemoveDefault => "removeDefaultAcl",
-                    AclChange::RemoveAll => "removeAcl",
-                    AclChange::Replace(_) => "setAcl",
-                };
-                Entry::of_path(command, path)
-            }
-            Call::GetXattrs { path, .. } => Entry::of_path("getXAttrs", path),
-            Call::SetXattr { path, .. } => Entry::of_path("setXAttr", path),
-            Call::RemoveXattr { path, .. } => Entry::of_path("removeXAttr", path),
-            Call::GetStoragePolicy(path) => Entry::of_path("getStoragePolicy", path),
-            Call::SetStoragePolicy { path, policy } => {
-                let sets = policy.is_some();
-                Entry::of_path(if sets { "setStoragePolicy" } else { "unsetStoragePolicy" }, path)
-            }
-            _ => return None,
-        })
-    }
-
-    fn of_administration(call: &'a Call) -> Option<Self> {
-        Some(match call {
-            Call::SetQuota { path, names, space } => {
-                let clears =
-                    [names, space].iter().all(|change| !matches!(change, QuotaChange::Set(_)));
-                Entry::of_path(if clears { "clearQuota" } else { "setQuota" }, path)
-            }
-            Call::AllowSnapshot(path) => Entry::of_path("allowSnapshot", path),
-            Call::DisallowSnapshot(path) => Entry::of_path("disallowSnapshot", path),
-            Call::CreateSnapshot { path, name } => {
-                let name = name.as_deref();
-                let target = name.map_or(About::Nothing, |name| About::Snapshot(path, name));
-                Entry::new("createSnapshot", About::Path(path), target)
-            }
-            Call::RenameSnapshot { path, from, to } => {
-                let (source, target) = (About::Snapshot(path, from), About::Snapshot(path, to));
-                Entry::new("renameSnapshot", source, target)
-            }
-            Call::DeleteSnapshot { path, name } => {
-                Entry::new("deleteSnapshot", About::Snapshot(path, name), About::Nothing)
-            }
-            Call::SnapshotDiff { path, from, to, .. } => {
-                let (source, target) = (About::Snapshot(path, from), About::Snapshot(path, to));
-                Entry::new("computeSnapshotDiff", source, target)
-            }
-            Call::SnapshottableDirectories => Entry::of_system("listSnapshottableDirectory"),
-            Call::SafeMode(action) => Entry::of_system(match action {
-                SafeModeAction::Get => "safemode_get",
-                SafeModeAction::Enter => "safemode_enter",
-                SafeModeAction::Leave => "safemode_leave",
-                SafeModeAction::ForceLeave => "safemode_force_exit",
-            }),
-            Call::SaveNamespace => Entry::of_system("saveNamespace"),
-            Call::RollEdits => Entry::of_system("rollEditLog"),
-            Call::Metasave(_) => Entry::of_system("metaSave"),
-            Call::OpenFiles { .. } => Entry::of_system("listOpenFiles"),
-            Call::RefreshNodes => Entry::of_system("refreshNodes"),
-            Call::ShutDownDatanode { .. } => Entry::of_system("shutdownDatanode"),
-            Call::ReadImage { offset: 0, .. } => Entry::of_system("fetchImage"),
-            Call::SetBalancerBandwidth(_) => Entry::of_system("setBalancerBandwidth"),
-            Call::Datanodes => Entry::of_system("datanodeReport"),
-            _ => return None,
-        })
+            out.push(']');
+        }
+        About::Snapshot(path, name) => {
+            put(out, path.as_str());
+            out.push_str("/.snapshot/");
+            put(out, name);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::RemoteError;
-    use protocol::namenode::Reply;
+    use protocol::namenode::{Reply, SafeModeAction};
+    use protocol::{DfsPath, RemoteError};
 
     fn dfs(path: &str) -> DfsPath {
         DfsPath::parse(path).unwrap()

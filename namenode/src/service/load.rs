@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
-use protocol::namenode::Answer;
+use protocol::namenode::{Answer, Kind};
 
 /// Upper bounds of the classes that calls are counted in, seconds: from a read in memory to a sync on a busy disk.
 const CLASSES_S: [f64; 12] =
@@ -27,9 +27,9 @@ impl Default for Load {
 
 impl Load {
     /// Counts a call that began at `begin`.
-    pub(crate) fn note(&self, is_read: bool, begin: Instant, answer: &Answer) {
-        let kind = if is_read { &self.reads } else { &self.changes };
-        kind.observe(begin.elapsed().as_secs_f64());
+    pub(crate) fn note(&self, kind: Kind, begin: Instant, answer: &Answer) {
+        let class = if kind == Kind::Read { &self.reads } else { &self.changes };
+        class.observe(begin.elapsed().as_secs_f64());
         if answer.is_err() {
             self.refused.inc();
         }

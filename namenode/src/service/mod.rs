@@ -4,19 +4,19 @@
 //! |---|---|
 //! | `calls` | [`Service`]: calls of clients, counted ([`Load`]) and logged in the audit log |
 //! | `datanodes` | messages of DataNodes |
-//! | `web` | [`Web`]: the same for faces in this process |
 //! | `tokens` | [`TokenLedger`]: the list of delegation tokens |
+//! | `local` | [`Local`]: the same for faces in this process |
 //! | `audit` | lines of the audit log |
 
 pub(crate) mod audit;
 mod calls;
 mod datanodes;
 mod load;
+mod local;
 mod tokens;
-mod web;
 
 pub(crate) use self::audit::Origin;
 pub(crate) use self::calls::Service;
 pub(crate) use self::load::Load;
+pub(crate) use self::local::Local;
 pub(crate) use self::tokens::TokenLedger;
-pub(crate) use self::web::Web;

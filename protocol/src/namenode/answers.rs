@@ -49,6 +49,15 @@ pub struct FileStatus {
     pub storage_policy: Option<StoragePolicy>,
 }
 
+/// A page of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListPage {
+    /// Entries in byte order of names.
+    pub entries: Vec<FileStatus>,
+    /// Number of entries that follow.
+    pub remaining: u64,
+}
+
 /// Totals of a subtree, the top included, and its quotas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ContentSummary {
@@ -391,6 +400,15 @@ pub enum DiffKind {
     Renamed,
 }
 
+/// A page of the changes between two snapshots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DiffPage {
+    /// In the order of HDFS's report.
+    pub entries: Vec<DiffEntry>,
+    /// Number of entries that follow.
+    pub remaining: u64,
+}
+
 /// A directory that may have snapshots.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SnapshottableDirectory {
@@ -538,6 +556,26 @@ pub struct OpenFile {
     pub host: String,
     /// True if a DataNode that holds its last block is going out of service.
     pub holds_drain: bool,
+}
+
+/// A page of the files being written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenFilePage {
+    /// In order of their ids.
+    pub files: Vec<OpenFile>,
+    /// Where the next page continues; `None` at the end.
+    pub next: Option<InodeId>,
+}
+
+/// A piece of an image.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImagePiece {
+    /// The image.
+    pub name: String,
+    /// Its bytes.
+    pub length: u64,
+    /// The bytes, at most [`super::IMAGE_PIECE_BYTES`]; none at the end.
+    pub bytes: Vec<u8>,
 }
 
 /// A block and where it is.

@@ -1,106 +1,75 @@
-//! The paths that a call names. Every kind of call is listed, so a new one does not compile until its paths are listed too.
+//! The paths that a call names. Every type of a field says which it holds, so a field of a new type does not compile until that type does.
 
-use super::{Call, Create, Publish};
-use crate::DfsPath;
+use super::answers::ReplicaMove;
+use super::arguments::{BadReplica, Create, Publish, QuotaChange, SafeModeAction, WrittenBlock};
+use crate::acl::AclChange;
+use crate::permission::Action;
+use crate::storage::StoragePolicy;
+use crate::xattr::XattrFlag;
+use crate::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
-/// Passes each path of `$call` to `$visit`; for shared and for exclusive references.
-macro_rules! visit_paths {
-    ($call:expr, $visit:ident) => {
-        match $call {
-            Call::Status(path)
-            | Call::ContentSummary(path)
-            | Call::RecoverLease(path)
-            | Call::AllowSnapshot(path)
-            | Call::DisallowSnapshot(path)
-            | Call::GetAcl(path)
-            | Call::GetStoragePolicy(path)
-            | Call::List { path, .. }
-            | Call::Locations { path, .. }
-            | Call::Mkdirs { path, .. }
-            | Call::Create(Create { path, .. })
-            | Call::Delete { path, .. }
-            | Call::SetReplication { path, .. }
-            | Call::SetMode { path, .. }
-            | Call::SetOwner { path, .. }
-            | Call::SetTimes { path, .. }
-            | Call::SetQuota { path, .. }
-            | Call::Append { path, .. }
-            | Call::Truncate { path, .. }
-            | Call::CreateSnapshot { path, .. }
-            | Call::RenameSnapshot { path, .. }
-            | Call::DeleteSnapshot { path, .. }
-            | Call::SnapshotDiff { path, .. }
-            | Call::ChangeAcl { path, .. }
-            | Call::GetXattrs { path, .. }
-            | Call::SetXattr { path, .. }
-            | Call::RemoveXattr { path, .. }
-            | Call::SetStoragePolicy { path, .. }
-            | Call::CheckAccess { path, .. } => $visit(path),
-            Call::Fsck { path, after } => {
-                $visit(path);
-                if let Some(after) = after {
-                    $visit(after);
-                }
-            }
-            Call::Rename { from, to, .. } => {
-                $visit(from);
-                $visit(to);
-            }
-            Call::Concat { target, sources } => {
-                $visit(target);
-                for source in sources {
-                    $visit(source);
-                }
-            }
-            Call::Complete { publish, .. } => {
-                if let Some(Publish { path, .. }) = publish {
-                    $visit(path);
-                }
-            }
-            Call::ClusterStatus
-            | Call::Datanodes
-            | Call::AddBlock { .. }
-            | Call::AbandonBlock { .. }
-            | Call::RecoverPipeline { .. }
-            | Call::RenewLease
-            | Call::ReportBadReplicas(_)
-            | Call::SafeMode(_)
-            | Call::SaveNamespace
-            | Call::RollEdits
-            | Call::Metasave(_)
-            | Call::OpenFiles { .. }
-            | Call::TriggerBlockReport { .. }
-            | Call::BlockInfo(_)
-            | Call::GroupsOf(_)
-            | Call::SyncBlock { .. }
-            | Call::SnapshottableDirectories
-            | Call::RefreshNodes
-            | Call::SetBalancerBandwidth(_)
-            | Call::BlocksOn { .. }
-            | Call::MoveReplicas(_)
-            | Call::MoveStates(_)
-            | Call::ShutDownDatanode { .. }
-            | Call::ReadImage { .. }
-            | Call::CheckSuperuser
-            | Call::RefreshGroups => {}
-        }
-    };
+/// What a field of a call holds of paths.
+pub(super) trait Paths {
+    /// Passes `visit` each path.
+    fn each<'a>(&'a self, visit: &mut impl FnMut(&'a DfsPath));
+
+    /// As [`Paths::each`], for changing them.
+    fn each_mut(&mut self, visit: &mut impl FnMut(&mut DfsPath));
 }
 
-impl Call {
-    /// Passes `visit` each path that the call names.
-    pub fn each_path<'a>(&'a self, mut visit: impl FnMut(&'a DfsPath)) {
-        visit_paths!(self, visit);
+impl Paths for DfsPath {
+    fn each<'a>(&'a self, visit: &mut impl FnMut(&'a DfsPath)) {
+        visit(self);
     }
 
-    /// As [`Call::each_path`], for changing the paths.
-    pub fn each_path_mut(&mut self, mut visit: impl FnMut(&mut DfsPath)) {
-        visit_paths!(self, visit);
+    fn each_mut(&mut self, visit: &mut impl FnMut(&mut DfsPath)) {
+        visit(self);
     }
+}
+
+/// Types that hold paths in some of their parts.
+macro_rules! with_paths {
+    ($( $type:ty $(where $part:ident)?: |$value:ident| $shared:expr, $exclusive:expr; )*) => {$(
+        impl $(<$part: Paths>)? Paths for $type {
+            fn each<'a>(&'a self, visit: &mut impl FnMut(&'a DfsPath)) {
+                let $value = self;
+                $shared.into_iter().for_each(|part| part.each(visit));
+            }
+
+            fn each_mut(&mut self, visit: &mut impl FnMut(&mut DfsPath)) {
+                let $value = self;
+                $exclusive.into_iter().for_each(|part| part.each_mut(visit));
+            }
+        }
+    )*};
+}
+
+with_paths! {
+    Option<T> where T: |part| part, part;
+    Vec<T> where T: |parts| parts, parts;
+    Create: |create| [&create.path], [&mut create.path];
+    Publish: |publish| [&publish.path], [&mut publish.path];
+}
+
+/// Types that hold none.
+macro_rules! without_paths {
+    ($($type:ty),* $(,)?) => {$(
+        impl Paths for $type {
+            fn each<'a>(&'a self, _: &mut impl FnMut(&'a DfsPath)) {}
+
+            fn each_mut(&mut self, _: &mut impl FnMut(&mut DfsPath)) {}
+        }
+    )*};
+}
+
+without_paths! {
+    bool, u8, u16, u32, u64, String, InodeId, BlockId, GenerationStamp, DatanodeId, WrittenBlock, BadReplica, ReplicaMove,
+    SafeModeAction, QuotaChange, AclChange, XattrFlag, Action, StoragePolicy,
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Call;
     use super::*;
 
     #[test]
@@ -112,7 +81,7 @@ mod tests {
             (Call::Rename { from: dfs("/a"), to: dfs("/b"), overwrite: None }, 2),
             (Call::Concat { target: dfs("/a"), sources: vec![dfs("/b"), dfs("/c")] }, 3),
             (Call::Fsck { path: dfs("/a"), after: Some(dfs("/a/b")) }, 2),
-            (Call::Complete { file: crate::InodeId(1), last: None, publish }, 1),
+            (Call::Complete { file: InodeId(1), last: None, publish }, 1),
             (Call::CheckSuperuser, 0),
         ] {
             call.each_path_mut(|path| *path = path.join("x").unwrap());

@@ -1,10 +1,12 @@
 //! Operations that change names and attributes.
 
 use axum::response::Response;
+use client::namesystem::Namesystem;
+use protocol::error::UnexpectedReply;
 use protocol::namenode::{Call, QuotaChange, Reply};
 
 use super::special::special_call;
-use super::{Asked, Face, Namesystem, unexpected, warned};
+use super::{Asked, Face, warned};
 use crate::error::WebError;
 use crate::op::Op;
 use crate::query::{Query, required};
@@ -44,7 +46,7 @@ impl<N: Namesystem> Face<N> {
             (Op::Mkdirs | Op::Rename, Reply::Done) => Ok(json::boolean(true)),
             (_, Reply::Done) => Ok(json::nothing()),
             (Op::CreateSnapshot, Reply::Path(path)) => Ok(json::path(path.as_str())),
-            _ => Err(unexpected()),
+            _ => Err(UnexpectedReply.into()),
         }
     }
 }

@@ -7,7 +7,6 @@ mod steps;
 mod tokens;
 mod trust;
 
-use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,16 +18,17 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use client::namesystem::{CallOrigin, Namesystem};
 use daemon::serve::Peer;
 use parking_lot::Mutex;
-use protocol::namenode::{Answer, Call, DatanodeReport, Reply};
+use protocol::namenode::{Call, DatanodeReport, Reply, TypedCall};
 use protocol::{DfsPath, ErrorKind};
 
 pub use self::trust::{KnownUser, Trust};
 
 use self::trust::Identity;
 use crate::config::{Auth, Config};
-use crate::error::{Exception, WebError};
+use crate::error::WebError;
 use crate::op::{Op, Place};
 use crate::query::Query;
 use crate::{cookie, drain, path, redirect};
@@ -39,31 +39,6 @@ const NODES_FRESH: Duration = Duration::from_millis(500);
 const STARTUP_WAIT_MAX: Duration = Duration::from_secs(20);
 /// Pause between tries meanwhile.
 const STARTUP_PAUSE: Duration = Duration::from_millis(100);
-
-/// Makes calls to the NameNode.
-pub trait Namesystem: Clone + Send + Sync + 'static {
-    /// Makes `call` as `user`.
-    fn call(
-        &self,
-        user: &str,
-        from: CallOrigin<'_>,
-        call: Call,
-    ) -> impl Future<Output = Answer> + Send;
-
-    /// Asks for the DataNodes, because a redirect for `user` needs to know them.
-    fn datanodes(&self, user: &str) -> impl Future<Output = Answer> + Send {
-        self.call(user, CallOrigin::default(), Call::Datanodes)
-    }
-}
-
-/// Where a call comes from, as far as it is known.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CallOrigin<'a> {
-    /// Name of the client's machine if a DataNode runs there; else empty.
-    pub host: &'a str,
-    /// Address of the client.
-    pub address: Option<IpAddr>,
-}
 
 /// What the face needs to know of its surroundings.
 #[derive(Clone, Debug)]
@@ -216,7 +191,12 @@ impl<N: Namesystem> Face<N> {
         })
     }
 
-    /// Makes a call for the client; waits for a NameNode that has just started.
+    /// Makes a call for the client and returns the answer that it names.
+    async fn ask<C: TypedCall>(&self, asked: &Asked<'_>, call: C) -> Result<C::Answer, WebError> {
+        Ok(self.call(asked, call.into()).await?.try_into()?)
+    }
+
+    /// Makes any call for the client; waits for a NameNode that has just started.
     async fn call(&self, asked: &Asked<'_>, call: Call) -> Result<Reply, WebError> {
         let host = self.host_of(asked).await?;
         let deadline = Instant::now() + STARTUP_WAIT_MAX;
@@ -247,12 +227,8 @@ impl<N: Namesystem> Face<N> {
         {
             return Ok(Arc::clone(nodes));
         }
-        let answer = self.inner.namesystem.datanodes(&asked.user).await;
-        let Reply::Datanodes(nodes) = answer.map_err(|e| WebError::from_remote(asked.op, e))?
-        else {
-            return Err(unexpected());
-        };
-        let nodes = Arc::new(nodes);
+        let nodes = self.inner.namesystem.datanodes(&asked.user).await;
+        let nodes = Arc::new(nodes.map_err(|error| WebError::from_remote(asked.op, error))?);
         *self.inner.nodes.lock() = Some((Instant::now(), Arc::clone(&nodes)));
         Ok(nodes)
     }
@@ -272,9 +248,4 @@ fn warned(mut response: Response, warning: &str) -> Response {
     let warning = HeaderValue::from_str(warning).expect("a warning is printable ASCII");
     response.headers_mut().append(header::WARNING, warning);
     response
-}
-
-/// The error for an unexpected answer of the NameNode.
-fn unexpected() -> WebError {
-    WebError::new(Exception::Runtime, "the NameNode answered something that was not asked for")
 }

@@ -5,11 +5,14 @@ use std::net::IpAddr;
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use client::namesystem::{CallOrigin, Namesystem};
 use futures_util::stream;
 use protocol::DfsPath;
-use protocol::namenode::{Call, ClusterStatus, FileStatus, LIST_ENTRIES_MAX, LocatedBlocks, Reply};
+use protocol::namenode::{
+    ClusterStatus, FileStatus, LIST_ENTRIES_MAX, ListPage, LocatedBlocks, calls,
+};
 
-use super::{Asked, CallOrigin, Face, Namesystem, unexpected};
+use super::{Asked, Face};
 use crate::error::WebError;
 use crate::json::locations::{block_locations, block_pool, located_blocks};
 use crate::json::status::{self, FileStatusJson};
@@ -30,32 +33,22 @@ impl<N: Namesystem> Face<N> {
             Op::GetHomeDirectory => Ok(json::path(&format!("/user/{}", asked.user))),
             Op::GetTrashRoot => Ok(json::path(&format!("/user/{}/.Trash", asked.user))),
             Op::GetServerDefaults => {
-                Ok(json::ok(&status::server_defaults(&*self.cluster(asked).await?)))
+                Ok(json::ok(&status::server_defaults(&self.cluster(asked).await?)))
             }
             Op::GetBlockLocations | Op::GetFileBlockLocations => self.locations(asked).await,
             _ => self.read_special(asked).await,
         }
     }
 
-    pub(super) async fn cluster(&self, asked: &Asked<'_>) -> Result<Box<ClusterStatus>, WebError> {
-        match self.call(asked, Call::ClusterStatus).await? {
-            Reply::Cluster(status) => Ok(status),
-            _ => Err(unexpected()),
-        }
+    pub(super) async fn cluster(&self, asked: &Asked<'_>) -> Result<ClusterStatus, WebError> {
+        self.ask(asked, calls::ClusterStatus).await
     }
 
     pub(super) async fn status(&self, asked: &Asked<'_>) -> Result<FileStatus, WebError> {
-        match self.call(asked, Call::Status(asked.path.clone())).await? {
-            Reply::Status(status) => Ok(status),
-            _ => Err(unexpected()),
-        }
+        self.ask(asked, calls::Status { path: asked.path.clone() }).await
     }
 
-    async fn page(
-        &self,
-        asked: &Asked<'_>,
-        start_after: String,
-    ) -> Result<(Vec<FileStatus>, u64), WebError> {
+    async fn page(&self, asked: &Asked<'_>, start_after: String) -> Result<ListPage, WebError> {
         self.page_of(asked, asked.path.clone(), start_after).await
     }
 
@@ -65,19 +58,15 @@ impl<N: Namesystem> Face<N> {
         asked: &Asked<'_>,
         path: DfsPath,
         start_after: String,
-    ) -> Result<(Vec<FileStatus>, u64), WebError> {
-        let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
-        match self.call(asked, call).await? {
-            Reply::Listing { entries, remaining } => Ok((entries, remaining)),
-            _ => Err(unexpected()),
-        }
+    ) -> Result<ListPage, WebError> {
+        self.ask(asked, calls::List { path, start_after, limit: LIST_ENTRIES_MAX }).await
     }
 
     /// The whole directory, streamed page by page: a large one takes no more memory than a small one.
     async fn list(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
         const HEAD: &[u8] = br#"{"FileStatuses":{"FileStatus":["#;
         const TAIL: &[u8] = b"]}}";
-        let (entries, remaining) = self.page(asked, String::new()).await?;
+        let ListPage { entries, remaining } = self.page(asked, String::new()).await?;
         let mut first = HEAD.to_vec();
         first.extend_from_slice(&status::entries(&entries));
         let headers = [(header::CONTENT_TYPE, json::CONTENT_TYPE)];
@@ -102,7 +91,7 @@ impl<N: Namesystem> Face<N> {
 
     async fn list_batch(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
         let start_after = asked.query.text("startafter").unwrap_or_default().to_owned();
-        let (entries, remaining) = self.page(asked, start_after).await?;
+        let ListPage { entries, remaining } = self.page(asked, start_after).await?;
         let mut body =
             br#"{"DirectoryListing":{"partialListing":{"FileStatuses":{"FileStatus":["#.to_vec();
         body.extend_from_slice(&status::entries(&entries));
@@ -111,11 +100,8 @@ impl<N: Namesystem> Face<N> {
     }
 
     async fn totals(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
-        let Reply::Summary(summary) =
-            self.call(asked, Call::ContentSummary(asked.path.clone())).await?
-        else {
-            return Err(unexpected());
-        };
+        let call = calls::ContentSummary { path: asked.path.clone() };
+        let summary = self.ask(asked, call).await?;
         if asked.op == Op::GetQuotaUsage {
             return Ok(json::ok(&status::quota_usage(&summary)));
         }
@@ -131,10 +117,7 @@ impl<N: Namesystem> Face<N> {
         length: u64,
     ) -> Result<LocatedBlocks, WebError> {
         let path = asked.path.clone();
-        match self.call(asked, Call::Locations { path, offset, length }).await? {
-            Reply::Located(located) => Ok(located),
-            _ => Err(unexpected()),
-        }
+        self.ask(asked, calls::Locations { path, offset, length }).await
     }
 
     async fn locations(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
@@ -174,10 +157,10 @@ impl<N: Namesystem> Pages<N> {
     async fn step(mut self) -> Result<Option<(Bytes, Self)>, protocol::RemoteError> {
         let Some(start_after) = self.next.take() else { return Ok(None) };
         let path = self.path.clone();
-        let call = Call::List { path, start_after, limit: LIST_ENTRIES_MAX };
+        let call = calls::List { path, start_after, limit: LIST_ENTRIES_MAX };
         let from = CallOrigin { host: "", address: self.address };
-        let answer = self.face.inner.namesystem.call(&self.user, from, call).await?;
-        let Reply::Listing { entries, remaining } = answer else { return Ok(None) };
+        let ListPage { entries, remaining } =
+            self.face.inner.namesystem.ask(&self.user, from, call).await?;
         if entries.is_empty() {
             return Ok(None);
         }

@@ -1,13 +1,14 @@
 //! Snapshots, access control lists, extended attributes, storage policies.
 
 use axum::response::Response;
+use client::namesystem::Namesystem;
 use protocol::acl::{AclChange, AclEntry};
-use protocol::namenode::{Call, DOT_SNAPSHOT, DiffEntry, Reply};
+use protocol::namenode::{Call, DOT_SNAPSHOT, DiffEntry, DiffPage, ListPage, calls};
 use protocol::permission::Action;
 use protocol::storage::StoragePolicy;
 use protocol::xattr::{XattrFlag, XattrName};
 
-use super::{Asked, Face, Namesystem, unexpected};
+use super::{Asked, Face};
 use crate::error::{Exception, WebError};
 use crate::json::rights::{self, Encoding};
 use crate::json::{self, policy, snapshot, status};
@@ -31,19 +32,19 @@ impl<N: Namesystem> Face<N> {
                 let action = asked.query.required(asked.op, "fsaction")?;
                 let action = Action::from_symbol(action)
                     .ok_or_else(|| domain("fsaction", action, "[rwx-]{3}"))?;
-                self.call(asked, Call::CheckAccess { path, action }).await?;
+                self.ask(asked, calls::CheckAccess { path, action }).await?;
                 Ok(json::nothing())
             }
-            Op::GetAclStatus => match self.call(asked, Call::GetAcl(path)).await? {
-                Reply::Acl(status) => Ok(json::ok(&rights::acl_status(&status))),
-                _ => Err(unexpected()),
-            },
+            Op::GetAclStatus => {
+                let status = self.ask(asked, calls::GetAcl { path }).await?;
+                Ok(json::ok(&rights::acl_status(&status)))
+            }
             Op::GetXattrs | Op::ListXattrs => self.xattrs(asked).await,
             Op::GetAllStoragePolicy => Ok(json::ok(&policy::all())),
-            Op::GetStoragePolicy => match self.call(asked, Call::GetStoragePolicy(path)).await? {
-                Reply::StoragePolicy(found) => Ok(json::ok(&policy::one(found))),
-                _ => Err(unexpected()),
-            },
+            Op::GetStoragePolicy => {
+                let found = self.ask(asked, calls::GetStoragePolicy { path }).await?;
+                Ok(json::ok(&policy::one(found)))
+            }
             Op::GetSnapshotDiff => {
                 let (from, to, all) = self.snapshot_diff(asked).await?;
                 Ok(json::ok(&snapshot::diff(&asked.path, (&from, &to), &all)))
@@ -66,10 +67,8 @@ impl<N: Namesystem> Face<N> {
             Op::GetEcCodecs => Ok(json::ok(&policy::no_codecs())),
             Op::GetTrashRoots => self.trash_roots(asked).await,
             Op::GetSnapshottableDirectoryList => {
-                match self.call(asked, Call::SnapshottableDirectories).await? {
-                    Reply::Snapshottable(list) => Ok(json::ok(&snapshot::directories(&list))),
-                    _ => Err(unexpected()),
-                }
+                let list = self.ask(asked, calls::SnapshottableDirectories).await?;
+                Ok(json::ok(&snapshot::directories(&list)))
             }
             Op::GetSnapshotList => self.snapshot_list(asked).await,
             op => Err(WebError::unsupported(format!("{} is not supported", op.name()))),
@@ -88,8 +87,8 @@ impl<N: Namesystem> Face<N> {
                 WebError::parameter("encoding", problem)
             })?,
         };
-        let call = Call::GetXattrs { path: asked.path.clone(), names };
-        let Reply::Xattrs(list) = self.call(asked, call).await? else { return Err(unexpected()) };
+        let call = calls::GetXattrs { path: asked.path.clone(), names };
+        let list = self.ask(asked, call).await?;
         Ok(match asked.op {
             Op::ListXattrs => json::ok(&rights::xattr_names(&list)),
             _ => json::ok(&rights::xattrs(&list, encoding)),
@@ -105,15 +104,13 @@ impl<N: Namesystem> Face<N> {
         let (from, to) = (text("oldsnapshotname"), text("snapshotname"));
         let mut all = Vec::new();
         loop {
-            let call = Call::SnapshotDiff {
+            let call = calls::SnapshotDiff {
                 path: asked.path.clone(),
                 from: from.clone(),
                 to: to.clone(),
                 skip: all.len() as u64,
             };
-            let Reply::SnapshotDiff { entries, remaining } = self.call(asked, call).await? else {
-                return Err(unexpected());
-            };
+            let DiffPage { entries, remaining } = self.ask(asked, call).await?;
             if remaining > DIFF_ENTRIES_MAX {
                 let text = format!(
                     "more than {DIFF_ENTRIES_MAX} differences: \"hdfs snapshotDiff\" shows them all"
@@ -136,10 +133,11 @@ impl<N: Namesystem> Face<N> {
             users.clear();
             loop {
                 let after = users.last().cloned().unwrap_or_default();
-                let (entries, remaining) = match self.page_of(asked, homes.clone(), after).await {
-                    Err(error) if error.exception == Exception::FileNotFound => break,
-                    page => page?,
-                };
+                let ListPage { entries, remaining } =
+                    match self.page_of(asked, homes.clone(), after).await {
+                        Err(error) if error.exception == Exception::FileNotFound => break,
+                        page => page?,
+                    };
                 users.extend(entries.into_iter().filter(|e| e.directory).map(|e| e.name));
                 if remaining == 0 {
                     break;
@@ -153,9 +151,8 @@ impl<N: Namesystem> Face<N> {
         let mut found = Vec::new();
         for user in users {
             let root = path::parse(&format!("{HOMES}/{user}/.Trash"))?;
-            match self.call(asked, Call::Status(root.clone())).await {
-                Ok(Reply::Status(status)) => found.push((root, status)),
-                Ok(_) => return Err(unexpected()),
+            match self.ask(asked, calls::Status { path: root.clone() }).await {
+                Ok(status) => found.push((root, status)),
                 // A caller who may not read a home learns nothing about its trash.
                 Err(error)
                     if matches!(
@@ -175,7 +172,7 @@ impl<N: Namesystem> Face<N> {
         loop {
             let start_after = all.last().map(|s: &protocol::namenode::FileStatus| s.name.clone());
             let page = self.page_of(asked, folder.clone(), start_after.unwrap_or_default()).await;
-            let (entries, remaining) = match page {
+            let ListPage { entries, remaining } = match page {
                 Err(error) if error.exception == Exception::FileNotFound => {
                     // If it is there, it is only not snapshottable.
                     self.status(asked).await?;

@@ -2,10 +2,11 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use client::namesystem::Namesystem;
 use daemon::hosts::host_part;
-use protocol::namenode::{Call, LocatedBlock, LocatedBlocks, Reply};
+use protocol::namenode::{LocatedBlock, LocatedBlocks};
 
-use super::{Asked, Face, Namesystem, unexpected};
+use super::{Asked, Face};
 use crate::error::{Exception, WebError, not_found};
 use crate::json;
 use crate::op::Op;
@@ -64,8 +65,7 @@ impl<N: Namesystem> Face<N> {
             || create_flags(&asked.query)?.is_some_and(|flags| flags.contains(&"OVERWRITE"));
         let path = &asked.path;
         // The DataNode's own call, which decides, finds whatever else is wrong.
-        let found = self.call(asked, Call::Status(path.clone())).await;
-        let Ok(Reply::Status(status)) = found else { return Ok(()) };
+        let Ok(status) = self.status(asked).await else { return Ok(()) };
         let exists = |text| Err(WebError::new(Exception::FileAlreadyExists, text));
         match status.directory {
             true => exists(format!("{path} already exists as a directory")),
@@ -110,17 +110,16 @@ impl<N: Namesystem> Face<N> {
     }
 
     async fn last_holders(&self, asked: &Asked<'_>) -> Result<Option<LocatedBlock>, WebError> {
-        let found = self.call(asked, Call::Status(asked.path.clone())).await;
-        let found = found.map_err(|error| match (asked.op, error.exception) {
-            (Op::Append, Exception::FileNotFound) => {
-                let (path, client) = (&asked.path, asked.client());
-                let text =
-                    format!("Failed to append to non-existent file {path} for client {client}");
-                WebError::new(Exception::FileNotFound, text)
-            }
-            _ => error,
-        })?;
-        let Reply::Status(status) = found else { return Err(unexpected()) };
+        let status =
+            self.status(asked).await.map_err(|error| match (asked.op, error.exception) {
+                (Op::Append, Exception::FileNotFound) => {
+                    let (path, client) = (&asked.path, asked.client());
+                    let text =
+                        format!("Failed to append to non-existent file {path} for client {client}");
+                    WebError::new(Exception::FileNotFound, text)
+                }
+                _ => error,
+            })?;
         if status.directory {
             let path = &asked.path;
             return Err(match asked.op {

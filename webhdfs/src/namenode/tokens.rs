@@ -1,8 +1,9 @@
 //! Delegation tokens: issued, renewed and cancelled.
 
 use axum::response::Response;
+use client::namesystem::Namesystem;
 
-use super::{Asked, Face, Namesystem, Trust};
+use super::{Asked, Face, Trust};
 use crate::config::Auth;
 use crate::error::{Exception, WebError};
 use crate::json;

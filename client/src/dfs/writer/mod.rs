@@ -12,7 +12,7 @@ use std::time::Instant;
 use flow::error::WriteError;
 use flow::writer::{File, Filled, Goal, Patience, Step, Writer};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{Create, DatanodeInfo, LocatedBlock, Publish};
+use protocol::namenode::{Create, DatanodeInfo, LocatedBlock, Publish, calls};
 use protocol::transfer::{Operation, Reply as TransferReply};
 use protocol::{BlockId, DatanodeId, DfsPath};
 use transport::TransferFailure;
@@ -53,7 +53,7 @@ impl DfsWriter {
             block_size: options.block_size,
             first_block: true,
         };
-        let created = link.create_file(create)?;
+        let created = link.ask(create)?;
         let overwrite = options.publish_overwrite;
         let file = File {
             path,
@@ -71,7 +71,7 @@ impl DfsWriter {
         path: DfsPath,
         new_block: bool,
     ) -> Result<Self, DfsError> {
-        let appended = link.append_file(&path, new_block)?;
+        let appended = link.ask(calls::Append { path: path.clone(), new_block })?;
         let last = appended.last.as_ref().map(|located| (located.offset, located.length));
         let flow = Writer::append(sockets(link), link.id, path, appended);
         let lease = leases.hold();

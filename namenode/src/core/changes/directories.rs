@@ -87,7 +87,7 @@ impl Planner<'_> {
             id,
             parent,
             name,
-            owner: self.request.user.clone(),
+            owner: self.asked.caller.user.to_owned(),
             group: group.to_owned(),
             mode,
             at_ms: self.now.wall_ms,

@@ -69,12 +69,12 @@ impl Planner<'_> {
             id: file,
             parent,
             name: path.name().unwrap_or_default().to_owned(),
-            owner: self.request.user.clone(),
+            owner: self.asked.caller.user.to_owned(),
             group,
             mode,
             replication,
             block_size,
-            holder: self.request.call.client,
+            holder: self.asked.id.client,
             at_ms: self.now.wall_ms,
         });
         self.push_acl(file, mode, acl);
@@ -110,7 +110,7 @@ impl Planner<'_> {
         if let Some(refusal) = self.refuse_if_open("CREATE_FILE", path, (existing.id, file))? {
             return Ok(Some(refusal));
         }
-        let client = self.request.host.as_str();
+        let client = self.asked.host;
         let text = format!("{path} for client {client} already exists");
         Err(refuse(ErrorKind::AlreadyExists, text))
     }
@@ -137,7 +137,7 @@ impl Planner<'_> {
     }
 
     fn refuse_open(&self, verb: &str, path: &DfsPath, open: &Open) -> RemoteError {
-        let (holder, host) = (self.request.call.client, self.request.host.as_str());
+        let (holder, host) = (self.asked.id.client, self.asked.host);
         if open.holder == Leases::RECOVERER {
             let mut text = format!(
                 "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
@@ -173,7 +173,7 @@ impl Planner<'_> {
     ) -> Result<Allotted, RemoteError> {
         let mut targets = self.choose(path, (replication, block_size), &[], exclude)?;
         let (block, stamp) = (self.new_block(), self.new_stamp());
-        placement::put_read_first(self.nodes, &mut targets, &self.request.host, block);
+        placement::put_read_first(self.nodes, &mut targets, self.asked.host, block);
         let targets: Vec<DatanodeId> =
             targets.iter().map(|target| self.nodes.node(*target).info.id).collect();
         self.edits.push(Edit::AddBlock { file, block, stamp, targets: targets.clone() });
@@ -195,7 +195,7 @@ impl Planner<'_> {
             count: usize::from(replication).saturating_sub(existing.len()),
             existing,
             excluded: &excluded,
-            writer_host: &self.request.host,
+            writer_host: self.asked.host,
             bytes: block_size,
         };
         let mut spared = excluded.clone();
@@ -245,17 +245,17 @@ impl Planner<'_> {
         let Some(path) = self.state.ns.path_of(id) else {
             return lost(format!(
                 "File does not exist: (inode {id}) Holder {} does not have any open files.",
-                self.request.call.client
+                self.asked.id.client
             ));
         };
         let Some(file) = self.state.ns.file(id) else {
             return lost(format!("File is not open for writing: {path} (inode {id})"));
         };
         match file.open.as_deref() {
-            Some(open) if open.holder == self.request.call.client => Ok((file, open, path)),
+            Some(open) if open.holder == self.asked.id.client => Ok((file, open, path)),
             Some(open) => lost(format!(
                 "Client (={}) is not the lease owner (={}): {path} (inode {id})",
-                self.request.call.client, open.holder
+                self.asked.id.client, open.holder
             )),
             None => lost(format!("File is not open for writing: {path} (inode {id})")),
         }

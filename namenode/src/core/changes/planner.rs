@@ -2,16 +2,17 @@
 
 use hashbrown::HashMap;
 use protocol::acl::AclEntry;
-use protocol::namenode::{Call, Request};
+use protocol::namenode::Call;
 use protocol::{BlockId, DfsPath, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
+use crate::core::asked::Asked;
 use crate::core::blocks::Acknowledged;
 use crate::core::edit::{Edit, Outcome};
 use crate::core::namespace::Resolved;
 use crate::core::nodes::{Datanodes, NodeIndex};
 use crate::core::now::Now;
 use crate::core::random::Generator;
-use crate::core::rights::{Caller, Guard, Needs, Way};
+use crate::core::rights::{Guard, Needs, Way};
 use crate::core::state::State;
 use crate::error::refuse;
 
@@ -38,8 +39,7 @@ pub(in crate::core) struct Planner<'a> {
     pub(super) state: &'a State,
     pub(super) nodes: &'a Datanodes,
     pub(super) random: &'a mut Generator,
-    pub(super) request: &'a Request,
-    pub(super) caller: Caller<'a>,
+    pub(super) asked: Asked<'a>,
     pub(super) now: Now,
     pub(in crate::core) edits: Vec<Edit>,
     pub(in crate::core) written: HashMap<BlockId, Acknowledged>,
@@ -61,7 +61,7 @@ impl<'a> Planner<'a> {
         state: &'a State,
         nodes: &'a Datanodes,
         random: &'a mut Generator,
-        (request, caller): (&'a Request, Caller<'a>),
+        asked: Asked<'a>,
         now: Now,
     ) -> Self {
         let counters = state.ns.counters();
@@ -69,8 +69,7 @@ impl<'a> Planner<'a> {
             state,
             nodes,
             random,
-            request,
-            caller,
+            asked,
             now,
             edits: Vec::new(),
             written: HashMap::new(),
@@ -94,6 +93,7 @@ impl<'a> Planner<'a> {
             }
         });
         checked?;
+        self.state.check_by(call, self.asked.caller)?;
         let outcome = match call {
             Call::Mkdirs { path, mode, unmasked, parents } => {
                 self.mkdirs(path, (*mode, *unmasked), *parents)
@@ -166,7 +166,7 @@ impl<'a> Planner<'a> {
 
     /// The checks of this call.
     pub(super) fn guard(&self) -> Guard<'a> {
-        self.state.guard(self.caller)
+        self.state.guard(self.asked.caller)
     }
 
     /// Where a path leads, if the caller has the rights.

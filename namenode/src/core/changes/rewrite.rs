@@ -25,7 +25,7 @@ const MOVE: Needs = Needs { target: Some(Action::READ), parent: Some(Action::WRI
 
 impl Planner<'_> {
     pub(super) fn append(&mut self, path: &DfsPath, new_block: bool) -> Planned {
-        let host = self.request.host.as_str();
+        let host = self.asked.host;
         let found = self.expect(path, WRITE, || {
             format!("Failed to append to non-existent file {path} for client {host}")
         })?;
@@ -42,7 +42,7 @@ impl Planner<'_> {
             _ => None,
         };
         let reopened = last.as_ref().map(|(last, _)| (last.stamp, last.targets.clone()));
-        let holder = self.request.call.client;
+        let holder = self.asked.id.client;
         self.edits.push(Edit::Reopen { file: id, holder, last: reopened });
         let prior = last.as_ref().map_or(GenerationStamp::default(), |(_, prior)| *prior);
         let last = last.map(|(last, _)| last);
@@ -69,7 +69,7 @@ impl Planner<'_> {
             );
             return Err(refuse(ErrorKind::NotReplicatedYet, text));
         }
-        holders.sort_by_key(|node| self.nodes.node(*node).info.host != self.request.host);
+        holders.sort_by_key(|node| self.nodes.node(*node).info.host != self.asked.host);
         let targets: Vec<DatanodeId> =
             holders.iter().map(|node| self.nodes.node(*node).info.id).collect();
         let room = file.block_size - info.length;

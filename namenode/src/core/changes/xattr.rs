@@ -18,7 +18,7 @@ impl Planner<'_> {
         (name, value): (&str, &[u8]),
         flag: XattrFlag,
     ) -> Planned {
-        let name = allowed_name(name, (self.caller, self.is_raw))?;
+        let name = allowed_name(name, (self.asked.caller, self.is_raw))?;
         let size = name.name.len() + value.len();
         if size > XATTR_BYTES_MAX {
             return Err(invalid(format!(
@@ -66,7 +66,7 @@ impl Planner<'_> {
     }
 
     pub(super) fn remove_xattr(&mut self, path: &DfsPath, name: &str) -> Planned {
-        let name = allowed_name(name, (self.caller, self.is_raw))?;
+        let name = allowed_name(name, (self.asked.caller, self.is_raw))?;
         let Resolved { id, .. } = self.changeable(path, name.space)?;
         let features = self.state.ns.features(id);
         if features.is_none_or(|features| !features.xattrs.contains_key(&name)) {

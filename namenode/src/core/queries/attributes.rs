@@ -1,7 +1,6 @@
 //! Reads of access lists, rights, extended attributes and storage policies, in the live tree and in snapshots.
 
 use protocol::acl::AclStatus;
-use protocol::namenode::{Answer, Reply};
 use protocol::permission::Action;
 use protocol::storage::StoragePolicy;
 use protocol::xattr::{Xattr, XattrName};
@@ -27,19 +26,23 @@ fn missing(path: &DfsPath) -> String {
 }
 
 impl State {
-    pub(in crate::core) fn acl_status(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+    pub(in crate::core) fn acl_status(
+        &self,
+        path: &DfsPath,
+        caller: Caller<'_>,
+    ) -> Result<AclStatus, RemoteError> {
         if let Some(view) = self.view(path, caller) {
             return self.acl_view(path, view?);
         }
         let Resolved { id, inode } = self.lookup(path, (caller, Needs::default()), |path| {
             format!("File does not exist: {path}")
         })?;
-        Ok(Reply::Acl(AclStatus {
+        Ok(AclStatus {
             owner: self.ns.names.text(inode.owner).to_owned(),
             group: self.ns.names.text(inode.group).to_owned(),
             mode: inode.mode,
             entries: self.ns.acl(id).to_vec(),
-        }))
+        })
     }
 
     pub(in crate::core) fn check_access(
@@ -47,14 +50,14 @@ impl State {
         path: &DfsPath,
         action: Action,
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<(), RemoteError> {
         if let Some(view) = self.view(path, caller) {
             return self.access_view(path, (view?, action), caller);
         }
         let needs = Needs { target: Some(action), ..Needs::default() };
         let found: Result<Resolved<'_>, RemoteError> =
             self.lookup(path, (caller, needs), |path| format!("Path not found: {path}"));
-        found.map(|_| Reply::Done)
+        found.map(drop)
     }
 
     /// The attributes named, or all that the caller may see; `is_raw` says that the path was one below `/.reserved/raw`.
@@ -63,7 +66,7 @@ impl State {
         path: &DfsPath,
         names: &[String],
         (caller, is_raw): (Caller<'_>, bool),
-    ) -> Answer {
+    ) -> Result<Vec<Xattr>, RemoteError> {
         let asks = (caller, is_raw);
         let wanted: Vec<XattrName> =
             names.iter().map(|name| allowed_name(name, asks)).collect::<Result<_, _>>()?;
@@ -88,14 +91,18 @@ impl State {
         if wanted.is_empty() {
             let all = all.into_iter().flatten();
             let seen = all.filter(|(name, _)| is_open(name, asks));
-            return Ok(Reply::Xattrs(seen.map(|(name, value)| found(name, value)).collect()));
+            return Ok(seen.map(|(name, value)| found(name, value)).collect());
         }
         let attributes: Option<Vec<Xattr>> =
             wanted.iter().map(|name| Some(found(name, all?.get(name)?))).collect();
-        attributes.map(Reply::Xattrs).ok_or_else(|| invalid(NOT_FOUND))
+        attributes.ok_or_else(|| invalid(NOT_FOUND))
     }
 
-    pub(in crate::core) fn storage_policy(&self, path: &DfsPath, caller: Caller<'_>) -> Answer {
+    pub(in crate::core) fn storage_policy(
+        &self,
+        path: &DfsPath,
+        caller: Caller<'_>,
+    ) -> Result<StoragePolicy, RemoteError> {
         let policy = match self.view(path, caller) {
             Some(view) => match view? {
                 Some(View::Inside(Seen { id, state, policy, .. })) => {
@@ -107,6 +114,6 @@ impl State {
             },
             None => self.ns.policy(self.lookup(path, (caller, NEEDS_READ), missing)?.id),
         };
-        Ok(Reply::StoragePolicy(policy.unwrap_or(StoragePolicy::Hot)))
+        Ok(policy.unwrap_or(StoragePolicy::Hot))
     }
 }

@@ -2,11 +2,11 @@
 //! the tree changes between pages.
 
 use protocol::namenode::{
-    AdminState, Answer, CorruptReason, DatanodeInfo, DatanodeState, FsckBlock, FsckFile, FsckPage,
-    ReplicaState, Reply,
+    AdminState, CorruptReason, DatanodeInfo, DatanodeState, FsckBlock, FsckFile, FsckPage,
+    ReplicaState,
 };
 use protocol::permission::Action;
-use protocol::{BlockId, DfsPath, GenerationStamp, InodeId};
+use protocol::{BlockId, DfsPath, GenerationStamp, InodeId, RemoteError};
 
 use crate::core::blocks::placement;
 use crate::core::inodes::{Inode, Name};
@@ -35,7 +35,7 @@ impl State {
         path: &DfsPath,
         after: Option<&DfsPath>,
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<FsckPage, RemoteError> {
         if let Some(view) = self.view(path, caller) {
             return self.fsck_view(nodes, (path, after), view?, caller);
         }
@@ -48,7 +48,7 @@ impl State {
         let mut page = FsckPage { files: Vec::new(), directories: Vec::new(), next: None };
         if inode.file().is_some() {
             page.files.extend(self.fsck_file(nodes, id, path.clone()));
-            return Ok(Reply::Fsck(page));
+            return Ok(page);
         }
         let mut steps = self.steps_to(id, path, after);
         if after.is_none() {
@@ -80,7 +80,7 @@ impl State {
                 break;
             }
         }
-        Ok(Reply::Fsck(page))
+        Ok(page)
     }
 
     /// The way from `top` to `after`, as far as it still exists.

@@ -1,8 +1,8 @@
 //! fsck of what a snapshot has: the same pages as those of the live tree, over the tree as it was.
 
-use protocol::namenode::{Answer, FsckFile, FsckPage, Reply};
+use protocol::namenode::{FsckFile, FsckPage};
 use protocol::permission::Action;
-use protocol::{DfsPath, ErrorKind, InodeId};
+use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::fsck::{BLOCKS_MAX, FILES_MAX, INODES_MAX, number_of_files};
 use crate::core::namespace::lost_bytes;
@@ -26,7 +26,7 @@ impl State {
         (path, after): (&DfsPath, Option<&DfsPath>),
         view: Option<View<'_>>,
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<FsckPage, RemoteError> {
         let Some(View::Inside(top)) = view else {
             return Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}")));
         };
@@ -40,7 +40,7 @@ impl State {
         check(top, path)?;
         if is_file(top) {
             page.files.push(self.fsck_former(nodes, top, path.clone()));
-            return Ok(Reply::Fsck(page));
+            return Ok(page);
         }
         if after.is_none() {
             page.directories.push((path.clone(), 0));
@@ -74,7 +74,7 @@ impl State {
                 break;
             }
         }
-        Ok(Reply::Fsck(page))
+        Ok(page)
     }
 
     /// The way from `top` to `after`, as far as it exists; a snapshot does not change, but it may be another of the same name.

@@ -1,10 +1,9 @@
 //! Reads for operators: files being written, one block and its replicas.
 
-use protocol::namenode::{AdminState, Answer, BlockInfo, OpenFile, Reply};
-use protocol::{BlockId, DfsPath, ErrorKind, InodeId};
+use protocol::namenode::{AdminState, BlockInfo, OpenFile, OpenFilePage};
+use protocol::{BlockId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use crate::core::nodes::{Datanodes, NodeIndex};
-use crate::core::rights::Caller;
 use crate::core::state::State;
 use crate::error::refuse;
 
@@ -16,9 +15,7 @@ impl State {
         &self,
         nodes: &Datanodes,
         after: Option<InodeId>,
-        caller: Caller<'_>,
-    ) -> Answer {
-        self.guard(caller).check_superuser()?;
+    ) -> OpenFilePage {
         let mut rest = self.ns.leases.open_files().into_iter();
         let mut files = Vec::new();
         let mut last = None;
@@ -33,7 +30,7 @@ impl State {
             }
         }
         let next = last.filter(|_| rest.len() > 0);
-        Ok(Reply::OpenFiles { files, next })
+        OpenFilePage { files, next }
     }
 
     /// True if a node that is on its way out of service waits for the last block of an open file.
@@ -52,18 +49,16 @@ impl State {
         &self,
         nodes: &Datanodes,
         block: BlockId,
-        caller: Caller<'_>,
-    ) -> Answer {
-        self.guard(caller).check_superuser()?;
+    ) -> Result<BlockInfo, RemoteError> {
         let missing = || refuse(ErrorKind::NotFound, format!("Block blk_{block} does not exist"));
         let info = self.ns.block(block).ok_or_else(missing)?;
         let file = self.ns.inode(info.file).and_then(|inode| inode.file()).ok_or_else(missing)?;
         let path = self.ns.path_of(info.file).and_then(|path| DfsPath::parse(&path).ok());
-        Ok(Reply::BlockInfo(Box::new(BlockInfo {
+        Ok(BlockInfo {
             id: block,
             path: path.ok_or_else(missing)?,
             replication: file.replication,
             replicas: self.all_replicas_of(nodes, (block, info.stamp)),
-        })))
+        })
     }
 }

@@ -2,8 +2,8 @@
 
 use protocol::acl::AclStatus;
 use protocol::namenode::{
-    Answer, ContentSummary, DIFF_ENTRIES_MAX, DOT_SNAPSHOT, DiffEntry, FileStatus,
-    LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, Reply, SnapshottableDirectory,
+    ContentSummary, DIFF_ENTRIES_MAX, DOT_SNAPSHOT, DiffEntry, DiffPage, FileStatus,
+    LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, SnapshottableDirectory,
 };
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
@@ -62,15 +62,19 @@ impl State {
         Ok(Some(View::Inside(seen)))
     }
 
-    pub(in crate::core) fn stat_view(&self, path: &DfsPath, view: Option<View<'_>>) -> Answer {
+    pub(in crate::core) fn stat_view(
+        &self,
+        path: &DfsPath,
+        view: Option<View<'_>>,
+    ) -> Result<FileStatus, RemoteError> {
         match view {
             None => Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}"))),
             Some(View::Snapshots(root)) => {
                 let count = self.ns.history.roots.get(&root).map_or(0, |root| root.names.len());
                 let bare = self.ns.bare_status(root, "");
-                Ok(Reply::Status(FileStatus { children_count: count as u64, ..bare }))
+                Ok(FileStatus { children_count: count as u64, ..bare })
             }
-            Some(View::Inside(seen)) => Ok(Reply::Status(self.ns.status_at(seen, ""))),
+            Some(View::Inside(seen)) => Ok(self.ns.status_at(seen, "")),
         }
     }
 
@@ -80,7 +84,7 @@ impl State {
         (after, limit): (&str, u32),
         view: Option<View<'_>>,
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<ListPage, RemoteError> {
         let limit = limit.clamp(1, self.settings.list_limit.min(LIST_ENTRIES_MAX)) as usize;
         let missing = || refuse(ErrorKind::NotFound, format!("File {path} does not exist."));
         let seen = match view.ok_or_else(missing)? {
@@ -88,13 +92,13 @@ impl State {
                 let mut entries = self.ns.snapshot_entries(root, after);
                 let remaining = entries.len().saturating_sub(limit) as u64;
                 entries.truncate(limit);
-                return Ok(Reply::Listing { entries, remaining });
+                return Ok(ListPage { entries, remaining });
             }
             View::Inside(seen) => seen,
         };
         if self.ns.file(seen.id).is_some() {
             let entries = vec![self.ns.status_at(seen, "")];
-            return Ok(Reply::Listing { entries, remaining: 0 });
+            return Ok(ListPage { entries, remaining: 0 });
         }
         self.guard(caller).check_former(
             (seen.id, seen.state),
@@ -107,7 +111,7 @@ impl State {
         };
         let entries = children.by_ref().take(limit).filter_map(entry).collect();
         let remaining = children.count() as u64;
-        Ok(Reply::Listing { entries, remaining })
+        Ok(ListPage { entries, remaining })
     }
 
     pub(in crate::core) fn summary_view(
@@ -115,18 +119,17 @@ impl State {
         path: &DfsPath,
         view: Option<View<'_>>,
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<ContentSummary, RemoteError> {
         let pass = |id: InodeId, state: At<'_>| {
             let access = Action::READ_EXECUTE;
             self.guard(caller).check_former((id, state), access, path.as_str())
         };
         match view {
             None => Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}"))),
-            Some(View::Snapshots(_)) => Ok(Reply::Summary(ContentSummary {
-                directory_count: 1,
-                ..ContentSummary::default()
-            })),
-            Some(View::Inside(seen)) => Ok(Reply::Summary(self.ns.summary_at(seen, pass)?)),
+            Some(View::Snapshots(_)) => {
+                Ok(ContentSummary { directory_count: 1, ..ContentSummary::default() })
+            }
+            Some(View::Inside(seen)) => Ok(self.ns.summary_at(seen, pass)?),
         }
     }
 
@@ -136,7 +139,7 @@ impl State {
         (path, view): (&DfsPath, Option<View<'_>>),
         (start, length): (u64, u64),
         reader: Reader<'_>,
-    ) -> Answer {
+    ) -> Result<LocatedBlocks, RemoteError> {
         let missing = || refuse(ErrorKind::NotFound, format!("File does not exist: {path}"));
         let not_file = || refuse(ErrorKind::IsDirectory, format!("Path is not a file: {path}"));
         let View::Inside(seen) = view.ok_or_else(missing)? else { return Err(not_file()) };
@@ -163,32 +166,36 @@ impl State {
             offset += length;
         }
         let status = self.ns.status_at(seen, "");
-        Ok(Reply::Located(LocatedBlocks { status, blocks }))
+        Ok(LocatedBlocks { status, blocks })
     }
 
-    pub(super) fn acl_view(&self, path: &DfsPath, view: Option<View<'_>>) -> Answer {
+    pub(super) fn acl_view(
+        &self,
+        path: &DfsPath,
+        view: Option<View<'_>>,
+    ) -> Result<AclStatus, RemoteError> {
         let Seen { id, state, .. } = match view {
             None => {
                 return Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}")));
             }
             // As HDFS: it has no owner and no list.
             Some(View::Snapshots(_)) => {
-                return Ok(Reply::Acl(AclStatus {
+                return Ok(AclStatus {
                     owner: String::new(),
                     group: String::new(),
                     mode: DOT_SNAPSHOT_MODE,
                     entries: Vec::new(),
-                }));
+                });
             }
             Some(View::Inside(seen)) => seen,
         };
         let rights = state.rights();
-        Ok(Reply::Acl(AclStatus {
+        Ok(AclStatus {
             owner: self.ns.names.text(rights.owner).to_owned(),
             group: self.ns.names.text(rights.group).to_owned(),
             mode: rights.mode,
             entries: state.features(&self.ns, id).map_or(Vec::new(), |f| f.acl.clone()),
-        }))
+        })
     }
 
     pub(super) fn access_view(
@@ -196,18 +203,20 @@ impl State {
         path: &DfsPath,
         (view, action): (Option<View<'_>>, Action),
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<(), RemoteError> {
         match view {
             Some(View::Inside(Seen { id, state, .. })) => {
-                self.guard(caller).check_former((id, state), action, path.as_str())?;
-                Ok(Reply::Done)
+                self.guard(caller).check_former((id, state), action, path.as_str())
             }
             _ => Err(refuse(ErrorKind::NotFound, format!("Path not found: {path}"))),
         }
     }
 
     /// Directories that may have snapshots: the caller's, or all for the superuser.
-    pub(in crate::core) fn snapshottable_directories(&self, caller: Caller<'_>) -> Answer {
+    pub(in crate::core) fn snapshottable_directories(
+        &self,
+        caller: Caller<'_>,
+    ) -> Vec<SnapshottableDirectory> {
         let mut found: Vec<SnapshottableDirectory> = Vec::new();
         for (id, root) in &self.ns.history.roots {
             let path = self.ns.path_of(*id).and_then(|path| DfsPath::parse(&path).ok());
@@ -223,7 +232,7 @@ impl State {
             });
         }
         found.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Reply::Snapshottable(found))
+        found
     }
 
     pub(in crate::core) fn snapshot_diff(
@@ -232,7 +241,7 @@ impl State {
         (from, to): (&str, &str),
         skip: u64,
         caller: Caller<'_>,
-    ) -> Answer {
+    ) -> Result<DiffPage, RemoteError> {
         let needs = Needs { target: Some(Action::READ_EXECUTE), ..Needs::default() };
         let found =
             self.lookup(path, (caller, needs), |path| format!("Directory does not exist: {path}"))?;
@@ -258,6 +267,6 @@ impl State {
         let start = usize::try_from(skip).unwrap_or(usize::MAX).min(all.len());
         let page: Vec<DiffEntry> = all[start..].iter().take(DIFF_ENTRIES_MAX).cloned().collect();
         let remaining = (all.len() - start - page.len()) as u64;
-        Ok(Reply::SnapshotDiff { entries: page, remaining })
+        Ok(DiffPage { entries: page, remaining })
     }
 }

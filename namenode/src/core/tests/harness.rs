@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use protocol::auth::Key;
 use protocol::datanode::{Changes, Command, CommitRecovery, FullReport, Replica};
-use protocol::namenode::{Answer, Call, Create, LocatedBlock, Reply, Request, WrittenBlock};
+use protocol::namenode::{Answer, Call, Create, LocatedBlock, Reply, WrittenBlock};
 use protocol::token::TokenKeys;
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
 };
 
+use crate::core::asked::Asked;
 use crate::core::blocks::Taken;
 use crate::core::inodes::Version;
 use crate::core::namespace::{Effect, Namespace};
@@ -156,17 +157,11 @@ impl Harness {
     }
 
     fn request(&mut self, number: u64, caller: Caller<'_>, body: Call) -> Answer {
-        let request = Request {
-            version: protocol::namenode::VERSION,
-            call: CallId { client: self.client, number },
-            user: caller.user.to_owned(),
-            host: "host1".to_owned(),
-            body: body.into(),
-        };
+        let id = CallId { client: self.client, number };
+        let (asked, body) = (Asked { id, caller, host: "host1" }, body.into());
         self.state.set_now(self.now);
         let mut out = Output::default();
-        let answer =
-            self.state.call(&mut self.nodes, (&request, caller), self.now, &mut out).unwrap();
+        let answer = self.state.call(&mut self.nodes, (asked, &body), self.now, &mut out).unwrap();
         self.take(out);
         answer
     }

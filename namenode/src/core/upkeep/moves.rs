@@ -11,10 +11,10 @@
 
 use protocol::datanode::Command;
 use protocol::namenode::{
-    AdminState, Answer, BlockOn, DatanodeState, LIST_ENTRIES_MAX, MoveState, ReplicaMove, Reply,
+    AdminState, BlockOn, DatanodeState, LIST_ENTRIES_MAX, MoveState, ReplicaMove,
 };
 use protocol::token::AccessMode;
-use protocol::{BlockId, DatanodeId, ErrorKind};
+use protocol::{BlockId, DatanodeId, ErrorKind, RemoteError};
 
 use crate::core::blocks::placement;
 use crate::core::nodes::{Datanodes, NodeIndex};
@@ -34,7 +34,7 @@ impl State {
         moves: &[ReplicaMove],
         now: Now,
         out: &mut Output,
-    ) -> Answer {
+    ) -> Result<Vec<MoveState>, RemoteError> {
         if moves.len() > LIST_ENTRIES_MAX as usize {
             let text = format!("more than {LIST_ENTRIES_MAX} moves in one call");
             return Err(refuse(ErrorKind::LimitExceeded, text));
@@ -43,7 +43,7 @@ impl State {
             Some(()) => MoveState::Moving,
             None => MoveState::Refused,
         });
-        Ok(Reply::Moves(begun.collect()))
+        Ok(begun.collect())
     }
 
     fn begin_move(
@@ -91,7 +91,11 @@ impl State {
     }
 
     /// States of moves.
-    pub(in crate::core) fn move_states(&self, nodes: &Datanodes, moves: &[ReplicaMove]) -> Answer {
+    pub(in crate::core) fn move_states(
+        &self,
+        nodes: &Datanodes,
+        moves: &[ReplicaMove],
+    ) -> Vec<MoveState> {
         let state = |wanted: &ReplicaMove| {
             let pair = nodes.index(wanted.from).zip(nodes.index(wanted.to));
             let Some((from, to)) = pair else { return MoveState::Refused };
@@ -105,7 +109,7 @@ impl State {
                 MoveState::Refused
             }
         };
-        Ok(Reply::Moves(moves.iter().map(state).collect()))
+        moves.iter().map(state).collect()
     }
 
     /// A page of the complete blocks on a DataNode.
@@ -115,7 +119,7 @@ impl State {
         datanode: DatanodeId,
         after: Option<BlockId>,
         limit: u32,
-    ) -> Answer {
+    ) -> Result<Vec<BlockOn>, RemoteError> {
         let Some(node) = nodes.index(datanode) else {
             let text = format!("there is no DataNode {datanode}");
             return Err(refuse(ErrorKind::NotFound, text));
@@ -124,7 +128,7 @@ impl State {
         let blocks = self.blocks.held_after(node, after, limit);
         let length = |block: BlockId| self.ns.block(block).map_or(0, |info| info.length);
         let on = blocks.into_iter().map(|block| BlockOn { block, length: length(block) });
-        Ok(Reply::BlocksOn(on.collect()))
+        Ok(on.collect())
     }
 
     /// Limits what all live DataNodes send for the balancer.
@@ -133,7 +137,7 @@ impl State {
         nodes: &Datanodes,
         bytes: u64,
         out: &mut Output,
-    ) -> Answer {
+    ) -> Result<(), RemoteError> {
         if bytes == 0 {
             let text = "Bandwidth should be a positive integer";
             return Err(refuse(ErrorKind::InvalidArgument, text));
@@ -142,14 +146,14 @@ impl State {
         let orders =
             live.map(|(index, _): (NodeIndex, _)| (index, Command::SetBalancerBandwidth(bytes)));
         out.commands.extend(orders);
-        Ok(Reply::Done)
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use protocol::datanode::Changes;
-    use protocol::namenode::Call;
+    use protocol::namenode::{Call, Reply};
 
     use super::*;
     use crate::core::tests::harness::{Harness, replica};

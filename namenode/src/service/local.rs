@@ -1,28 +1,30 @@
-//! The way of WebHDFS, pages and monitors to the namespace, in this process.
+//! The way of faces in this process to the namespace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use client::namesystem::{CallOrigin, Namesystem};
 use daemon::access::STATIC_USER;
-use protocol::ClientId;
-use protocol::namenode::{Answer, Call, Request};
-use webhdfs::namenode::CallOrigin;
+use protocol::namenode::{Answer, Call, DatanodeReport, Request, TypedCall, calls};
+use protocol::{ClientId, RemoteError};
 
 use super::audit::Origin;
 use super::calls::Service;
 
-/// WebHDFS's way to the namespace, in this process.
+/// A face's way to the namespace.
 #[derive(Clone)]
-pub(crate) struct Web {
+pub(crate) struct Local {
     service: Service,
+    /// How the audit log names the face.
+    protocol: &'static str,
     /// A client of its own: a call that comes from outside is never a repeated one.
     id: ClientId,
     calls: Arc<AtomicU64>,
 }
 
-impl Web {
-    pub(crate) fn new(service: Service) -> Self {
-        Web { service, id: ClientId(rand::random()), calls: Arc::default() }
+impl Local {
+    pub(crate) fn new(service: Service, protocol: &'static str) -> Self {
+        Local { service, protocol, id: ClientId(rand::random()), calls: Arc::default() }
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -30,13 +32,15 @@ impl Web {
     }
 
     /// Answers what this daemon asks for its own pages and figures, as the user that pages have when nobody is signed in.
-    pub(crate) async fn query(&self, call: Call) -> Answer {
+    pub(crate) async fn query<C: TypedCall>(&self, call: C) -> Result<C::Answer, RemoteError> {
         self.query_as(STATIC_USER, call).await
     }
 
     /// Answers what this daemon asks because of a user's request: it is nobody's call, so neither counted nor logged in the audit log.
-    async fn query_as(&self, user: &str, call: Call) -> Answer {
-        self.service.answer(self.request(user, "", call), &mut Vec::new()).await
+    async fn query_as<C: TypedCall>(&self, user: &str, call: C) -> Result<C::Answer, RemoteError> {
+        let request = self.request(user, "", call.into());
+        let answered = self.service.answer(request.body.kind(), request).await;
+        Ok(answered.answer?.try_into()?)
     }
 
     fn request(&self, user: &str, host: &str, call: Call) -> Request {
@@ -45,14 +49,14 @@ impl Web {
     }
 }
 
-impl webhdfs::namenode::Namesystem for Web {
+impl Namesystem for Local {
     async fn call(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Answer {
         let address = from.address.map(|address| address.to_canonical().to_string());
-        let origin = Origin { address: address.unwrap_or_default(), protocol: "webhdfs" };
+        let origin = Origin { address: address.unwrap_or_default(), protocol: self.protocol };
         self.service.client(self.request(user, from.host, call), origin).await
     }
 
-    async fn datanodes(&self, user: &str) -> Answer {
-        self.query_as(user, Call::Datanodes).await
+    async fn datanodes(&self, user: &str) -> Result<Vec<DatanodeReport>, RemoteError> {
+        self.query_as(user, calls::Datanodes).await
     }
 }

@@ -1,0 +1,338 @@
+//! The columns of the table of calls ([`super::Call`]), and the macro that makes code of its rows.
+//!
+//! A row says all that a face or the NameNode must know of a call before it is made: what it is called on the wire, which type answers it, whether it reads,
+//! who may make it, what safe mode refuses and what the audit log says. What the call does is in the core.
+//!
+//! ```text
+//! /// Makes a directory.
+//! 7: Mkdirs { path: DfsPath, .. } -> () = Change, by Superuser, refused cannot("create directory ", path), logged on("mkdirs", path);
+//! |  |        |                      |    |       |             |                                          |
+//! |  name     fields                 |    Kind    By            Refused, in safe mode                      Logged
+//! tag on the wire                    type of the answer
+//! ```
+//!
+//! The last three may be left out: anyone may make the call (the rights on its paths are the core's matter), safe mode does not refuse it, the audit log does
+//! not have it. They can use the fields.
+
+use crate::{BlockId, DfsPath, InodeId};
+
+/// Which way a call takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It changes nothing, and is answered from what is durable.
+    Read,
+    /// The core judges it: it may change the name space or what is planned.
+    Change,
+    /// An operator's order to the daemon, without the core.
+    Order,
+}
+
+/// Who may make a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// Everybody; the rights on its paths decide.
+    Anyone,
+    /// Only the superuser.
+    Superuser,
+}
+
+/// What safe mode refuses: "Cannot create directory /a".
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused<'a> {
+    /// Up to the target, in HDFS's words.
+    pub verb: &'static str,
+    /// Whom it would have changed.
+    pub target: Target<'a>,
+    /// It frees space, and is allowed when safe mode is on for the lack of it.
+    pub frees_space: bool,
+}
+
+/// What a refused change would have changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target<'a> {
+    /// Nothing with a name.
+    Nothing,
+    /// A path.
+    Path(&'a DfsPath),
+    /// A file by its id.
+    File(InodeId),
+    /// A block of a file.
+    Block(BlockId, InodeId),
+}
+
+/// What the audit log says of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Logged<'a> {
+    /// Name in HDFS's audit log.
+    pub command: &'static str,
+    /// Its source.
+    pub source: About<'a>,
+    /// Its destination.
+    pub target: About<'a>,
+    /// Whose owner, group and mode are logged, as they are after the call.
+    pub changed: Option<&'a DfsPath>,
+}
+
+/// What a call is about, for the audit log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About<'a> {
+    /// Nothing with a name.
+    Nothing,
+    /// A path.
+    Path(&'a DfsPath),
+    /// Several.
+    Paths(&'a [DfsPath]),
+    /// A snapshot of a directory.
+    Snapshot(&'a DfsPath, &'a str),
+}
+
+impl Refused<'_> {
+    /// The same for a call that frees space.
+    pub(super) fn which_frees_space(self) -> Self {
+        Refused { frees_space: true, ..self }
+    }
+}
+
+impl<'a> Logged<'a> {
+    /// The same with the rights of `path`.
+    pub(super) fn changing(self, path: &'a DfsPath) -> Self {
+        Logged { changed: Some(path), ..self }
+    }
+}
+
+/// Safe mode refuses this.
+pub(super) fn cannot<'a>(verb: &'static str, target: impl Into<Target<'a>>) -> Refused<'a> {
+    Refused { verb, target: target.into(), frees_space: false }
+}
+
+/// A call from one thing to another.
+pub(super) fn of<'a>(
+    command: &'static str,
+    source: impl Into<About<'a>>,
+    target: impl Into<About<'a>>,
+) -> Logged<'a> {
+    Logged { command, source: source.into(), target: target.into(), changed: None }
+}
+
+/// A call about one path.
+pub(super) fn on<'a>(command: &'static str, path: &'a DfsPath) -> Logged<'a> {
+    of(command, path, ())
+}
+
+/// A call that changes one path.
+pub(super) fn changed<'a>(command: &'static str, path: &'a DfsPath) -> Logged<'a> {
+    on(command, path).changing(path)
+}
+
+/// A call about nothing with a name.
+pub(super) fn alone(command: &'static str) -> Logged<'static> {
+    of(command, (), ())
+}
+
+impl From<()> for Target<'_> {
+    fn from((): ()) -> Self {
+        Target::Nothing
+    }
+}
+
+impl<'a> From<&'a DfsPath> for Target<'a> {
+    fn from(path: &'a DfsPath) -> Self {
+        Target::Path(path)
+    }
+}
+
+impl From<InodeId> for Target<'_> {
+    fn from(file: InodeId) -> Self {
+        Target::File(file)
+    }
+}
+
+impl From<(BlockId, InodeId)> for Target<'_> {
+    fn from((block, file): (BlockId, InodeId)) -> Self {
+        Target::Block(block, file)
+    }
+}
+
+impl From<()> for About<'_> {
+    fn from((): ()) -> Self {
+        About::Nothing
+    }
+}
+
+impl<'a> From<&'a DfsPath> for About<'a> {
+    fn from(path: &'a DfsPath) -> Self {
+        About::Path(path)
+    }
+}
+
+impl<'a> From<&'a [DfsPath]> for About<'a> {
+    fn from(paths: &'a [DfsPath]) -> Self {
+        About::Paths(paths)
+    }
+}
+
+impl<'a> From<(&'a DfsPath, &'a str)> for About<'a> {
+    fn from((directory, name): (&'a DfsPath, &'a str)) -> Self {
+        About::Snapshot(directory, name)
+    }
+}
+
+impl<'a, T: Into<About<'a>>> From<Option<T>> for About<'a> {
+    fn from(named: Option<T>) -> Self {
+        named.map_or(About::Nothing, Into::into)
+    }
+}
+
+/// Makes of the rows the type of all calls, its columns as methods, and for each row with an answer a type of its own in `calls`. `types` are those of the fields.
+macro_rules! calls {
+    (types $($type:ident),* $(,)?; $(
+        $(#[doc = $doc:literal])*
+        $tag:literal: $name:ident
+            $(( $(#[serde $bound:tt])? $only:ident: $only_type:ty $(,)? ))?
+            $({ $(
+                $(#[doc = $field_doc:literal])*
+                $(#[serde $field_bound:tt])?
+                $field:ident: $field_type:ty
+            ),* $(,)? })?
+            $(-> $answer:ty)?
+            = $kind:expr
+            $(, by $by:expr)?
+            $(, refused $refused:expr)?
+            $(, logged $logged:expr)?
+    ;)*) => {
+        /// The calls, by the rows of the table in the order of their tags.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        pub enum Call {$(
+            $(#[doc = $doc])*
+            $name
+                $(( $(#[serde $bound])? $only_type ))?
+                $({ $( $(#[doc = $field_doc])* $(#[serde $field_bound])? $field: $field_type ),* })?
+        ),*}
+
+        const _: () = {
+            let tags: &[usize] = &[$($tag),*];
+            let mut row = 0;
+            while row < tags.len() {
+                assert!(tags[row] == row, "the rows stand in the order of their tags");
+                row += 1;
+            }
+        };
+
+        #[allow(unused_variables, reason = "a column uses the fields that it needs")]
+        impl Call {
+            /// How many there are.
+            #[cfg(test)]
+            pub(super) const COUNT: usize = [$($tag),*].len();
+
+            /// Which way it takes.
+            pub fn kind(&self) -> Kind {
+                match self {$(
+                    Call::$name $(($only))? $({ $($field),* })? => $kind,
+                )*}
+            }
+
+            /// Who may make it.
+            pub fn by(&self) -> By {
+                match self {$(
+                    Call::$name $(($only))? $({ $($field),* })? => first!($($by,)? By::Anyone),
+                )*}
+            }
+
+            /// What safe mode refuses; `None` if it lets the call pass.
+            pub fn refused(&self) -> Option<Refused<'_>> {
+                match self {$(
+                    Call::$name $(($only))? $({ $($field),* })? => first!($(Some($refused),)? None),
+                )*}
+            }
+
+            /// What the audit log says of it; `None` for calls on blocks and leases, which HDFS does not log either.
+            pub fn logged(&self) -> Option<Logged<'_>> {
+                match self {$(
+                    Call::$name $(($only))? $({ $($field),* })? => {
+                        first!($(Into::<Option<Logged<'_>>>::into($logged),)? None)
+                    }
+                )*}
+            }
+
+            /// Passes `visit` each path that the call names.
+            pub fn each_path<'a>(&'a self, mut visit: impl FnMut(&'a DfsPath)) {
+                match self {$(
+                    Call::$name $(($only))? $({ $($field),* })? => {
+                        $( $only.each(&mut visit); )?
+                        $($( $field.each(&mut visit); )*)?
+                    }
+                )*}
+            }
+
+            /// As [`Call::each_path`], for changing the paths.
+            pub fn each_path_mut(&mut self, mut visit: impl FnMut(&mut DfsPath)) {
+                match self {$(
+                    Call::$name $(($only))? $({ $($field),* })? => {
+                        $( $only.each_mut(&mut visit); )?
+                        $($( $field.each_mut(&mut visit); )*)?
+                    }
+                )*}
+            }
+        }
+
+        /// Each call as a type that names its answer; see [`TypedCall`].
+        pub mod calls {
+            use super::{$($type),*};
+
+            $( $crate::namenode::table::typed! { [$(-> $answer)?] $(#[doc = $doc])* $name {
+                $( /// What the call is about.
+                    $only: $only_type, )?
+                $($( $(#[doc = $field_doc])* $field: $field_type, )*)?
+            }} )*
+        }
+
+        $( from_typed! { [$(-> $answer)?] $name { $($only)? $($($field),*)? }
+            [Call::$name $(($only))? $({ $($field),* })?]
+        } )*
+    };
+}
+
+/// The first of some values.
+macro_rules! first {
+    ($first:expr $(, $more:expr)*) => {
+        $first
+    };
+}
+
+/// The type of a call with an answer.
+macro_rules! typed {
+    ([] $($row:tt)*) => {};
+    ([-> $answer:ty] $(#[$doc:meta])* $name:ident {}) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name;
+    };
+    ([-> $answer:ty] $(#[$doc:meta])* $name:ident {
+        $( $(#[$field_doc:meta])* $field:ident: $type:ty, )*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name {$(
+            $(#[$field_doc])*
+            pub $field: $type,
+        )*}
+    };
+}
+
+/// What a call of such a type is among all calls, and its answer.
+macro_rules! from_typed {
+    ([] $($row:tt)*) => {};
+    ([-> $answer:ty] $name:ident { $($field:ident),* } [$($call:tt)*]) => {
+        impl From<calls::$name> for Call {
+            fn from(calls::$name { $($field),* }: calls::$name) -> Call {
+                $($call)*
+            }
+        }
+
+        impl TypedCall for calls::$name {
+            type Answer = $answer;
+        }
+    };
+}
+
+pub(super) use {calls, first, from_typed, typed};
