@@ -22,6 +22,7 @@ pub(crate) mod jobs;
 mod level;
 pub(crate) mod rights;
 pub(crate) mod slots;
+mod stored;
 pub(crate) mod submit;
 pub(crate) mod views;
 pub(crate) mod workers;
