@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use host::Failure;
+use protocol::level::Unsupported;
 use protocol::{BlockId, DatanodeId, ErrorKind, InodeId, RemoteError};
 use thiserror::Error;
 
@@ -93,6 +94,9 @@ pub enum CoreError {
         /// Its version.
         version: u8,
     },
+    /// The journal is at a feature level that this program does not support.
+    #[error(transparent)]
+    Level(#[from] Unsupported),
     /// A checkpoint row is malformed.
     #[error("a checkpoint row of {0} is malformed")]
     BadRow(&'static str),

@@ -35,9 +35,9 @@ pub(crate) async fn run(jobtracker: RpcClient, worker: WorkerId, events: mpsc::S
             Ok(Reply::Registered { epoch, .. }) if epoch < highest => {
                 tracing::warn!(%epoch, %highest, "an older jobtracker answers, not obeying it");
             }
-            Ok(Reply::Registered { epoch, poll_ms }) => {
+            Ok(Reply::Registered { epoch, poll_ms, level }) => {
                 highest = epoch;
-                tracing::info!(%epoch, jobtracker = jobtracker.base(), "registered");
+                tracing::info!(%epoch, %level, jobtracker = jobtracker.base(), "registered");
                 if events.send(Event::Registered(epoch)).await.is_err() {
                     return;
                 }

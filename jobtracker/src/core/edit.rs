@@ -10,7 +10,7 @@
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::phase::Phase;
 use protocol::tracker::{HotKey, MapOutput};
-use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId, wire};
+use protocol::{AttemptId, CallId, DfsPath, Epoch, FeatureLevel, JobId, RecordAt, WorkerId, wire};
 use serde::{Deserialize, Serialize};
 
 use super::level::Level;
@@ -141,6 +141,11 @@ pub(crate) enum Edit {
         /// For each reduce, the partition after its last one.
         ends: Vec<u32>,
     },
+    /// What the edits behind this one may use of newer versions.
+    LevelSet {
+        /// The feature level.
+        level: FeatureLevel,
+    },
 }
 
 impl Edit {
@@ -166,7 +171,7 @@ impl Edit {
     /// The job that the edit is about; `None` for the JobTracker itself.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
-            Edit::Founded { .. } => None,
+            Edit::Founded { .. } | Edit::LevelSet { .. } => None,
             Edit::Submitted(submitted) => Some(submitted.job),
             Edit::AttemptSucceeded { attempt, .. }
             | Edit::AttemptFailed { attempt, .. }
@@ -381,6 +386,7 @@ mod tests {
                 reached: Reached::default(),
             },
             Edit::ReducesChosen { job: JOB, ends: vec![1, 5] },
+            Edit::LevelSet { level: FeatureLevel(300) },
         ]
     }
 
@@ -403,6 +409,7 @@ mod tests {
             Edit::StopAsked { .. } => "StopAsked",
             Edit::AttemptKilled { .. } => "AttemptKilled",
             Edit::ReducesChosen { .. } => "ReducesChosen",
+            Edit::LevelSet { .. } => "LevelSet",
         }
     }
 
