@@ -17,6 +17,7 @@ use daemon::Shutdown;
 use protocol::datanode::{
     Changes, Command, CommitRecovery, Heartbeat, Register, Reply, Request, VERSION,
 };
+use protocol::level::Supported;
 use protocol::namenode::DatanodeInfo;
 use protocol::{Epoch, ErrorKind};
 use tokio::sync::Semaphore;
@@ -108,10 +109,14 @@ impl Link {
     /// Registers; `None`: try again.
     async fn register(&self) -> Result<Option<Session>, Error> {
         let store = &self.service.store;
-        let register =
-            Register { version: VERSION, cluster: store.cluster(), info: self.info.clone() };
+        let register = Register {
+            version: VERSION,
+            levels: Supported::OWN,
+            cluster: store.cluster(),
+            info: self.info.clone(),
+        };
         match self.call(&Request::Register(register), ANSWER_TIMEOUT).await {
-            Ok(Reply::Registered { cluster, epoch, heartbeat_ms }) => {
+            Ok(Reply::Registered { cluster, epoch, heartbeat_ms, level }) => {
                 if store.cluster().is_some_and(|own| own != cluster) {
                     tracing::error!(%cluster, "the NameNode is of another cluster than this data");
                     return Ok(None);
@@ -121,7 +126,7 @@ impl Link {
                     return Ok(None);
                 }
                 store.adopt_cluster(cluster)?;
-                tracing::info!(%epoch, "registered");
+                tracing::info!(%epoch, %level, "registered");
                 Ok(Some(Session { epoch, hold: Duration::from_millis(heartbeat_ms) }))
             }
             Ok(_) => Ok(None),

@@ -469,7 +469,9 @@ impl JobTracker {
                     step.take(out);
                     let poll_ms =
                         u64::try_from(self.outside.poll_max.as_millis()).unwrap_or(u64::MAX);
-                    tracker::Reply::Registered { epoch: step.state.core.epoch(), poll_ms }
+                    let core = &step.state.core;
+                    let (epoch, level) = (core.epoch(), core.level());
+                    tracker::Reply::Registered { epoch, poll_ms, level }
                 })
             }
             tracker::Request::Report { worker, epoch, updates, fetch_failures } => {

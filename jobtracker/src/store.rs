@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use journal::{Change, Recover, RecoverError, Txid, VALUE_BYTES_MAX};
 use protocol::jobs::Split;
+use protocol::level::Supported;
 use protocol::{DfsPath, JobId};
 
 use crate::core::edit::{Edit, Submitted};
@@ -157,7 +158,7 @@ impl Replay {
     }
 
     fn restore(&mut self, txid: u64, body: &[u8]) -> Result<(), RecoverError> {
-        let edit = Edit::decode(body).map_err(RecoverError::new)?;
+        let edit = read(body)?;
         self.core.apply(&edit);
         let chunk_count = u16::try_from(body.len().div_ceil(VALUE_BYTES_MAX))
             .map_err(|_| RecoverError::new("an edit is too long"))?;
@@ -198,7 +199,7 @@ impl Recover for Replay {
     }
 
     fn replay(&mut self, txid: Txid, body: &[u8]) -> Result<(), RecoverError> {
-        let edit = Edit::decode(body).map_err(RecoverError::new)?;
+        let edit = read(body)?;
         self.core.apply(&edit);
         self.rows.note(txid, &edit, body, &self.core);
         Ok(())
@@ -207,6 +208,15 @@ impl Recover for Replay {
     fn reset(&mut self) {
         *self = Replay::new(self.rules.clone());
     }
+}
+
+/// Reads an edit; refuses one that begins a level which this program does not support.
+fn read(body: &[u8]) -> Result<Edit, RecoverError> {
+    let edit = Edit::decode(body).map_err(RecoverError::new)?;
+    if let Edit::LevelSet { level } = edit {
+        Supported::OWN.check(level).map_err(RecoverError::new)?;
+    }
+    Ok(edit)
 }
 
 fn row_key(job: Option<JobId>, txid: u64, chunk: u16) -> Vec<u8> {
@@ -238,7 +248,7 @@ fn parse_key(key: &[u8]) -> Option<(Option<JobId>, u64, u16)> {
 #[cfg(test)]
 mod tests {
     use protocol::jobs::{Counters, JobSpec, JobState};
-    use protocol::{BinaryHash, CallId, ClientId, Epoch};
+    use protocol::{BinaryHash, CallId, ClientId, Epoch, FeatureLevel};
 
     use super::*;
     use crate::config::Config;
@@ -309,5 +319,17 @@ mod tests {
         let State { core: again, .. } = replay.finish();
         let job = again.job(JOB).unwrap();
         assert_eq!((job.maps.len(), job.final_state()), (MAPS, Some(state)));
+    }
+
+    #[test]
+    fn a_journal_of_a_later_level_is_refused() {
+        let mut replay = Replay::new(Config::default().rules());
+        let at = |level| Edit::LevelSet { level: FeatureLevel(level) }.encode();
+        replay.replay(Txid(1), &at(1)).unwrap();
+        assert_eq!(replay.core.level(), FeatureLevel(1));
+        assert!(replay.replay(Txid(2), &at(300)).is_err());
+        let key = row_key(None, 2, 0);
+        replay.load(&key, &at(300)).unwrap();
+        assert!(replay.loaded(Txid(2)).is_err());
     }
 }

@@ -17,6 +17,7 @@ use jobtracker::Config;
 use parking_lot::Mutex;
 use protocol::auth::{HELLO, Key, Role, Service};
 use protocol::jobs::{self, Counters, JobSpec, JobState, Split};
+use protocol::level::Supported;
 use protocol::namenode::{self, Body, Call, Created, FileStatus, Reply};
 use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register};
 use protocol::{
@@ -304,6 +305,7 @@ impl Stand {
     async fn register(&mut self, running: Vec<AttemptId>) {
         let register = Register {
             version: tracker::VERSION,
+            levels: Supported::OWN,
             worker: WORKER,
             host: "here".to_owned(),
             rack: "/r".to_owned(),

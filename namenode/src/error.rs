@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use host::Failure;
+use protocol::level::Unsupported;
 use protocol::{BlockId, DatanodeId, ErrorKind, InodeId, RemoteError};
 use thiserror::Error;
 
@@ -80,9 +81,22 @@ impl From<Failure<CoreError>> for Error {
 /// Why an edit, a record or a row does not fit the namespace. Live this is a defect; at start it is damage.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum CoreError {
-    /// A journal record is malformed or of an unknown version.
-    #[error("a journal record is malformed or of an unknown version")]
+    /// A journal record is malformed.
+    #[error("a journal record is malformed")]
     BadRecord,
+    /// A newer program wrote a record or a row.
+    #[error(
+        "{what} has a form of version {version}, which this program does not know: a newer one wrote it"
+    )]
+    NewerForm {
+        /// What was read.
+        what: &'static str,
+        /// Its version.
+        version: u8,
+    },
+    /// The journal is at a feature level that this program does not support.
+    #[error(transparent)]
+    Level(#[from] Unsupported),
     /// A checkpoint row is malformed.
     #[error("a checkpoint row of {0} is malformed")]
     BadRow(&'static str),

@@ -110,6 +110,7 @@ impl Service {
             "service": "namenode",
             "cluster": state.cluster().to_string(),
             "epoch": shared.epoch.0,
+            "feature_level": state.standing.level().0,
             "ready": reason.is_none(),
             "safe_mode": reason,
             "secret_file": secret_file,

@@ -461,6 +461,10 @@ impl NameNode {
                 datanode::VERSION
             ));
         }
+        let level = state.standing.level();
+        if let Err(unsupported) = register.levels.check(level) {
+            return refuse(unsupported.to_string());
+        }
         let cluster = state.cluster();
         if let Some(other) = register.cluster.filter(|other| *other != cluster) {
             let id = register.info.id;
@@ -481,7 +485,8 @@ impl NameNode {
         );
         let node = nodes.register(register.info, now.mono_ms);
         state.note_registered(nodes, node);
-        Ok(NodeReply::Registered { cluster, epoch: self.epoch, heartbeat_ms: self.heartbeat_ms })
+        let (epoch, heartbeat_ms) = (self.epoch, self.heartbeat_ms);
+        Ok(NodeReply::Registered { cluster, epoch, heartbeat_ms, level })
     }
 }
 

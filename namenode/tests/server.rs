@@ -15,11 +15,12 @@ use protocol::datanode::{
     Request as NodeRequest,
 };
 use protocol::delegation;
+use protocol::level::Supported;
 use protocol::namenode::{
     Call, Create, DatanodeInfo, DatanodeState, FileStatus, LocatedBlock, Publish, Reply, Request,
     SafeModeAction, VERSION, WrittenBlock,
 };
-use protocol::{ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind};
+use protocol::{ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, FeatureLevel};
 use tokio::task::JoinHandle;
 use webhdfs::token::{DELEGATION_KIND, Delegation, token_key};
 
@@ -156,7 +157,8 @@ async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, s
         boot_id: String::new(),
         local_socket: String::new(),
     };
-    let register = Register { version: protocol::datanode::VERSION, cluster: None, info };
+    let (version, levels) = (protocol::datanode::VERSION, Supported::OWN);
+    let register = Register { version, levels, cluster: None, info };
     let NodeReply::Registered { epoch, .. } = say(&rpc, NodeRequest::Register(register)).await
     else {
         panic!("not registered")
@@ -376,19 +378,21 @@ async fn strangers_are_refused() {
         boot_id: String::new(),
         local_socket: String::new(),
     };
-    let register = |cluster| {
-        NodeRequest::Register(Register {
-            version: protocol::datanode::VERSION,
-            cluster,
-            info: info.clone(),
-        })
+    let register_at = |levels, cluster| {
+        let (version, info) = (protocol::datanode::VERSION, info.clone());
+        NodeRequest::Register(Register { version, levels, cluster, info })
     };
+    let register = |cluster| register_at(Supported::OWN, cluster);
     let client = server.rpc(Role::Client);
     assert!(client.call::<_, NodeReply>("/rpc/datanode", &register(None), ONCE).await.is_err());
     let node = server.rpc(Role::Datanode);
     let foreign = register(Some(ClusterId([5; 16])));
     let error = node.call::<_, NodeReply>("/rpc/datanode", &foreign, ONCE).await.unwrap_err();
     assert!(error.to_string().contains("belongs to cluster"), "{error}");
+    let later = Supported { oldest: FeatureLevel(300), newest: FeatureLevel(301) };
+    let later = register_at(later, None);
+    let error = node.call::<_, NodeReply>("/rpc/datanode", &later, ONCE).await.unwrap_err();
+    assert!(error.to_string().contains("the cluster is at feature level 1"), "{error}");
     let beat = NodeRequest::Heartbeat(Heartbeat {
         datanode: info.id,
         epoch: Epoch(1),

@@ -5,13 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::level::{FeatureLevel, Supported};
 use crate::namenode::{DatanodeInfo, REPLICAS_MAX, VOLUMES_MAX};
 use crate::token::BlockToken;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Most replicas in one part of a full block report; bounds how long one message holds up the NameNode.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
@@ -38,6 +39,8 @@ pub enum Request {
 pub struct Register {
     /// [`VERSION`].
     pub version: u16,
+    /// The feature levels that it supports.
+    pub levels: Supported,
     /// The cluster its data belongs to; `None` for empty directories.
     pub cluster: Option<ClusterId>,
     /// Identity and addresses.
@@ -167,6 +170,8 @@ pub enum Reply {
         epoch: Epoch,
         /// How long the NameNode may hold a heartbeat, milliseconds.
         heartbeat_ms: u64,
+        /// The feature level of the cluster.
+        level: FeatureLevel,
     },
     /// What to do.
     Commands {

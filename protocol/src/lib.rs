@@ -30,6 +30,7 @@ pub mod fuzz;
 pub mod glob;
 mod hex;
 pub mod id;
+pub mod level;
 mod mapreduce;
 pub mod meta;
 pub mod namenode;
@@ -48,6 +49,7 @@ pub use id::{
     AttemptId, BinaryHash, BlockId, CallId, ClientId, ClusterId, DatanodeId, Epoch,
     GenerationStamp, InodeId, JobId, TaskId, TaskKind, WorkerId,
 };
+pub use level::FeatureLevel;
 pub use mapreduce::record::RecordAt;
 pub use mapreduce::{counters, history, jobs, phase, record, runner, shuffle, sizing, tracker};
 pub use path::{DfsPath, PathError};

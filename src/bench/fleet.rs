@@ -14,6 +14,7 @@ use protocol::datanode::{
     Changes, Command, FullReport, Heartbeat, REPORT_REPLICAS_MAX, Register, Replica, Reply,
     Request, VERSION,
 };
+use protocol::level::Supported;
 use protocol::namenode::DatanodeInfo;
 use protocol::{BlockId, DatanodeId, Epoch, ErrorKind, GenerationStamp};
 use tokio::task::JoinHandle;
@@ -123,7 +124,8 @@ impl Node {
             boot_id: String::new(),
             local_socket: String::new(),
         };
-        let register = Request::Register(Register { version: VERSION, cluster: None, info });
+        let (version, levels) = (VERSION, Supported::OWN);
+        let register = Request::Register(Register { version, levels, cluster: None, info });
         let Reply::Registered { epoch, .. } = self.send(&register).await? else {
             bail!("the namenode is of another version");
         };

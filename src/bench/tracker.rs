@@ -15,6 +15,7 @@ use client::RpcError;
 use client::rpc::{CallOptions, RpcClient};
 use protocol::auth::Role;
 use protocol::jobs::{self, Call, Counters, JobReport, JobSpec, JobState, Reply, Split};
+use protocol::level::Supported;
 use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register, Work};
 use protocol::{AttemptId, BinaryHash, CallId, DfsPath, Epoch, JobId, WorkerId};
 use rand::rngs::StdRng;
@@ -340,6 +341,7 @@ async fn register(rpc: &RpcClient, number: u32, slots: u32) -> Result<(WorkerId,
     let worker = WorkerId(rand::random());
     let register = Register {
         version: tracker::VERSION,
+        levels: Supported::OWN,
         worker,
         host: host(number),
         rack: rack(number),

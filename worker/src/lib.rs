@@ -49,6 +49,7 @@ use daemon::inspect;
 use daemon::serve::{self, Limits, Told};
 use protocol::WorkerId;
 use protocol::auth::{Role, Service};
+use protocol::level::Supported;
 use protocol::tracker::{self, Register};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -180,6 +181,7 @@ fn register(
 ) -> Register {
     Register {
         version: tracker::VERSION,
+        levels: Supported::OWN,
         worker,
         host: host(config),
         rack: config.rack.clone(),

@@ -27,7 +27,8 @@ use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, Program, Register, Reply, Request, Work,
 };
 use protocol::{
-    AttemptId, BinaryHash, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskId, TaskKind,
+    AttemptId, BinaryHash, DfsPath, Epoch, ErrorKind, FeatureLevel, JobId, RemoteError, TaskId,
+    TaskKind,
 };
 use sys::sandbox::User;
 use worker::{BinarySource, Config};
@@ -233,7 +234,11 @@ async fn answer(told: Arc<Mutex<Told>>, request: Request) -> Result<Reply, Remot
             let mut told = told.lock();
             told.registered.push(register);
             told.number = 0;
-            Ok(Reply::Registered { epoch: Epoch(told.epoch), poll_ms: 100 })
+            Ok(Reply::Registered {
+                epoch: Epoch(told.epoch),
+                poll_ms: 100,
+                level: FeatureLevel::FIRST,
+            })
         }
         Request::Poll { epoch, received, .. } => {
             let deadline = Instant::now() + Duration::from_millis(100);

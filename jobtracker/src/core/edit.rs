@@ -2,7 +2,7 @@
 //!
 //! Body of a record: `version u8 | postcard(Edit)`. Older records have no version and begin with the number of their variant, which is
 //! below every version; they are read as version 1. The order of variants and fields is the format: new variants are appended, and a
-//! changed field makes a new version, whose code can still read the old type.
+//! changed field makes a new version, whose code can still read the old type. What edits keep of messages has forms of its own (`stored.rs`).
 //!
 //! Invariants: an [`Edit`] holds everything decided (ids, times, names), so replaying the edits in order rebuilds exactly the state that
 //! made them. Edits of different jobs are independent of each other.
@@ -10,10 +10,11 @@
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::phase::Phase;
 use protocol::tracker::{HotKey, MapOutput};
-use protocol::{AttemptId, CallId, DfsPath, Epoch, JobId, RecordAt, WorkerId, wire};
+use protocol::{AttemptId, CallId, DfsPath, Epoch, FeatureLevel, JobId, RecordAt, WorkerId, wire};
 use serde::{Deserialize, Serialize};
 
 use super::level::Level;
+use super::stored::{self, OutputForm, PriorityForm, SpecForm, StateForm};
 use crate::error::EditError;
 
 /// Version of the body of a record: above all numbers of variants, with which records of the first form begin.
@@ -43,6 +44,7 @@ pub(crate) enum Edit {
         /// Its output.
         made: Made,
         /// Its final counters.
+        #[serde(with = "stored::counters")]
         counters: Counters,
     },
     /// An attempt counts against its task's limit.
@@ -54,6 +56,7 @@ pub(crate) enum Edit {
         /// The reason.
         diagnostics: String,
         /// Of a map: the record it was in.
+        #[serde(with = "stored::record")]
         record: Option<RecordAt>,
         /// Its progress.
         reached: Reached,
@@ -75,6 +78,7 @@ pub(crate) enum Edit {
         /// The job.
         job: JobId,
         /// `Failed` or `Killed`.
+        #[serde(with = "StateForm")]
         outcome: JobState,
         /// The reason.
         diagnostics: String,
@@ -84,10 +88,12 @@ pub(crate) enum Edit {
         /// The job.
         job: JobId,
         /// A final state.
+        #[serde(with = "StateForm")]
         state: JobState,
         /// The time, milliseconds since the epoch.
         finished_ms: u64,
         /// Sums over the winning attempts and over the job.
+        #[serde(with = "stored::counters")]
         counters: Counters,
     },
     /// The job left the history.
@@ -100,6 +106,7 @@ pub(crate) enum Edit {
         /// The job.
         job: JobId,
         /// From now on.
+        #[serde(with = "PriorityForm")]
         priority: Priority,
     },
     /// A user asked for the end of the job while its output directory was being created.
@@ -134,6 +141,11 @@ pub(crate) enum Edit {
         /// For each reduce, the partition after its last one.
         ends: Vec<u32>,
     },
+    /// What the edits behind this one may use of newer versions.
+    LevelSet {
+        /// The feature level.
+        level: FeatureLevel,
+    },
 }
 
 impl Edit {
@@ -159,7 +171,7 @@ impl Edit {
     /// The job that the edit is about; `None` for the JobTracker itself.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
-            Edit::Founded { .. } => None,
+            Edit::Founded { .. } | Edit::LevelSet { .. } => None,
             Edit::Submitted(submitted) => Some(submitted.job),
             Edit::AttemptSucceeded { attempt, .. }
             | Edit::AttemptFailed { attempt, .. }
@@ -194,6 +206,7 @@ pub(crate) struct Submitted {
     /// The queue that it waits in.
     pub(crate) queue: String,
     /// What to run.
+    #[serde(with = "SpecForm")]
     pub(crate) spec: JobSpec,
 }
 
@@ -220,6 +233,7 @@ pub(crate) struct Ran {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reached {
     /// The last phase, if one was reported.
+    #[serde(with = "stored::phase")]
     pub(crate) phase: Option<Phase>,
     /// 0 to 1.
     pub(crate) progress: f32,
@@ -231,6 +245,7 @@ pub(crate) enum Made {
     /// A map output, kept by its worker.
     MapOutput {
         /// Its location.
+        #[serde(with = "OutputForm")]
         output: MapOutput,
         /// Bytes of each partition, while they are still needed to choose the reduces.
         partition_bytes: Vec<u64>,
@@ -240,6 +255,7 @@ pub(crate) enum Made {
         /// Directory of the attempt.
         directory: DfsPath,
         /// For a reduce, the keys with a large share of its records.
+        #[serde(with = "stored::hot_keys")]
         hot_keys: Vec<HotKey>,
     },
 }
@@ -370,6 +386,7 @@ mod tests {
                 reached: Reached::default(),
             },
             Edit::ReducesChosen { job: JOB, ends: vec![1, 5] },
+            Edit::LevelSet { level: FeatureLevel(300) },
         ]
     }
 
@@ -392,6 +409,7 @@ mod tests {
             Edit::StopAsked { .. } => "StopAsked",
             Edit::AttemptKilled { .. } => "AttemptKilled",
             Edit::ReducesChosen { .. } => "ReducesChosen",
+            Edit::LevelSet { .. } => "LevelSet",
         }
     }
 

@@ -22,6 +22,7 @@ pub(crate) mod jobs;
 mod level;
 pub(crate) mod rights;
 pub(crate) mod slots;
+mod stored;
 pub(crate) mod submit;
 pub(crate) mod views;
 pub(crate) mod workers;
@@ -35,9 +36,11 @@ use std::time::Duration;
 /// The time, passed in.
 pub(crate) use host::Now;
 use protocol::jobs::{JobState, Priority};
+use protocol::level::Supported;
 use protocol::tracker::Action;
 use protocol::{
-    AttemptId, CallId, DfsPath, Epoch, ErrorKind, JobId, RemoteError, TaskKind, WorkerId,
+    AttemptId, CallId, DfsPath, Epoch, ErrorKind, FeatureLevel, JobId, RemoteError, TaskKind,
+    WorkerId,
 };
 
 use edit::{Edit, Reached};
@@ -145,6 +148,7 @@ pub(crate) struct Core {
     rules: Rules,
     epoch: Epoch,
     cluster_start: u64,
+    level: FeatureLevel,
     next_number: u32,
     jobs: BTreeMap<JobId, Job>,
     calls: BTreeMap<CallId, JobId>,
@@ -178,6 +182,7 @@ impl Core {
             rules,
             epoch: Epoch(0),
             cluster_start: 0,
+            level: FeatureLevel::FIRST,
             next_number: 1,
             jobs: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -201,6 +206,11 @@ impl Core {
         self.jobs.get(&id)
     }
 
+    /// The feature level of the log.
+    pub(crate) fn level(&self) -> FeatureLevel {
+        self.level
+    }
+
     /// The job that a caller names.
     pub(crate) fn known(&self, id: JobId) -> Result<&Job, RemoteError> {
         let unknown =
@@ -212,6 +222,7 @@ impl Core {
     pub(crate) fn apply(&mut self, edit: &Edit) {
         match edit {
             Edit::Founded { cluster_start } => self.cluster_start = *cluster_start,
+            Edit::LevelSet { level } => self.level = *level,
             Edit::Submitted(submitted) => {
                 self.next_number = self.next_number.max(submitted.job.number.saturating_add(1));
                 self.calls.insert(submitted.call, submitted.job);
@@ -259,6 +270,7 @@ impl Core {
         self.epoch = epoch;
         if self.cluster_start == 0 {
             self.commit(Edit::Founded { cluster_start }, &mut out);
+            self.commit(Edit::LevelSet { level: Supported::OWN.newest }, &mut out);
         }
         let unfinished: Vec<JobId> = self
             .jobs

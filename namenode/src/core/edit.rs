@@ -3,7 +3,8 @@
 //! An edit contains everything that was decided (ids, times, targets), so applying it needs no clock, no generator and no view of
 //! DataNodes. A [`Record`] is what one call changed. It is one journal record, so a call happens completely or not at all.
 //!
-//! Journal record body: `version u8 = 1 | postcard(Record)`. Enum order is the format: append only.
+//! Journal record body: `version u8 = 1 | postcard(Record)`. Enum order is the format: append only. A changed field makes a new version, whose code
+//! can still read the old type (ADR 22). What edits keep of messages has forms of its own (`stored.rs`).
 
 use protocol::acl::AclEntry;
 use protocol::xattr::XattrName;
@@ -14,6 +15,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 
 use super::standing::StandingEdit;
+use super::stored::{self, NameForm, RefusalForm};
 use crate::error::CoreError;
 
 /// Version of the body of a journal record.
@@ -294,6 +296,7 @@ pub enum Edit {
         /// Permission bits.
         mode: u16,
         /// Stored entries; none for none.
+        #[serde(with = "stored::entries")]
         entries: Vec<AclEntry>,
     },
     /// Sets or removes an extended attribute.
@@ -301,6 +304,7 @@ pub enum Edit {
         /// Which.
         inode: InodeId,
         /// Its name.
+        #[serde(with = "NameForm")]
         name: XattrName,
         /// Its value; `None` removes it.
         value: Option<Vec<u8>>,
@@ -337,7 +341,7 @@ pub enum Outcome {
     /// [`protocol::namenode::Reply::Block`].
     Block(Allotted),
     /// A refusal.
-    Refused(RemoteError),
+    Refused(#[serde(with = "RefusalForm")] RemoteError),
     /// [`protocol::namenode::Reply::Appended`].
     Appended {
         /// The file.
@@ -384,13 +388,16 @@ impl Record {
     /// Reads the body of a journal record.
     ///
     /// # Errors
-    /// [`CoreError::BadRecord`] if it is not exactly one record of a known version.
+    /// [`CoreError::NewerForm`] if a newer program wrote it, [`CoreError::BadRecord`] if it is not exactly one record.
     pub fn decode(body: &[u8]) -> Result<Record, CoreError> {
         match body.split_first() {
             Some((&RECORD_VERSION, rest)) => match postcard::take_from_bytes(rest) {
                 Ok((record, [])) => Ok(record),
                 _ => Err(CoreError::BadRecord),
             },
+            Some((&version, _)) if version > RECORD_VERSION => {
+                Err(CoreError::NewerForm { what: "the journal", version })
+            }
             _ => Err(CoreError::BadRecord),
         }
     }

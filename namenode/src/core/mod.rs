@@ -5,6 +5,7 @@
 //!
 //! | room | what it holds |
 //! |---|---|
+//! | `stored` | forms on disk of what messages carry, too |
 //! | [`inodes`], [`standing`], [`edit`] | inodes and the tables beside them; standing orders; what changes them |
 //! | [`namespace`], [`snapshots`] | the tree that they make, now and as it was; applying edits; rows of the checkpoint |
 //! | [`nodes`] | DataNodes, and which of them must leave service |
@@ -17,7 +18,7 @@
 //! | [`reserved`], [`query`], [`queries`] | which path a call means; answering one that reads |
 //! | [`audited`], [`command`] | the way in for changes: a call is judged, applied and journalled |
 //!
-//! The first two rows and the answers given are durable; only edits change them.
+//! The namespace with its inodes, the standing orders and the answers given are durable; only edits change them.
 
 pub mod asked;
 pub mod audited;
@@ -39,6 +40,7 @@ pub mod safe_mode;
 pub mod snapshots;
 pub mod standing;
 pub mod state;
+mod stored;
 pub mod upkeep;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use super::edit::{CallKey, Outcome};
+use super::inodes::decode;
 use crate::error::CoreError;
 
 /// How long an answer is kept, as `dfs.namenode.retrycache.expirytime.millis`.
@@ -121,11 +122,7 @@ impl RetryCache {
             key.get(1..).and_then(|key| key.try_into().ok()).ok_or(CoreError::BadRow("answers"))?;
         let number = u64::from_be_bytes(number);
         let next = number.checked_add(1).ok_or(CoreError::BadRow("answers"))?;
-        let (entries, rest): (Vec<(CallKey, u64, Outcome)>, &[u8]) =
-            postcard::take_from_bytes(value).map_err(|_| CoreError::BadRow("answers"))?;
-        if !rest.is_empty() {
-            return Err(CoreError::BadRow("answers"));
-        }
+        let entries: Vec<(CallKey, u64, Outcome)> = decode(value, "answers")?;
         let newest_ms = entries.last().map_or(0, |entry| entry.1);
         for (key, at_ms, outcome) in entries {
             self.insert(key, at_ms, outcome, true);

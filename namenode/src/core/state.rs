@@ -5,6 +5,7 @@
 
 use hashbrown::HashMap;
 use protocol::datanode::Command;
+use protocol::level::Supported;
 use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
 use protocol::token::{AccessMode, BlockToken, TokenKeys};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
@@ -147,15 +148,16 @@ impl State {
         (owner, group): (&str, &str),
         now: Now,
     ) -> Result<Vec<u8>, CoreError> {
-        let edit = Edit::Format {
+        let format = Edit::Format {
             cluster,
             owner: owner.to_owned(),
             group: group.to_owned(),
             at_ms: now.wall_ms,
         };
-        self.ns.apply(&edit)?;
-        let record =
-            Record { call: None, at_ms: now.wall_ms, edits: vec![edit], outcome: Outcome::Done };
+        let level = StandingEdit::SetLevel { level: Supported::OWN.newest };
+        let edits = vec![format, Edit::Standing(level)];
+        apply(&mut self.ns, &mut self.standing, &edits)?;
+        let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         Ok(record.encode())
     }
 

@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::phase::Phase;
 use super::split::Split;
+use crate::level::{FeatureLevel, Supported};
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Most arguments of a program: as many as the system allows on a command line.
 pub const ARGS_MAX: usize = 100_000;
 /// Most properties of a job.
@@ -65,6 +66,8 @@ pub enum Request {
 pub struct Register {
     /// [`VERSION`].
     pub version: u16,
+    /// The feature levels that it supports.
+    pub levels: Supported,
     /// Drawn at the start of the worker process.
     pub worker: WorkerId,
     /// Name of its machine, compared with the hosts of splits.
@@ -98,6 +101,8 @@ pub enum Reply {
         epoch: Epoch,
         /// How long a poll may be held, milliseconds.
         poll_ms: u64,
+        /// The feature level of the JobTracker's log.
+        level: FeatureLevel,
     },
     /// What to do.
     Actions {

@@ -12,7 +12,7 @@ mod decoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use bounded::at_most;
+pub use bounded::{Bounded, at_most};
 pub use decoder::{DEPTH_MAX, DecodeError, MEMORY_MIN_BYTES, MEMORY_PER_BYTE, TEXT_BYTES_MAX};
 
 use decoder::Decoder;

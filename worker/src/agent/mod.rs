@@ -220,8 +220,8 @@ impl Agent {
 
     fn log(&self, note: &Note) {
         match note {
-            Note::Registered { epoch } => {
-                tracing::info!(%epoch, jobtracker = self.around.jobtracker.base(), "registered");
+            Note::Registered { epoch, level } => {
+                tracing::info!(%epoch, %level, jobtracker = self.around.jobtracker.base(), "registered");
             }
             Note::OlderJobtracker { epoch, highest } => {
                 tracing::warn!(%epoch, %highest, "an older jobtracker answers, not obeying it");

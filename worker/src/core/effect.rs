@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::level::FeatureLevel;
 use protocol::tracker::{MapOutput, Program, Request, Work};
 use protocol::{AttemptId, BinaryHash, Epoch, JobId};
 
@@ -93,6 +94,8 @@ pub enum Effect {
 pub enum Note {
     /// The JobTracker took the registration.
     Registered {
+        /// Feature level of the cluster.
+        level: FeatureLevel,
         /// Its start.
         epoch: Epoch,
     },

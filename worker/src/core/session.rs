@@ -85,12 +85,12 @@ impl Session {
 
     fn registered(&mut self, answer: Answer, now: Duration) -> Followed {
         let note = match answer {
-            Answer::Reply(Reply::Registered { epoch, poll_ms }) if epoch >= self.highest => {
+            Answer::Reply(Reply::Registered { epoch, poll_ms, level }) if epoch >= self.highest => {
                 self.highest = epoch;
                 self.epoch = Some(epoch);
                 self.received = 0;
                 self.poll_max = Duration::from_millis(poll_ms);
-                let note = Some(Note::Registered { epoch });
+                let note = Some(Note::Registered { epoch, level });
                 return Followed { is_registered: true, note, ..Followed::default() };
             }
             Answer::Reply(Reply::Registered { epoch, .. }) => {

@@ -465,6 +465,7 @@ impl Job {
                 self.stop_asked.insert(*attempt, reason);
             }
             Edit::Founded { .. }
+            | Edit::LevelSet { .. }
             | Edit::Submitted(_)
             | Edit::Refused { .. }
             | Edit::Retired { .. } => {}

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use protocol::jobs::{JobSpec, JobState};
-use protocol::tracker::Action;
-use protocol::{AttemptId, ErrorKind, JobId, TaskKind, WorkerId};
+use protocol::level::Supported;
+use protocol::tracker::{Action, Register};
+use protocol::{AttemptId, ErrorKind, FeatureLevel, JobId, TaskKind, WorkerId};
 
 use super::world::{ROOT, World, spec};
 use crate::core::Rules;
@@ -43,6 +44,19 @@ fn tasks_go_to_their_data() {
         assert_eq!(world.running(worker).len(), 2);
     }
     assert_eq!(world.core.job(job).unwrap().launched.node_local, 6);
+}
+
+#[test]
+fn a_worker_that_does_not_support_the_feature_level_is_refused() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 2);
+    let register = world.snapshot(worker);
+    let now = world.now;
+    assert!(world.core.register(&register, now).is_ok());
+    let levels = Supported { oldest: FeatureLevel(300), newest: FeatureLevel(300) };
+    let refused = world.core.register(&Register { levels, ..register }, now).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::InvalidArgument);
+    assert!(refused.message.contains("at feature level 1"), "{refused}");
 }
 
 #[test]

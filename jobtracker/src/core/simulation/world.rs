@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Split};
+use protocol::level::Supported;
 use protocol::tracker::{
     Action, AttemptState as Reported, AttemptUpdate, FetchFailure, Launch, MapOutput, Register,
     Work,
@@ -231,6 +232,7 @@ impl World {
         let worker = WorkerId([self.worker_count; 16]);
         let register = Register {
             version: protocol::tracker::VERSION,
+            levels: Supported::OWN,
             worker,
             host: host.to_owned(),
             rack: format!("/rack-{}", host.len() % 2),

@@ -9,7 +9,8 @@ use protocol::tracker::{
     PATH_BYTES_MAX, Register, Work, shortened,
 };
 use protocol::{
-    AttemptId, DfsPath, Epoch, ErrorKind, JobId, RecordAt, RemoteError, TaskKind, WorkerId,
+    AttemptId, DfsPath, Epoch, ErrorKind, FeatureLevel, JobId, RecordAt, RemoteError, TaskKind,
+    WorkerId,
 };
 
 use crate::core::edit::{Edit, Made, Ran};
@@ -26,7 +27,7 @@ impl Core {
         register: &Register,
         now: Now,
     ) -> Result<Output, RemoteError> {
-        check(register)?;
+        check(register, self.level)?;
         let mut out = Output::default();
         let id = register.worker;
         if let Some(old) = self.workers.predecessor(&register.http_address, id) {
@@ -547,7 +548,7 @@ impl Core {
     }
 }
 
-fn check(register: &Register) -> Result<(), RemoteError> {
+fn check(register: &Register, level: FeatureLevel) -> Result<(), RemoteError> {
     let refuse = |reason: String| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
     if register.version != protocol::tracker::VERSION {
         return refuse(format!(
@@ -555,6 +556,9 @@ fn check(register: &Register) -> Result<(), RemoteError> {
             register.version,
             protocol::tracker::VERSION
         ));
+    }
+    if let Err(unsupported) = register.levels.check(level) {
+        return refuse(unsupported.to_string());
     }
     if register.slot_count == 0 || register.slot_count > SLOTS_MAX {
         return refuse(format!("A worker has between 1 and {SLOTS_MAX} slots"));

@@ -15,6 +15,7 @@ use protocol::xattr::{XattrName, XattrSpace};
 use serde::{Deserialize, Serialize};
 
 use super::row::{Row, chunk_key, decode, encode};
+use crate::core::stored;
 use crate::error::CoreError;
 
 /// First byte of a row.
@@ -33,8 +34,10 @@ pub(in crate::core) static POLICY_NAME: LazyLock<XattrName> = LazyLock::new(|| X
 pub struct Features {
     /// Named entries and the group's own of the access list, then the default list, sorted. Owner, mask and others of the access
     /// list are in the permission bits.
+    #[serde(with = "stored::entries")]
     pub acl: Vec<AclEntry>,
     /// Extended attributes, sorted by name.
+    #[serde(with = "stored::xattrs")]
     pub xattrs: BTreeMap<XattrName, Vec<u8>>,
 }
 

@@ -1,4 +1,5 @@
-//! What rows of the checkpoint are made of: keys, values, and how blocks are written in them.
+//! What rows of the checkpoint are made of: keys, values, and how blocks are written in them. A row is in its first form, or says which version it
+//! has (ADR 22).
 
 use protocol::{BlockId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,10 @@ pub(in crate::core) fn with_chunk(mut key: Vec<u8>, chunk: usize) -> Vec<u8> {
     key
 }
 
+/// First bytes of a row that is not in its first form; its version follows. No row of the first form has them: it begins with a number, a length
+/// or an option, and postcard writes none of these with a superfluous byte.
+const VERSION_MARK: [u8; 2] = [0x80, 0];
+
 pub(in crate::core) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
     postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail")
 }
@@ -44,6 +49,9 @@ pub(in crate::core) fn decode<'a, T: Deserialize<'a>>(
     value: &'a [u8],
     what: &'static str,
 ) -> Result<T, CoreError> {
+    if let Some((version, _)) = value.strip_prefix(&VERSION_MARK).and_then(<[u8]>::split_first) {
+        return Err(CoreError::NewerForm { what, version: *version });
+    }
     match postcard::take_from_bytes(value) {
         Ok((row, [])) => Ok(row),
         _ => Err(CoreError::BadRow(what)),

@@ -216,11 +216,7 @@ impl Namespace {
     }
 
     fn load_inode(&mut self, id: InodeId, value: &[u8]) -> Result<(), CoreError> {
-        let (row, rest): (InodeRow<'_>, &[u8]) =
-            postcard::take_from_bytes(value).map_err(|_| CoreError::BadRow("an inode"))?;
-        if !rest.is_empty() {
-            return Err(CoreError::BadRow("an inode"));
-        }
+        let row: InodeRow<'_> = decode(value, "an inode")?;
         let mut blocks = Vec::new();
         let body = match row.file {
             None => Body::Directory(Box::new(Directory {

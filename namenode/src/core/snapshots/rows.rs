@@ -200,10 +200,7 @@ impl Namespace {
     }
 
     fn load_version(&mut self, id: InodeId, until: u64, value: &[u8]) -> Result<(), CoreError> {
-        let row: VersionRow<'_> = match postcard::take_from_bytes(value) {
-            Ok((row, [])) => row,
-            _ => return Err(CoreError::BadRow("a version")),
-        };
+        let row: VersionRow<'_> = decode(value, "a version")?;
         if row.from >= until {
             return Err(CoreError::BadRow("a version"));
         }

@@ -1,6 +1,6 @@
 //! The changes of the standing orders, as they are in the log (see [`crate::core::edit`]). Enum order is the format: append only.
 
-use protocol::{BlockId, DatanodeId, GenerationStamp};
+use protocol::{BlockId, DatanodeId, FeatureLevel, GenerationStamp};
 use serde::{Deserialize, Serialize};
 
 /// One change. Append only.
@@ -48,6 +48,11 @@ pub enum StandingEdit {
     ForgetNode {
         /// The DataNode.
         datanode: DatanodeId,
+    },
+    /// What the records behind this one may use of newer versions.
+    SetLevel {
+        /// The feature level.
+        level: FeatureLevel,
     },
 }
 

@@ -6,7 +6,12 @@
 //! | `tokens` | the delegation tokens that are valid |
 //! | `maintenance` | DataNodes in maintenance, and what they hold |
 //!
-//! Row of the checkpoint: `h` -> nothing, while safe mode is on by hand; the files have the others.
+//! | row | value |
+//! |---|---|
+//! | `h` | nothing; it is there while safe mode is on by hand |
+//! | `l` | postcard([`FeatureLevel`]) |
+//!
+//! The files have the other rows.
 //!
 //! Invariants: it changes by [`Standing::apply`] alone, live and on replay. Nothing in it is secret.
 
@@ -16,16 +21,21 @@ mod maintenance;
 mod tests;
 mod tokens;
 
+use protocol::FeatureLevel;
+use protocol::level::Supported;
+
 pub use self::edit::{NodeAway, ReplicaAway, StandingEdit, Token};
 pub use self::maintenance::{NodesAway, REPLICAS_PER_ROW};
 pub use self::tokens::Tokens;
 
 use self::{maintenance as away, tokens as list};
-use super::inodes::Row;
+use super::inodes::{Row, decode, encode};
 use crate::error::CoreError;
 
 /// Key of the row that is there while safe mode is on by hand.
 const SAFE_MODE_PREFIX: u8 = b'h';
+/// Key of the feature level's row.
+const LEVEL_PREFIX: u8 = b'l';
 
 /// The standing orders.
 #[derive(Default, Debug)]
@@ -34,11 +44,18 @@ pub struct Standing {
     pub tokens: Tokens,
     /// DataNodes in maintenance.
     pub away: NodesAway,
+    level: FeatureLevel,
     is_safe_by_hand: bool,
     is_flag_dirty: bool,
+    is_level_dirty: bool,
 }
 
 impl Standing {
+    /// The feature level of the cluster.
+    pub fn level(&self) -> FeatureLevel {
+        self.level
+    }
+
     /// True while an operator wants safe mode on.
     pub fn is_safe_by_hand(&self) -> bool {
         self.is_safe_by_hand
@@ -64,13 +81,18 @@ impl Standing {
             }
             StandingEdit::KeptNode { datanode } => self.away.complete(*datanode)?,
             StandingEdit::ForgetNode { datanode } => self.away.forget(*datanode),
+            StandingEdit::SetLevel { level } => {
+                Supported::OWN.check(*level)?;
+                (self.level, self.is_level_dirty) = (*level, true);
+            }
         }
         Ok(())
     }
 
     /// How many rows are out of date.
     pub fn dirty_count(&self) -> usize {
-        usize::from(self.is_flag_dirty) + self.tokens.dirty_count() + self.away.dirty_count()
+        let flags = usize::from(self.is_flag_dirty) + usize::from(self.is_level_dirty);
+        flags + self.tokens.dirty_count() + self.away.dirty_count()
     }
 
     /// The rows that changed since the last call.
@@ -79,6 +101,9 @@ impl Standing {
         rows.extend(self.tokens.take_rows());
         if std::mem::take(&mut self.is_flag_dirty) {
             rows.push((vec![SAFE_MODE_PREFIX], self.is_safe_by_hand.then(Vec::new)));
+        }
+        if std::mem::take(&mut self.is_level_dirty) {
+            rows.push((vec![LEVEL_PREFIX], Some(encode(&self.level))));
         }
         rows
     }
@@ -95,8 +120,15 @@ impl Standing {
                 self.is_safe_by_hand = true;
                 Some(Ok(()))
             }
+            ([LEVEL_PREFIX], value) => Some(self.load_level(value)),
+            ([LEVEL_PREFIX, ..], _) => Some(Err(CoreError::BadRow("the feature level"))),
             ([SAFE_MODE_PREFIX, ..], _) => Some(Err(CoreError::BadRow("safe mode"))),
             _ => None,
         }
+    }
+
+    fn load_level(&mut self, value: &[u8]) -> Result<(), CoreError> {
+        self.level = decode(value, "the feature level")?;
+        Ok(Supported::OWN.check(self.level)?)
     }
 }

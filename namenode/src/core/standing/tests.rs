@@ -1,15 +1,18 @@
 //! The standing orders live, on replay and from checkpoints.
 
 use protocol::delegation::{Order, Refusal, TOKENS_MAX, TokenInfo};
+use protocol::level::Supported;
 use protocol::namenode::{Call, SafeModeAction};
-use protocol::{BlockId, DatanodeId, GenerationStamp};
+use protocol::{BlockId, DatanodeId, FeatureLevel, GenerationStamp};
 
 use super::{NodeAway, REPLICAS_PER_ROW, ReplicaAway, Standing, StandingEdit, Token};
+use crate::core::edit::{Edit, Outcome, Record};
 use crate::core::nodes::Datanodes;
 use crate::core::random::Generator;
 use crate::core::safe_mode::SafeMode;
-use crate::core::state::{Output, State};
+use crate::core::state::{Loaded, Output, State};
 use crate::core::tests::harness::{Harness, settings};
+use crate::error::CoreError;
 
 const DAY: u64 = 24 * 3_600_000;
 
@@ -285,6 +288,39 @@ fn golden_rows_and_every_cut_of_them() {
     assert_eq!(standing.load_row(node_key, node), Some(Ok(())));
     let second = [b"m", &id[..], &[0, 0, 0, 1]].concat();
     assert!(matches!(standing.load_row(&second, piece), Some(Err(_))));
+}
+
+#[test]
+fn a_log_or_checkpoint_of_a_later_level_is_refused_and_names_the_remedy() {
+    let h = Harness::new(1);
+    assert_eq!(h.state.standing.level(), Supported::OWN.newest);
+    assert_eq!(h.replay().standing.level(), Supported::OWN.newest);
+    assert_eq!(Standing::default().level(), FeatureLevel::FIRST, "a log that records none");
+    let level = FeatureLevel(300);
+    let record = Record {
+        call: None,
+        at_ms: 1,
+        edits: vec![Edit::Standing(StandingEdit::SetLevel { level })],
+        outcome: Outcome::Done,
+    };
+    let refused = h.replay().replay(&record.encode()).unwrap_err();
+    let text = "the cluster is at feature level 300, and this version supports levels 1 to 1: use a newer version";
+    assert_eq!(refused.to_string(), text);
+    let mut loaded = Loaded::default();
+    assert_eq!(loaded.load_row(b"l", &[1]), Ok(()));
+    assert_eq!(loaded.load_row(b"l", &[0xac, 2]), Err(refused));
+}
+
+#[test]
+fn what_a_newer_program_wrote_is_distinguished_from_damage() {
+    let is_newer = |refused| matches!(refused, Err(CoreError::NewerForm { version: 9, .. }));
+    let mut loaded = Loaded::default();
+    for key in [&b"c"[..], b"r\0\0\0\0\0\0\0\0", b"t\0\0\0\0", b"l", b"i\0\0\0\0\0\0\0\0"] {
+        assert!(is_newer(loaded.load_row(key, &[0x80, 0, 9, 1, 2])), "{key:?}");
+        assert!(matches!(loaded.load_row(key, &[0x80]), Err(CoreError::BadRow(_))), "{key:?}");
+    }
+    assert!(is_newer(loaded.replay(&[9, 1, 2])));
+    assert_eq!(loaded.replay(&[0, 1, 2]), Err(CoreError::BadRecord));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use protocol::acl::{AclEntry, AclKind, AclScope};
 use protocol::permission::Action;
 use protocol::xattr::{XattrName, XattrSpace};
 use protocol::{
-    BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, ErrorKind, GenerationStamp, InodeId,
-    RemoteError,
+    BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, ErrorKind, FeatureLevel,
+    GenerationStamp, InodeId, RemoteError,
 };
 
 use crate::core::edit::{Allotted, CallKey, Edit, Outcome, Record};
@@ -128,6 +128,7 @@ fn standing() -> Vec<Edit> {
         StandingEdit::KeepReplicas { datanode, replicas },
         StandingEdit::KeptNode { datanode },
         StandingEdit::ForgetNode { datanode },
+        StandingEdit::SetLevel { level: FeatureLevel(300) },
     ];
     edits.into_iter().map(Edit::Standing).collect()
 }
@@ -216,6 +217,7 @@ fn name(edit: &Edit) -> &'static str {
             StandingEdit::KeepReplicas { .. } => "standing-KeepReplicas",
             StandingEdit::KeptNode { .. } => "standing-KeptNode",
             StandingEdit::ForgetNode { .. } => "standing-ForgetNode",
+            StandingEdit::SetLevel { .. } => "standing-SetLevel",
         },
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol::level::FeatureLevel;
 use protocol::jobs::Split;
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, MapOutput, Program, ReduceWork, Register, Reply,
@@ -196,7 +197,7 @@ impl JobTracker {
             let (job, available) = (*job, outputs.clone());
             self.queue.push(Action::MapOutputs { job, available, obsolete: Vec::new() });
         }
-        Reply::Registered { epoch: Epoch(self.epoch), poll_ms: 1_000 }
+        Reply::Registered { epoch: Epoch(self.epoch), poll_ms: 1_000, level: FeatureLevel::FIRST }
     }
 }
 

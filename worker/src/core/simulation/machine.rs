@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use protocol::level::Supported;
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
 use protocol::tracker::{AttemptState, FetchFailure, Register, Work};
@@ -22,6 +23,7 @@ pub(in super::super) fn rules() -> Rules {
     Rules {
         register: Register {
             version: 1,
+            levels: Supported::OWN,
             worker: WorkerId([7; 16]),
             host: "host".to_owned(),
             rack: "/rack".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::level::FeatureLevel;
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
 use protocol::tracker::{
@@ -81,7 +82,7 @@ impl Scene {
 
     fn register(&mut self, epoch: u64) {
         self.number = 0;
-        let reply = Reply::Registered { epoch: Epoch(epoch), poll_ms: 1_000 };
+        let reply = Reply::Registered { epoch: Epoch(epoch), poll_ms: 1_000, level: FeatureLevel::FIRST };
         self.converse(Answer::Reply(reply));
     }
 
@@ -180,7 +181,7 @@ fn the_highest_epoch_wins_and_failed_calls_are_repeated_after_a_pause() {
     assert!(scene.conversation.is_none(), "it pauses");
     scene.pass(Duration::from_millis(1));
     scene.register(5);
-    assert_eq!(scene.notes(), [Note::Registered { epoch: Epoch(5) }]);
+    assert_eq!(scene.notes(), [Note::Registered { epoch: Epoch(5), level: FeatureLevel::FIRST }]);
     scene.converse(Answer::Lost("cut".to_owned()));
     assert_eq!(scene.notes(), [Note::CannotPoll("cut".to_owned())]);
     assert!(scene.conversation.is_none(), "it pauses");

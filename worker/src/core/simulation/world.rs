@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol::level::FeatureLevel;
 use protocol::tracker::{AttemptState, Reply, Request};
 use protocol::{AttemptId, Epoch, JobId};
 
@@ -111,7 +112,7 @@ impl World {
         let older = self.laws.highest().0.checked_sub(1);
         if let (Request::Register(_), None, Some(older)) = (&flight.request, &flight.answer, older)
         {
-            let reply = Reply::Registered { epoch: Epoch(older), poll_ms: 1_000 };
+            let reply = Reply::Registered { epoch: Epoch(older), poll_ms: 1_000, level: FeatureLevel::FIRST };
             flight.answer = Some(Answer::Reply(reply));
         }
     }

@@ -1,0 +1,217 @@
+//! What edits keep of messages, in forms of the journal: a message can change without the disk, and the disk without the messages.
+//!
+//! Each form lists the fields as they are on disk; the compiler checks it against the type that it stands for. When that type gets a field, its
+//! form does not compile: either the field gets a value for records that lack it, or the edits get a new version (`edit.rs`). Ids, paths and
+//! hashes have no forms: they are one value, and the same everywhere.
+
+use std::collections::BTreeMap;
+
+use protocol::jobs::{JobSpec, JobState, Priority, Split, SplitPart};
+use protocol::phase::Phase;
+use protocol::sizing::ReduceSizing;
+use protocol::tracker::{HotKey, MapOutput};
+use protocol::wire::{Bounded, at_most};
+use protocol::{AttemptId, BinaryHash, DfsPath, RecordAt};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Longest list in an edit: no job has more splits, parts of a split, arguments or properties.
+const LIST_MAX: usize = 1 << 20;
+
+/// Reads a list or a map.
+fn list<'de, D: Deserializer<'de>, C: Bounded<'de>>(deserializer: D) -> Result<C, D::Error> {
+    at_most::<LIST_MAX, D, C>(deserializer)
+}
+
+/// A job as submitted.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "JobSpec")]
+pub(super) struct SpecForm {
+    name: String,
+    binary: BinaryHash,
+    #[serde(deserialize_with = "list")]
+    args: Vec<String>,
+    stage: u32,
+    fingerprint: u64,
+    #[serde(with = "splits")]
+    splits: Vec<Split>,
+    reduce_count: u32,
+    output: DfsPath,
+    attempts_max: u32,
+    slow_start_permille: u16,
+    #[serde(deserialize_with = "list")]
+    properties: BTreeMap<String, String>,
+    #[serde(with = "sizing")]
+    sizing: Option<ReduceSizing>,
+}
+
+/// Input of a map.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Split")]
+struct SplitForm {
+    path: DfsPath,
+    offset: u64,
+    length: u64,
+    #[serde(deserialize_with = "list")]
+    hosts: Vec<String>,
+    #[serde(deserialize_with = "list")]
+    racks: Vec<String>,
+    input: u32,
+    #[serde(with = "parts")]
+    more: Vec<SplitPart>,
+}
+
+/// A part of a file in the input of a map.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SplitPart")]
+struct PartForm {
+    path: DfsPath,
+    offset: u64,
+    length: u64,
+}
+
+/// What the number of reduces is chosen from.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ReduceSizing")]
+struct SizingForm {
+    slot_count: u32,
+}
+
+/// Where the output of a map is.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MapOutput")]
+pub(super) struct OutputForm {
+    attempt: AttemptId,
+    http_address: String,
+    boot_id: String,
+    data_path: String,
+}
+
+/// A key with a large share of the records.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "HotKey")]
+struct HotKeyForm {
+    text: String,
+    records: u64,
+}
+
+/// A record of a split.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RecordAt")]
+struct RecordForm {
+    part: u32,
+    offset: u64,
+}
+
+/// Life of a job. Append only.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "JobState")]
+pub(super) enum StateForm {
+    Running,
+    Committing,
+    Succeeded,
+    Failed,
+    Killed,
+}
+
+/// Urgency. Append only.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Priority")]
+pub(super) enum PriorityForm {
+    VeryLow,
+    Low,
+    Normal,
+    High,
+    VeryHigh,
+}
+
+/// Phase of an attempt. Append only.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Phase")]
+enum PhaseForm {
+    Read,
+    Map,
+    Sort,
+    Spill,
+    Merge,
+    Shuffle,
+    ReduceMerge,
+    Reduce,
+}
+
+/// Modules for `#[serde(with)]`: lists of values that have a form, and options of them.
+macro_rules! several {
+    ($($name:ident: $outer:ident<$value:ident> as $form:literal;)*) => {$(
+        pub(super) mod $name {
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+            use crate::core::stored::$value;
+
+            #[derive(Serialize)]
+            struct Written<'a>(#[serde(with = $form)] &'a $value);
+
+            #[derive(Deserialize)]
+            struct Read(#[serde(with = $form)] $value);
+
+            several!($outer, $value);
+        }
+    )*};
+    (Vec, $value:ident) => {
+        pub(crate) fn serialize<S: Serializer>(
+            list: &[$value],
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            serializer.collect_seq(list.iter().map(Written))
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Vec<$value>, D::Error> {
+            let list: Vec<Read> = crate::core::stored::list(deserializer)?;
+            Ok(list.into_iter().map(|Read(value)| value).collect())
+        }
+    };
+    (Option, $value:ident) => {
+        pub(crate) fn serialize<S: Serializer>(
+            value: &Option<$value>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            value.as_ref().map(Written).serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<$value>, D::Error> {
+            Ok(Option::<Read>::deserialize(deserializer)?.map(|Read(value)| value))
+        }
+    };
+}
+
+several! {
+    splits: Vec<Split> as "crate::core::stored::SplitForm";
+    parts: Vec<SplitPart> as "crate::core::stored::PartForm";
+    hot_keys: Vec<HotKey> as "crate::core::stored::HotKeyForm";
+    sizing: Option<ReduceSizing> as "crate::core::stored::SizingForm";
+    record: Option<RecordAt> as "crate::core::stored::RecordForm";
+    phase: Option<Phase> as "crate::core::stored::PhaseForm";
+}
+
+/// Sums by group and name.
+pub(super) mod counters {
+    use protocol::jobs::Counters;
+    use serde::{Deserializer, Serialize, Serializer};
+
+    use crate::core::stored::list;
+
+    pub(crate) fn serialize<S: Serializer>(
+        Counters(groups): &Counters,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        groups.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Counters, D::Error> {
+        list(deserializer).map(Counters)
+    }
+}
