@@ -1,6 +1,6 @@
-//! The worker's loop: waits, lets the core decide, and carries out what it orders. The only place that holds the core.
+//! The worker's loop: waits, lets the core decide, and performs what it orders. The only place that holds the core.
 //!
-//! Invariants: effects are carried out in their order; a result that is there at once is the core's next event; after the loop every
+//! Invariants: effects are performed in their order; a result that is there at once is the core's next event; after the loop every
 //! runner's processes are dead.
 
 mod calls;
@@ -103,7 +103,7 @@ impl Agent {
         ControlFlow::Continue(())
     }
 
-    /// Carries out an effect; returns its result if that is there at once.
+    /// Performs an effect; returns its result if that is there at once.
     fn perform(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Call { call, request, timeout } => self.calls.send(call, request, timeout),

@@ -8,7 +8,7 @@ use protocol::{AttemptId, BinaryHash, Epoch, JobId};
 
 use super::event::{CallNumber, RunnerId};
 
-/// An order of the core. The caller carries out effects in their order; the results may come later, as events.
+/// An order of the core. The caller performs effects in their order; the results may come later, as events.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// Send a request to the JobTracker, once. Leads to [`super::Event::Answered`].
@@ -106,9 +106,9 @@ pub enum Note {
         /// The newest start.
         highest: Epoch,
     },
-    /// The reply to a registration was none.
+    /// The reply to a registration was another reply.
     OddRegistration,
-    /// The reply to a poll was none.
+    /// The reply to a poll was another reply.
     OddPoll,
     /// A registration failed; the reason.
     CannotRegister(String),

@@ -14,7 +14,7 @@
 //! | `attempt`, `runners`, `jobs`, `near`, `outbox` | what the worker knows |
 //! | [`figures`] | what monitors see of it |
 //!
-//! Time is the duration since the worker's start. A caller feeds one event after the other, carries out the effects of each in their order,
+//! Time is the duration since the worker's start. A caller feeds one event after the other, performs the effects of each in their order,
 //! and feeds [`Event::Tick`] at [`Core::wake_at`]. Names stand for what only the caller has: attempts for directories, hashes for
 //! executables, numbers for processes and calls.
 //!

@@ -29,7 +29,7 @@ pub(super) struct Laws {
     order_counts: [usize; 2],
     received: BTreeMap<AttemptId, BinaryHash>,
     /// Reduces and the map outputs that they have to know.
-    told: BTreeMap<AttemptId, BTreeSet<AttemptId>>,
+    due: BTreeMap<AttemptId, BTreeSet<AttemptId>>,
     /// Attempts that must not go on.
     stopped: BTreeSet<AttemptId>,
     forgotten: BTreeSet<AttemptId>,
@@ -83,7 +83,7 @@ impl Laws {
                 for launch in launches {
                     self.launched(launch);
                     let outputs = outputs.iter().map(|output| output.attempt);
-                    self.told.insert(launch.attempt, outputs.collect());
+                    self.due.insert(launch.attempt, outputs.collect());
                 }
             }
             Action::Kill(attempt) => {
@@ -92,9 +92,9 @@ impl Laws {
                 self.possible.insert((*attempt, How::Killed));
             }
             Action::MapOutputs { job, available, obsolete } => {
-                for (_, told) in self.told.iter_mut().filter(|(id, _)| id.task.job == *job) {
-                    told.extend(available.iter().map(|output| output.attempt));
-                    told.retain(|output| !obsolete.contains(output));
+                for (_, due) in self.due.iter_mut().filter(|(id, _)| id.task.job == *job) {
+                    due.extend(available.iter().map(|output| output.attempt));
+                    due.retain(|output| !obsolete.contains(output));
                 }
             }
             Action::ForgetJob(job) => {
@@ -201,7 +201,7 @@ impl World {
             assert!(!is_stopped || runner.is_killed, "{id:?} goes on with {attempt}");
             if attempt.task.kind == TaskKind::Reduce && is_obeyed && !is_stopped {
                 let known: BTreeSet<AttemptId> = runner.outputs.keys().copied().collect();
-                assert_eq!(known, laws.told[&attempt], "{attempt} knows other outputs");
+                assert_eq!(known, laws.due[&attempt], "{attempt} knows other outputs");
                 for (output, path) in &runner.outputs {
                     let is_linked = path.starts_with("/data/outputs");
                     assert!(!is_linked || self.files.linked.contains(output), "{output}");

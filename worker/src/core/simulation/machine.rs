@@ -68,7 +68,7 @@ pub(super) struct Runner {
     /// It does nothing until it is killed.
     pub(super) hangs: bool,
     pub(super) is_dead: bool,
-    /// The map outputs that a reduce was told of.
+    /// The map outputs that a reduce knows.
     pub(super) outputs: BTreeMap<AttemptId, String>,
 }
 

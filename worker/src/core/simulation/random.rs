@@ -200,13 +200,13 @@ impl History {
         if runner.is_dead {
             // Its worker learns of it some time later.
             if random.one_in(4) {
-                world.hear(id);
+                world.deliver(id);
             }
             return;
         }
         match random.below(20) {
             0..=6 if !runner.hangs || runner.is_killed => runner.obey(),
-            7..=12 => world.hear(id),
+            7..=12 => world.deliver(id),
             13..=16 if !runner.hangs => {
                 if let Some(current) = runner.current {
                     runner.end(current, !random.one_in(5));
@@ -257,7 +257,7 @@ impl History {
                     if let Some(current) = runner.current.take() {
                         runner.end(current, true);
                     }
-                    world.hear(id);
+                    world.deliver(id);
                 }
                 for index in (0..world.flights.len()).rev() {
                     world.arrive(index, &mut || true);
@@ -303,7 +303,7 @@ impl History {
             }
         }
         let world = &mut self.world;
-        assert!(world.runners.values().all(|runner| runner.is_killed), "all are told to end");
+        assert!(world.runners.values().all(|runner| runner.is_killed), "all are asked to end");
         world.advance(super::super::STOP_TIMEOUT);
         assert!(world.has_ended && world.now <= begin + Duration::from_secs(60));
     }

@@ -26,7 +26,7 @@ struct Scene {
     conversation: Option<CallNumber>,
     report: Option<(CallNumber, Vec<AttemptUpdate>)>,
     number: u64,
-    /// What it ordered besides calls, since the last look.
+    /// What it ordered besides calls, since the last check.
     effects: Vec<Effect>,
     /// Effects whose result is withheld.
     withheld: fn(&Effect) -> bool,
@@ -122,7 +122,7 @@ impl Scene {
         ends.map(|update| (update.attempt, update.state)).collect()
     }
 
-    /// The effects since the last look, as text without their contents.
+    /// The effects since the last check, as text without their contents.
     fn seen(&mut self) -> Vec<String> {
         let effects = std::mem::take(&mut self.effects);
         let name = |effect: &Effect| match effect {

@@ -1,4 +1,4 @@
-//! A core in its world: carries out effects, delivers what they lead to in any order, and lets time pass.
+//! A core in its world: performs effects, delivers what they lead to in any order, and lets time pass.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// The core learns of an event; its effects are carried out.
+    /// The core learns of an event; its effects are performed.
     pub(super) fn feed(&mut self, event: Event) {
         self.before(&event);
         let waiting = self.core.backlog.len();
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// A runner's first report arrives.
-    pub(super) fn hear(&mut self, id: RunnerId) {
+    pub(super) fn deliver(&mut self, id: RunnerId) {
         let Some(news) = self.runners.get_mut(&id).and_then(|runner| runner.news.pop_front())
         else {
             return;
