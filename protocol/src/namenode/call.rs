@@ -16,7 +16,7 @@ use super::reply::{Answer, Reply};
 use super::table::By::{Anyone, Superuser};
 use super::table::Kind::{Change, Order, Read};
 use super::table::{
-    By, Kind, Logged, Refused, alone, calls, cannot, changed, first, from_typed, of, on, typed,
+    By, Kind, Logged, Refused, alone, calls, cannot, changed, first, from_typed, of, on,
 };
 use crate::acl::{AclChange, AclStatus};
 use crate::error::UnexpectedReply;

@@ -66,8 +66,11 @@ fn located() -> LocatedBlock {
 
 /// One of each call, in the order of their tags.
 fn calls() -> Vec<Call> {
+    [calls_of_writers(), calls_of_features()].concat()
+}
+
+fn calls_of_writers() -> Vec<Call> {
     let path = dfs("/a");
-    let (name, to) = (text("s"), text("t"));
     let create = Create {
         path: path.clone(),
         mode: 0o644,
@@ -80,7 +83,7 @@ fn calls() -> Vec<Call> {
     };
     let publish = Some(Publish { path: dfs("/b"), overwrite: true });
     let bad = BadReplica { block: BLOCK, stamp: STAMP, datanode: NODE };
-    let mut calls = vec![
+    vec![
         Call::Status(path.clone()),
         Call::List { path: path.clone(), start_after: text("b"), limit: 10 },
         Call::ContentSummary(path.clone()),
@@ -112,8 +115,13 @@ fn calls() -> Vec<Call> {
         Call::TriggerBlockReport { datanode: NODE },
         Call::BlockInfo(BLOCK),
         Call::GroupsOf(text("u")),
-    ];
-    calls.extend([
+    ]
+}
+
+fn calls_of_features() -> Vec<Call> {
+    let path = dfs("/a");
+    let (name, to) = (text("s"), text("t"));
+    vec![
         Call::Append { path: path.clone(), new_block: true },
         Call::SyncBlock { file: FILE, block: BLOCK, stamp: STAMP, length: 9 },
         Call::Truncate { path: path.clone(), length: 8 },
@@ -147,8 +155,26 @@ fn calls() -> Vec<Call> {
         Call::RefreshGroups,
         Call::SetStoragePolicy { path: path.clone(), policy: Some(StoragePolicy::Cold) },
         Call::GetStoragePolicy(path),
-    ]);
-    calls
+    ]
+}
+
+fn fsck() -> FsckPage {
+    let path = dfs("/a");
+    let block = FsckBlock {
+        id: BLOCK,
+        stamp: STAMP,
+        length: 7,
+        replicas: vec![(node(), ReplicaState::Corrupt(CorruptReason::SizeMismatch))],
+        misplaced: true,
+    };
+    let file = FsckFile {
+        path: path.clone(),
+        status: status(),
+        blocks: vec![block],
+        lost_bytes: 1,
+        awaited: vec![text("h")],
+    };
+    FsckPage { files: vec![file], directories: vec![(dfs("/"), 1)], next: Some(path.clone()) }
 }
 
 /// One of each answer, in the order of their tags.
@@ -164,22 +190,6 @@ fn replies() -> Vec<Reply> {
     };
     let report =
         DatanodeReport { info: node(), admin: AdminState::InMaintenance, ..Default::default() };
-    let block = FsckBlock {
-        id: BLOCK,
-        stamp: STAMP,
-        length: 7,
-        replicas: vec![(node(), ReplicaState::Corrupt(CorruptReason::SizeMismatch))],
-        misplaced: true,
-    };
-    let file = FsckFile {
-        path: path.clone(),
-        status: status(),
-        blocks: vec![block],
-        lost_bytes: 1,
-        awaited: vec![text("h")],
-    };
-    let fsck =
-        FsckPage { files: vec![file], directories: vec![(dfs("/"), 1)], next: Some(path.clone()) };
     let created =
         Created { file: FILE, block_size: 64, replication: 3, first_block: Some(located()) };
     let appended =
@@ -213,7 +223,7 @@ fn replies() -> Vec<Reply> {
         Reply::Located(LocatedBlocks { status: status(), blocks: vec![located()] }),
         Reply::Cluster(Box::new(cluster)),
         Reply::Datanodes(vec![report]),
-        Reply::Fsck(fsck),
+        Reply::Fsck(fsck()),
         Reply::Created(created),
         Reply::Block(located()),
         Reply::Batch(vec![Ok(Reply::Done), Err(refusal)]),

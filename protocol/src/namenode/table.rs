@@ -1,18 +1,18 @@
 //! The columns of the table of calls ([`super::Call`]), and the macro that makes code of its rows.
 //!
-//! A row says all that a face or the NameNode must know of a call before it is made: what it is called on the wire, which type answers it, whether it reads,
+//! A row says all that a face or the NameNode must know of a call before it is made: its tag on the wire, the type that answers it, whether it reads,
 //! who may make it, what safe mode refuses and what the audit log says. What the call does is in the core.
 //!
 //! ```text
-//! /// Makes a directory.
-//! 7: Mkdirs { path: DfsPath, .. } -> () = Change, by Superuser, refused cannot("create directory ", path), logged on("mkdirs", path);
-//! |  |        |                      |    |       |             |                                          |
-//! |  name     fields                 |    Kind    By            Refused, in safe mode                      Logged
-//! tag on the wire                    type of the answer
+//! /// Allows snapshots of a directory.
+//! 35: AllowSnapshot(path: DfsPath) -> () = Change, by Superuser, refused cannot("allow snapshot for ", path), logged on("allowSnapshot", path);
+//! |   |             |                  |    |       |             |                                            |
+//! |   name          fields             |    Kind    By            Refused: what safe mode does not let pass     Logged
+//! tag on the wire                      type of the answer
 //! ```
 //!
 //! The last three may be left out: anyone may make the call (the rights on its paths are the core's matter), safe mode does not refuse it, the audit log does
-//! not have it. They can use the fields.
+//! not have it. They can use the fields. A row without an answer makes no type: its types are written below the table.
 
 use crate::{BlockId, DfsPath, InodeId};
 
