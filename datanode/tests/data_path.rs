@@ -245,3 +245,16 @@ fn a_file_whose_writer_is_gone_is_recovered() {
     assert!(refused, "the old writer cannot finish");
     assert!(cluster.get("/f").unwrap() == data);
 }
+
+#[test]
+fn a_flush_before_the_first_appended_byte_keeps_what_was_there() {
+    let cluster = Cluster::start(3, true);
+    let data = sample(1024, 23);
+    cluster.put("/f", &data, MIB as u64);
+    let other = cluster.connect();
+    let mut writer = other.append(&dfs("/f"), false).unwrap();
+    writer.hflush().unwrap();
+    until("the file is closed", || cluster.client.recover_lease(&dfs("/f")).unwrap_or(false));
+    assert!(cluster.get("/f").unwrap() == data);
+    drop(writer);
+}

@@ -153,7 +153,7 @@ impl Reader {
     }
 
     /// The next step.
-    pub fn next(&mut self, attempt: &Attempt) -> Step<'_> {
+    pub fn next_step(&mut self, attempt: &Attempt) -> Step<'_> {
         let index = attempt.index;
         let block = &mut self.blocks[index];
         let at = attempt.offset - block.located.offset;

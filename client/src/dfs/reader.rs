@@ -143,7 +143,7 @@ impl DfsReader {
         let at_most = |rest: u64| max.min(usize::try_from(rest).unwrap_or(usize::MAX));
         let mut last = None;
         loop {
-            match self.flow.next(&attempt) {
+            match self.flow.next_step(&attempt) {
                 Step::Open { block, datanode } => {
                     self.source = Some(Source::open(&self.link, block, datanode));
                     self.flow.opened(&attempt);

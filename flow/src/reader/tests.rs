@@ -80,7 +80,7 @@ impl World {
     fn read(&mut self, reader: &mut Reader, offset: u64) -> Ended {
         let mut attempt = reader.begin(offset).unwrap();
         for _ in 0..200 {
-            match reader.next(&attempt) {
+            match reader.next_step(&attempt) {
                 Step::Open { datanode, .. } => {
                     self.open = Some(datanode.id);
                     reader.opened(&attempt);
@@ -203,20 +203,20 @@ fn a_file_ends_where_it_did_when_it_was_opened() {
     let mut reader = Reader::new(vec![block(0, &[1]), last.clone()]);
     assert_eq!(reader.len(), 1400);
     let mut attempt = reader.begin(1399).unwrap();
-    assert!(matches!(reader.next(&attempt), Step::Open { .. }));
+    assert!(matches!(reader.next_step(&attempt), Step::Open { .. }));
     // The NameNode knows less of an open block than its DataNodes said.
     (last.length, last.replicas) = (100, block(1, &[2]).replicas);
     reader.fetched(&mut attempt, vec![last.clone()]).unwrap();
     reader.opened(&attempt);
-    assert!(matches!(reader.next(&attempt), Step::Read { at: 399, rest: 1 }));
+    assert!(matches!(reader.next_step(&attempt), Step::Read { at: 399, rest: 1 }));
     // It was closed longer: the rest is not part of what was opened. Or shorter: that is an error.
     (last.length, last.open) = (900, false);
     reader.fetched(&mut attempt, vec![last.clone()]).unwrap();
-    assert!(matches!(reader.next(&attempt), Step::Read { at: 399, rest: 1 }));
+    assert!(matches!(reader.next_step(&attempt), Step::Read { at: 399, rest: 1 }));
     last.length = 300;
     reader.fetched(&mut attempt, vec![last]).unwrap();
     let short = ReadError::Short { offset: 1399 };
-    assert!(matches!(reader.next(&attempt), Step::End(error) if error == short));
+    assert!(matches!(reader.next_step(&attempt), Step::End(error) if error == short));
     assert_eq!(reader.fetched(&mut attempt, vec![]), Err(ReadError::Short { offset: 1000 }));
 }
 

@@ -205,6 +205,8 @@ impl<D: Driver> Writer<D> {
     /// visible. Bytes that are only in the memory of DataNodes can be lost with their power, so their length is never reported.
     fn to_confirm(&self) -> Option<(protocol::BlockId, protocol::GenerationStamp, bool)> {
         let (id, stamp, acked) = match (&self.block, &self.previous) {
+            // Nothing was sent under the new stamp: replicas with the old one still count.
+            (Some(block), _) if !block.is_settled() => return None,
             (Some(OpenBlock { located, window, .. }), _) => {
                 (located.id, located.stamp, window.acked_length())
             }

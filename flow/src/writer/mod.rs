@@ -190,7 +190,7 @@ impl<D: Driver> Writer<D> {
         (header.data_bytes as usize == limit).then_some(Goal::Send)
     }
 
-    /// Takes up a goal; [`Writer::next`] names the steps to it.
+    /// Takes up a goal; [`Writer::next_step`] names the steps to it.
     pub fn begin(&mut self, goal: Goal) {
         self.ended = None;
         match goal {
@@ -210,7 +210,7 @@ impl<D: Driver> Writer<D> {
     }
 
     /// The next step.
-    pub fn next(&mut self, now: Instant) -> Step<'_, D> {
+    pub fn next_step(&mut self, now: Instant) -> Step<'_, D> {
         let turn = loop {
             if let Some(turn) = self.turn(now) {
                 break turn;

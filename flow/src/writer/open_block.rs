@@ -87,6 +87,11 @@ impl<P: Slot> OpenBlock<P> {
         self.located.replicas.len() < usize::from(self.located.durable_min)
     }
 
+    /// True if the acknowledged bytes were acknowledged under the block's stamp: members adopt a new stamp with the first packet.
+    pub(super) fn is_settled(&self) -> bool {
+        self.prior == self.located.stamp
+    }
+
     /// The members that have the acknowledged bytes, without the one that failed.
     pub(super) fn survivors(&self, failed: Option<DatanodeId>) -> Vec<DatanodeId> {
         let members = self.located.replicas.iter().map(|replica| replica.id);

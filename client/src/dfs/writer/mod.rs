@@ -195,7 +195,7 @@ impl DfsWriter {
         self.flow.begin(goal);
         loop {
             let DfsWriter { link, flow, pipe, .. } = self;
-            match flow.next(Instant::now()) {
+            match flow.next_step(Instant::now()) {
                 Step::Call(call, patience) => {
                     let options = match patience {
                         Patience::Usual => link.options,

@@ -50,7 +50,7 @@ fn unreachable(play: &mut Play, goal: Goal) -> (u32, WriteError<CallError, Fault
     let mut reports = 0;
     play.writer.begin(goal);
     for _ in 0..1000 {
-        match play.writer.next(play.world.now) {
+        match play.writer.next_step(play.world.now) {
             Step::Open { first, .. } => {
                 play.world.faulty.insert(first.id);
                 play.writer.opened(Err(Fault::Broken));
@@ -96,7 +96,7 @@ fn who_failed_is_excluded_for_ten_minutes() {
     play.writer.block = None;
     for (after_s, excluded) in [(599, 1), (600, 0)] {
         play.writer.begin(Goal::Block);
-        match play.writer.next(play.world.now + Duration::from_secs(after_s)) {
+        match play.writer.next_step(play.world.now + Duration::from_secs(after_s)) {
             Step::Call(Call::AddBlock { exclude, .. }, Patience::Usual) => {
                 assert_eq!(exclude.len(), excluded);
             }
@@ -105,12 +105,26 @@ fn who_failed_is_excluded_for_ten_minutes() {
     }
 }
 
+/// Its members have the new stamp only when they were sent something: until then the old one counts.
+#[test]
+fn an_append_without_data_confirms_nothing() {
+    for length in [512, 513] {
+        let mut play = Play::new(Scene { appended: Some(length), ..SCENE }, Vec::new());
+        play.flush(false, false).unwrap();
+        let open = play.world.namenode.open.clone().unwrap();
+        assert_eq!(open.prior.is_none(), length == 513, "the bytes of a partial chunk are sent");
+        play.flush(true, true).unwrap();
+        assert_eq!(play.world.namenode.open.as_ref().unwrap().prior, None);
+        play.close().unwrap();
+    }
+}
+
 /// Closes while the NameNode waits for copies; how long it was asked, and what came of it.
 fn close_without_copies(play: &mut Play) -> (Duration, WriteError<CallError, Fault>) {
     let begin = play.world.now;
     play.writer.begin(Goal::Close);
     for _ in 0..2000 {
-        match play.writer.next(play.world.now) {
+        match play.writer.next_step(play.world.now) {
             Step::Call(..) => {
                 let waits = Err(CallError(Some(ErrorKind::NotReplicatedYet)));
                 play.writer.answered(waits, play.world.now);
@@ -163,7 +177,7 @@ fn give_up(promised: bool, answers: Vec<Result<Reply, CallError>>) -> (Vec<Call>
     let now = Instant::now();
     play.writer.begin(Goal::GiveUp);
     loop {
-        match play.writer.next(now) {
+        match play.writer.next_step(now) {
             Step::Call(call, Patience::Once(_)) => {
                 calls.push(call);
                 play.writer.answered(answers.next().unwrap(), now);
@@ -199,7 +213,7 @@ fn the_last_words_of_a_broken_pipeline_count() {
         play.writer.begin(Goal::Flush { sync: false, update_length: false });
         let mut acks = acks.into_iter();
         loop {
-            match play.writer.next(now) {
+            match play.writer.next_step(now) {
                 Step::Open { .. } => play.writer.opened(Ok(())),
                 Step::Send(_) => play.writer.sent(Err(Fault::Broken)),
                 Step::TakeAck { .. } => play.writer.acked(acks.next().unwrap()),

@@ -67,7 +67,9 @@ fn scenes() -> impl Strategy<Value = Scene> {
 struct Play {
     world: World,
     writer: Writer<Net>,
-    /// Bytes handed to the writer.
+    /// Bytes that the file had before.
+    began: u64,
+    /// Bytes handed to the writer, after those.
     written: u64,
     /// Bytes that readers may rely on.
     promised: u64,
@@ -87,7 +89,7 @@ impl Play {
             let file = File { path, inode, block_size, publish: None };
             let writer = Writer::create(Net, ClientId([1; 16]), file, Some(first));
             let world = World::new(namenode, draws, slow.map(|number| DatanodeId([number; 16])));
-            return Play { world, writer, written: 0, promised: 0 };
+            return Play { world, writer, began: 0, written: 0, promised: 0 };
         }
         let (last, prior) = namenode.reopen(length);
         let mut world = World::new(namenode, draws, slow.map(|number| DatanodeId([number; 16])));
@@ -105,7 +107,7 @@ impl Play {
         if chunk < length {
             writer.begin_at(chunk, &(chunk..length).map(byte_at).collect::<Vec<_>>());
         }
-        Play { world, writer, written: length, promised: length }
+        Play { world, writer, began: length, written: length, promised: length }
     }
 
     /// Drives the writer to a goal.
@@ -128,7 +130,7 @@ impl Play {
 
     fn step(&mut self) -> Option<Ended> {
         let Play { world, writer, .. } = self;
-        match writer.next(world.now) {
+        match writer.next_step(world.now) {
             Step::Call(call, _) => {
                 let answer = world.call(call);
                 writer.answered(answer, world.now);
@@ -216,7 +218,7 @@ impl Play {
                 assert!(replica.on_disk as u64 >= acked, "a sync without a disk");
             }
         }
-        if let Some(open) = namenode.open.as_ref().filter(|_| self.written > 0) {
+        if let Some(open) = namenode.open.as_ref().filter(|_| self.written > self.began) {
             let begin = namenode.offset_of(open.id);
             assert!(open.prior.is_none() || begin == self.written, "the stamp is not confirmed");
             assert!(!update_length || begin + open.known == self.written, "the length is unknown");
