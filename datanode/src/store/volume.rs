@@ -385,10 +385,10 @@ impl Volume {
     /// # Errors
     /// [`Error`]; it stays out of service.
     pub(super) fn reopen(&self) -> Result<(), Error> {
-        if !disk::is_dir(&self.config.path) {
+        let io_error = |source| Error::Io { path: self.config.path.clone(), source };
+        if !disk::is_dir(&self.config.path).map_err(io_error)? {
             // A newly created directory would hide a disk that is not mounted.
-            let source = io::ErrorKind::NotFound.into();
-            return Err(Error::Io { path: self.config.path.clone(), source });
+            return Err(io_error(io::ErrorKind::NotFound.into()));
         }
         let (lock, found) = prepare(&self.config)?;
         match found {
@@ -401,7 +401,7 @@ impl Volume {
             Some(_) => {}
             None => self.write_version(self.identity())?,
         }
-        self.check().map_err(|source| Error::Io { path: self.config.path.clone(), source })?;
+        self.check().map_err(io_error)?;
         *self.lock.lock() = Some(lock);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The store on real directories: the state a restart finds after every way of ending.
 
 mod compare;
+mod failures;
 mod power;
 
 use std::cell::Cell;

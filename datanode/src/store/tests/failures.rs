@@ -1,0 +1,53 @@
+//! One failure of a simulated disk at each operation in turn.
+
+use std::path::{Path, PathBuf};
+
+use sys::disk::sim::{Fault, Machine};
+
+use super::{STAMP, packet, sample, volume};
+use crate::store::*;
+
+/// Blocks of which some are finalized and some are not.
+const BLOCKS: [u64; 4] = [1, 2, 256, 257];
+
+fn open(root: &Path) -> Result<Arc<Store>, Error> {
+    Store::open(&[volume(root.join("volume"))], 1 << 20, None).map(Arc::new)
+}
+
+/// Replicas of every kind, left by a process that was killed.
+fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
+    let machine = Machine::new(seed);
+    let root = machine.add_disk(1 << 20);
+    let store = open(&root).unwrap();
+    for number in BLOCKS {
+        let mut writer = store.write(BlockId(number), STAMP, None, None).unwrap();
+        writer.write(packet(0, &sample(700))).unwrap();
+        match number % 2 {
+            0 => writer.finalize().unwrap(),
+            _ => drop(writer),
+        }
+    }
+    let replicas = store.replicas();
+    machine.kill();
+    drop(store);
+    machine.start();
+    (machine, root, replicas)
+}
+
+#[test]
+fn a_start_on_a_disk_that_does_not_answer_once_puts_nothing_away() {
+    let mut at = 1;
+    loop {
+        let (machine, root, replicas) = mixed(at);
+        machine.plan(at, Fault::Io);
+        drop(open(&root));
+        if machine.fired() == 0 {
+            break;
+        }
+        machine.kill();
+        machine.start();
+        assert_eq!(open(&root).unwrap().replicas(), replicas, "operation {at}");
+        at += 1;
+    }
+    assert!(at > 30, "{at} operations");
+}
