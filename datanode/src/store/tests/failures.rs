@@ -34,6 +34,39 @@ fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
     (machine, root, replicas)
 }
 
+/// A directory that exists need not be on the disk.
+#[test]
+fn directories_of_a_process_that_was_killed_are_durable_before_they_are_used() {
+    let mut at = 1;
+    loop {
+        let machine = Machine::new(at);
+        let root = machine.add_disk(1 << 20);
+        let write = || -> Result<(), StoreError> {
+            let store = open(&root).map_err(|_| StoreError::Full)?;
+            let mut writer = store.write(BlockId(1), STAMP, None, None)?;
+            writer.write(packet(0, &sample(700)))?;
+            writer.finalize()
+        };
+        machine.plan(at, Fault::Kill);
+        let first = write();
+        if machine.fired() == 0 {
+            first.unwrap();
+            break;
+        }
+        machine.start();
+        let written = open(&root).unwrap().replicas().iter().any(Replica::is_finalized);
+        if !written {
+            write().unwrap();
+            machine.cut_power();
+            machine.start();
+            let found = open(&root).unwrap().replicas();
+            assert!(found.iter().any(Replica::is_finalized), "operation {at}: {found:?}");
+        }
+        at += 1;
+    }
+    assert!(at > 50, "{at} operations");
+}
+
 #[test]
 fn a_start_on_a_disk_that_does_not_answer_once_puts_nothing_away() {
     let mut at = 1;
