@@ -18,6 +18,7 @@ use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
 use super::handle::WriterHandle;
 use super::moves::Moving;
+use super::scan;
 use super::tails::Tails;
 use super::verify;
 use super::volume::{Place, sync_folders};
@@ -53,6 +54,8 @@ pub struct ReplicaWriter {
     sync_ahead: bool,
     /// The disk was full during a sync: how much is on disk is not known.
     lost: bool,
+    /// A write failed: data and checksums may not match up to the length.
+    unproved: bool,
     /// True once the names of its files are on disk.
     entry_synced: bool,
     /// The damaged replica that this one replaces; readers see it until then.
@@ -110,6 +113,7 @@ impl ReplicaWriter {
             background: Arc::default(),
             sync_ahead: false,
             lost: false,
+            unproved: false,
             entry_synced: false,
             repairs: old.filter(|_| begin == Begin::Repair).map(|(replica, _)| replica),
         };
@@ -220,8 +224,7 @@ impl ReplicaWriter {
 
     /// Records the outcome of the oldest packet in flight.
     fn note(&mut self, outcome: Outcome) -> Result<(), StoreError> {
-        let block = self.replica.block;
-        let written = outcome.map_err(|error| StoreError::io(block, error))?;
+        let written = outcome.map_err(|error| self.write_failed(error))?;
         if written.end > self.replica.length {
             self.replica.length = written.end;
             if self.repairs.is_none() {
@@ -230,7 +233,7 @@ impl ReplicaWriter {
         }
         if let Some(tail) = written.tail {
             let put = self.tails.put(&self.files.meta, tail);
-            put.map_err(|error| StoreError::io(block, error))?;
+            put.map_err(|error| self.write_failed(error))?;
         }
         self.unsynced_bytes += u64::from(written.cached_bytes);
         if self.sync_ahead && self.unsynced_bytes >= self.store.sync_interval_bytes {
@@ -242,7 +245,7 @@ impl ReplicaWriter {
     fn begin_meta(&mut self) -> Result<(), StoreError> {
         if !self.meta_begun {
             let written = self.files.meta.write_all_at(&meta::header(), 0);
-            written.map_err(|error| StoreError::io(self.replica.block, error))?;
+            written.map_err(|error| self.write_failed(error))?;
             self.meta_begun = true;
         }
         Ok(())
@@ -270,13 +273,14 @@ impl ReplicaWriter {
             self.files.block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
             let mut crc = Vec::new();
             checksum::append_crcs(&chunk, &mut crc);
-            self.files
-                .meta
-                .write_all_at(&crc, Layout::CURRENT.crc_position(chunk_start))
-                .map_err(io_error)?;
+            let at = Layout::CURRENT.crc_position(chunk_start);
+            let written = self.files.meta.write_all_at(&crc, at);
+            written.map_err(|error| self.write_failed(error))?;
         }
-        self.files.block.set_len(length).map_err(io_error)?;
-        self.files.meta.set_len(Layout::CURRENT.file_bytes(length)).map_err(io_error)?;
+        let Files { block, meta } = &self.files;
+        let cut = block.set_len(length);
+        let cut = cut.and_then(|()| meta.set_len(Layout::CURRENT.file_bytes(length)));
+        cut.map_err(|error| self.write_failed(error))?;
         self.replica.length = length;
         self.end = length;
         self.change(|replica| replica.length = length)
@@ -333,7 +337,8 @@ impl ReplicaWriter {
         let io_error = |error| StoreError::io(id, error);
         block.read_exact_at(&mut chunk, chunk_begin).map_err(io_error)?;
         if let Some(tail) = Tail::of(length, crc32fast::hash(&chunk)) {
-            self.tails.put(meta, tail).map_err(io_error)?;
+            let put = self.tails.put(meta, tail);
+            put.map_err(|error| self.write_failed(error))?;
         }
         self.sync()
     }
@@ -438,6 +443,26 @@ impl ReplicaWriter {
         error
     }
 
+    fn write_failed(&mut self, error: io::Error) -> StoreError {
+        self.unproved = true;
+        StoreError::io(self.replica.block, error)
+    }
+
+    /// What remains of a replica whose writer ends. After a failed write that is what a start would find, too.
+    fn left(&self) -> Replica {
+        let left = Replica { state: State::Unfinished, ..self.replica };
+        let folder = self.place.block.parent().filter(|_| self.unproved);
+        match folder.map(|folder| scan::unfinished(folder, left.block, left.stamp)) {
+            Some(Ok(Some(found))) => found,
+            Some(Err(error)) => {
+                let error = client::error::chain(&error);
+                tracing::warn!(block = %left.block, error, "cannot read what a failed write left");
+                left
+            }
+            Some(Ok(None)) | None => left,
+        }
+    }
+
     /// Removes the files of a replica that nobody needs.
     fn remove_files(&self) {
         if let Err(error) = self.place.remove_if_there() {
@@ -524,11 +549,13 @@ impl Drop for ReplicaWriter {
         self.disk = None;
         if self.replica.state == State::Receiving && self.change(|_| ()).is_ok() {
             let id = self.replica.block;
-            let left = Replica { state: State::Unfinished, ..self.replica };
             if let Some(old) = self.repairs {
                 self.remove_files();
                 self.store.release(id, &self.handle, Some(old), |_| ());
-            } else if self.lost || left.length == 0 {
+                return self.handle.finish();
+            }
+            let left = self.left();
+            if self.lost || left.length == 0 {
                 self.remove_files();
                 self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
             } else {
