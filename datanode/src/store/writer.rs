@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use protocol::checksum::{self, CHUNK_BYTES};
+use protocol::checksum::CHUNK_BYTES;
 use protocol::meta::{self, Layout, Tail};
 use sys::disk::File;
 use sys::wake::Wake;
@@ -271,8 +271,9 @@ impl ReplicaWriter {
             )?;
             let mut chunk = vec![0; (length - chunk_start) as usize];
             self.files.block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
-            let mut crc = Vec::new();
-            checksum::append_crcs(&chunk, &mut crc);
+            let crc = crc32fast::hash(&chunk);
+            self.guard_cut(length, crc)?;
+            let crc = crc.to_be_bytes();
             let at = Layout::CURRENT.crc_position(chunk_start);
             let written = self.files.meta.write_all_at(&crc, at);
             written.map_err(|error| self.write_failed(error))?;
@@ -284,6 +285,29 @@ impl ReplicaWriter {
         self.replica.length = length;
         self.end = length;
         self.change(|replica| replica.length = length)
+    }
+
+    /// Cutting within a chunk replaces its checksum. The bytes that stay may have been promised: they get a tail of their own first.
+    fn guard_cut(&mut self, length: u64, crc: u32) -> Result<(), StoreError> {
+        let is_promised = self.guard == Some(Guard::Finalized) || self.has_tails()?;
+        if is_promised {
+            self.sync()?;
+        }
+        self.put_tail(length, crc)?;
+        if is_promised { self.sync() } else { Ok(()) }
+    }
+
+    /// False if no sync can have ended within a chunk.
+    fn has_tails(&self) -> Result<bool, StoreError> {
+        let tails = verify::tails(&self.files.meta, Layout::CURRENT);
+        let tails = tails.map_err(|error| StoreError::io(self.replica.block, error))?;
+        Ok(tails != [None; meta::TAILS])
+    }
+
+    fn put_tail(&mut self, length: u64, crc: u32) -> Result<(), StoreError> {
+        let Some(tail) = Tail::of(length, crc) else { return Ok(()) };
+        let put = self.tails.put(&self.files.meta, tail);
+        put.map_err(|error| self.write_failed(error))
     }
 
     /// Changes the replica as others see it.
@@ -319,12 +343,9 @@ impl ReplicaWriter {
     pub(super) fn guard_what_is_there(&mut self) -> Result<(), StoreError> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
         let (id, length) = (self.replica.block, self.replica.length);
-        if guard == Guard::Unfinished {
-            let tails = verify::tails(&self.files.meta, Layout::CURRENT);
-            if tails.map_err(|error| StoreError::io(id, error))? == [None; meta::TAILS] {
-                // No sync ended within a chunk.
-                return Ok(());
-            }
+        let is_whole = length.is_multiple_of(CHUNK_BYTES as u64);
+        if guard == Guard::Unfinished && is_whole && !self.has_tails()? {
+            return Ok(());
         }
         self.sync()?;
         let chunk_begin = length - length % CHUNK_BYTES as u64;
@@ -336,10 +357,7 @@ impl ReplicaWriter {
         verify::verify_range(id, block, meta, chunk_begin, length, |_| ())?;
         let io_error = |error| StoreError::io(id, error);
         block.read_exact_at(&mut chunk, chunk_begin).map_err(io_error)?;
-        if let Some(tail) = Tail::of(length, crc32fast::hash(&chunk)) {
-            let put = self.tails.put(meta, tail);
-            put.map_err(|error| self.write_failed(error))?;
-        }
+        self.put_tail(length, crc32fast::hash(&chunk))?;
         self.sync()
     }
 

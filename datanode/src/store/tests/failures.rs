@@ -122,3 +122,57 @@ fn a_start_on_a_disk_that_does_not_answer_once_puts_nothing_away() {
     }
     assert!(at > 30, "{at} operations");
 }
+
+/// Continues the replica at `offset`, if the machine lets it, and adds data up to `end`.
+fn go_on(store: &Arc<Store>, stamp: u64, offset: usize, end: usize) {
+    let (block, data) = (BlockId(1), sample(3000));
+    let Ok(found) = store.open_any(block) else { return };
+    let resume = Some(Resume { prior: found.replica.stamp, offset: offset as u64 });
+    let Ok(mut writer) = store.write(block, GenerationStamp(stamp), resume, None) else { return };
+    if end > offset {
+        let begin = offset / 512 * 512;
+        let _ = writer.write(packet(begin as u64, &data[begin..end]));
+    }
+}
+
+#[test]
+fn synced_bytes_survive_every_way_of_going_on_within_their_chunk() {
+    type Way = fn(&Arc<Store>);
+    // Further data is cut off again; or a writer that continued what was finalized ended without a word.
+    let ways: [(Way, Way); 2] = [
+        (
+            |store| {
+                go_on(store, 1002, 1347, 2166);
+                go_on(store, 1003, 1701, 1708);
+            },
+            |store| go_on(store, 1004, 1371, 1400),
+        ),
+        (
+            |store| {
+                store.begin_recovery(BlockId(1), GenerationStamp(1002)).unwrap();
+                store.update(BlockId(1), GenerationStamp(1002), 1347).unwrap();
+                go_on(store, 1003, 1347, 1347);
+            },
+            |store| go_on(store, 1004, 1347, 1900),
+        ),
+    ];
+    for ((before, last), seed) in ways.into_iter().flat_map(|way| (0..40).map(move |n| (way, n))) {
+        for at in 1..40 {
+            let machine = Machine::new(seed);
+            let root = machine.add_disk(1 << 20);
+            let store = open(&root).unwrap();
+            let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+            writer.write(packet(0, &sample(1347))).unwrap();
+            writer.sync_entry().unwrap();
+            drop(writer);
+            before(&store);
+            machine.plan(at, Fault::PowerCut);
+            last(&store);
+            machine.cut_power();
+            drop(store);
+            machine.start();
+            let left = open(&root).unwrap().replicas()[0].length;
+            assert!(left >= 1347, "{left} bytes, seed {seed}, operation {at}");
+        }
+    }
+}
