@@ -76,6 +76,8 @@ struct Background {
     running: AtomicBool,
     /// How a sync failed. Held while one runs: the system reports a failure only once, and the next sync would report success.
     failure: Mutex<Option<io::ErrorKind>>,
+    /// The writer has ended: a sync that has not begun does not begin, because nobody would hear of its failure.
+    ended: AtomicBool,
 }
 
 impl ReplicaWriter {
@@ -442,7 +444,9 @@ impl ReplicaWriter {
         let (file, background) = (Arc::clone(&self.files.block), Arc::clone(&self.background));
         self.store.syncs.run(Box::new(move || {
             let mut failure = background.failure.lock();
-            if let Err(error) = file.sync_data() {
+            if !background.ended.load(Ordering::Acquire)
+                && let Err(error) = file.sync_data()
+            {
                 tracing::error!(%error, "sync failed while a replica was written");
                 *failure = Some(error.kind());
             }
@@ -565,6 +569,13 @@ impl Drop for ReplicaWriter {
             }
         }
         self.disk = None;
+        self.background.ended.store(true, Ordering::Release);
+        // Waits for a sync that runs.
+        let failure = *self.background.failure.lock();
+        if let Some(kind) = failure {
+            let error = self.sync_failed(io::Error::new(kind, "a sync of this replica failed"));
+            tracing::debug!(error = %client::error::chain(&error), "a write ended after a failed sync");
+        }
         if self.replica.state == State::Receiving && self.change(|_| ()).is_ok() {
             let id = self.replica.block;
             if let Some(old) = self.repairs {

@@ -176,3 +176,31 @@ fn synced_bytes_survive_every_way_of_going_on_within_their_chunk() {
         }
     }
 }
+
+#[test]
+fn a_sync_that_fails_behind_its_writer_is_noticed_or_does_not_happen() {
+    for is_early in [false, true] {
+        let machine = Machine::new(1);
+        let root = machine.add_disk(16 << 20);
+        let store = open(&root).unwrap();
+        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+        writer.sync_ahead();
+        while store.behind_count() == 0 {
+            let end = writer.length();
+            writer.write(packet(end, &sample(100 << 10))).unwrap();
+        }
+        if is_early {
+            drop(writer);
+            let before = machine.operations();
+            assert!(store.run_behind());
+            assert_eq!(machine.operations(), before);
+            assert!(store.failed_volumes().is_empty());
+        } else {
+            machine.plan(1, Fault::Io);
+            assert!(store.run_behind());
+            drop(writer);
+            assert_eq!(store.failed_volumes().len(), 1);
+            assert_eq!(store.replica_count(), 0);
+        }
+    }
+}
