@@ -3,6 +3,7 @@
 mod compare;
 mod failures;
 mod power;
+mod simulation;
 
 use std::cell::Cell;
 use std::fs;
