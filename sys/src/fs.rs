@@ -74,7 +74,7 @@ pub fn write_atomic_with(
 /// # Errors
 /// The system's error.
 pub fn create_private_dir(directory: &Path) -> io::Result<()> {
-    if disk::is_dir(directory) {
+    if disk::is_dir(directory).unwrap_or(false) {
         return Ok(());
     }
     let parent = match directory.parent() {
@@ -83,7 +83,10 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     };
     create_private_dir(parent)?;
     match disk::create_dir(directory, 0o700) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !disk::is_dir(directory) => {
+        Err(error)
+            if error.kind() != io::ErrorKind::AlreadyExists
+                || !disk::is_dir(directory).unwrap_or(false) =>
+        {
             Err(error)
         }
         _ => sync_dir(parent),

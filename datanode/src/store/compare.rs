@@ -160,7 +160,7 @@ fn on_disk(
     let mut found = HashSet::new();
     for folder in disk::read_dir(&volume.path().join(FINALIZED))? {
         let folder = folder?;
-        if !disk::is_dir(&folder) {
+        if !disk::is_dir(&folder)? {
             continue;
         }
         for path in disk::read_dir(&folder)? {

@@ -46,7 +46,7 @@ pub(super) fn scan(
     let mut folders = files_in(&volume.path().join(FINALIZED))?;
     folders.push(rbw.clone());
     for folder in folders {
-        if !disk::is_dir(&folder) {
+        if !is_dir(&folder)? {
             quarantine(volume, &folder)?;
             continue;
         }
@@ -59,7 +59,7 @@ pub(super) fn scan(
                     finalized(&folder, block, stamp)?
                 }
                 Some((block, stamp, true))
-                    if disk::is_file(&Place::new(&folder, block, stamp).block) =>
+                    if is_file(&Place::new(&folder, block, stamp).block)? =>
                 {
                     continue;
                 }
@@ -101,7 +101,7 @@ fn complete_finalize(
     stamp: GenerationStamp,
 ) -> Result<(), Error> {
     let to = volume.finalized_place(block, stamp);
-    if disk::is_file(&from.meta) || !disk::is_file(&to.meta) || disk::is_file(&to.block) {
+    if is_file(&from.meta)? || !is_file(&to.meta)? || is_file(&to.block)? {
         return Ok(());
     }
     let io_error = |source| Error::Io { path: from.block.clone(), source };
@@ -115,16 +115,18 @@ fn complete_restamp(
     to: &Place,
     (block, stamp): (BlockId, GenerationStamp),
 ) -> Result<(), Error> {
-    if disk::is_file(&to.block) {
+    if is_file(&to.block)? {
         return Ok(());
     }
     let finalized = volume.finalized_place(block, stamp).block;
     let folders = [to.block.parent(), finalized.parent()].into_iter().flatten();
-    for folder in folders.filter(|folder| disk::is_dir(folder)) {
+    for folder in folders {
+        if !is_dir(folder)? {
+            continue;
+        }
         for path in files_in(folder)? {
             let Some((found, old, false)) = parse_name(&path) else { continue };
-            if found != block || old > stamp || disk::is_file(&Place::new(folder, block, old).meta)
-            {
+            if found != block || old > stamp || is_file(&Place::new(folder, block, old).meta)? {
                 continue;
             }
             let io_error = |source| Error::Io { path: path.clone(), source };
@@ -205,6 +207,15 @@ pub(super) fn parse_name(path: &Path) -> Option<(BlockId, GenerationStamp, bool)
         (number.to_string() == text).then_some(number)
     };
     Some((BlockId(number(block)?), GenerationStamp(number(stamp)?), is_meta))
+}
+
+/// What a disk does not answer is not guessed: a replica that seems to be none would go to quarantine.
+fn is_file(path: &Path) -> Result<bool, Error> {
+    disk::is_file(path).map_err(|source| Error::Io { path: path.to_owned(), source })
+}
+
+fn is_dir(path: &Path) -> Result<bool, Error> {
+    disk::is_dir(path).map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -206,6 +206,8 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
     for folder in [RBW, FINALIZED, TRASH, QUARANTINE] {
         sys::fs::create_private_dir(&config.path.join(folder)).map_err(io_error)?;
     }
+    // What an earlier start created may not be durable: it may have ended too early.
+    sync_name(&config.path).and_then(|()| disk::sync_dir(&config.path)).map_err(io_error)?;
     let path = config.path.join(VERSION_FILE);
     match disk::read_to_string(&path) {
         Ok(text) => Ok((lock, Some(parse_version(&text, &path)?))),
@@ -221,6 +223,15 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
             Ok((lock, None))
         }
         Err(source) => Err(Error::Io { path, source }),
+    }
+}
+
+/// Makes the name of a directory durable. Where this user cannot read the directory above, somebody else made it.
+fn sync_name(directory: &Path) -> io::Result<()> {
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match disk::sync_dir(parent.unwrap_or(Path::new("."))) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced,
     }
 }
 
@@ -310,8 +321,13 @@ impl Volume {
         if let Some(folder) = folders.get(&number) {
             return Ok(Arc::clone(folder));
         }
-        let path = self.config.path.join(format!("{FINALIZED}/{number:02x}"));
-        sys::fs::create_private_dir(&path)?;
+        let finalized = self.config.path.join(FINALIZED);
+        let path = finalized.join(format!("{number:02x}"));
+        match disk::create_dir(&path, 0o700) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            // Whoever created it may have ended, or failed, before the name was durable.
+            _ => disk::sync_dir(&finalized)?,
+        }
         let folder = Arc::new(Folder::new(File::open(&path)?));
         folders.insert(number, Arc::clone(&folder));
         Ok(folder)
@@ -385,10 +401,10 @@ impl Volume {
     /// # Errors
     /// [`Error`]; it stays out of service.
     pub(super) fn reopen(&self) -> Result<(), Error> {
-        if !disk::is_dir(&self.config.path) {
+        let io_error = |source| Error::Io { path: self.config.path.clone(), source };
+        if !disk::is_dir(&self.config.path).map_err(io_error)? {
             // A newly created directory would hide a disk that is not mounted.
-            let source = io::ErrorKind::NotFound.into();
-            return Err(Error::Io { path: self.config.path.clone(), source });
+            return Err(io_error(io::ErrorKind::NotFound.into()));
         }
         let (lock, found) = prepare(&self.config)?;
         match found {
@@ -401,7 +417,7 @@ impl Volume {
             Some(_) => {}
             None => self.write_version(self.identity())?,
         }
-        self.check().map_err(|source| Error::Io { path: self.config.path.clone(), source })?;
+        self.check().map_err(io_error)?;
         *self.lock.lock() = Some(lock);
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use protocol::checksum::{self, CHUNK_BYTES};
+use protocol::checksum::CHUNK_BYTES;
 use protocol::meta::{self, Layout, Tail};
 use sys::disk::File;
 use sys::wake::Wake;
@@ -18,6 +18,7 @@ use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
 use super::handle::WriterHandle;
 use super::moves::Moving;
+use super::scan;
 use super::tails::Tails;
 use super::verify;
 use super::volume::{Place, sync_folders};
@@ -53,6 +54,8 @@ pub struct ReplicaWriter {
     sync_ahead: bool,
     /// The disk was full during a sync: how much is on disk is not known.
     lost: bool,
+    /// A write failed: data and checksums may not match up to the length.
+    unproved: bool,
     /// True once the names of its files are on disk.
     entry_synced: bool,
     /// The damaged replica that this one replaces; readers see it until then.
@@ -73,6 +76,8 @@ struct Background {
     running: AtomicBool,
     /// How a sync failed. Held while one runs: the system reports a failure only once, and the next sync would report success.
     failure: Mutex<Option<io::ErrorKind>>,
+    /// The writer has ended: a sync that has not begun does not begin, because nobody would hear of its failure.
+    ended: AtomicBool,
 }
 
 impl ReplicaWriter {
@@ -110,6 +115,7 @@ impl ReplicaWriter {
             background: Arc::default(),
             sync_ahead: false,
             lost: false,
+            unproved: false,
             entry_synced: false,
             repairs: old.filter(|_| begin == Begin::Repair).map(|(replica, _)| replica),
         };
@@ -220,8 +226,7 @@ impl ReplicaWriter {
 
     /// Records the outcome of the oldest packet in flight.
     fn note(&mut self, outcome: Outcome) -> Result<(), StoreError> {
-        let block = self.replica.block;
-        let written = outcome.map_err(|error| StoreError::io(block, error))?;
+        let written = outcome.map_err(|error| self.write_failed(error))?;
         if written.end > self.replica.length {
             self.replica.length = written.end;
             if self.repairs.is_none() {
@@ -230,7 +235,7 @@ impl ReplicaWriter {
         }
         if let Some(tail) = written.tail {
             let put = self.tails.put(&self.files.meta, tail);
-            put.map_err(|error| StoreError::io(block, error))?;
+            put.map_err(|error| self.write_failed(error))?;
         }
         self.unsynced_bytes += u64::from(written.cached_bytes);
         if self.sync_ahead && self.unsynced_bytes >= self.store.sync_interval_bytes {
@@ -242,7 +247,7 @@ impl ReplicaWriter {
     fn begin_meta(&mut self) -> Result<(), StoreError> {
         if !self.meta_begun {
             let written = self.files.meta.write_all_at(&meta::header(), 0);
-            written.map_err(|error| StoreError::io(self.replica.block, error))?;
+            written.map_err(|error| self.write_failed(error))?;
             self.meta_begun = true;
         }
         Ok(())
@@ -268,18 +273,43 @@ impl ReplicaWriter {
             )?;
             let mut chunk = vec![0; (length - chunk_start) as usize];
             self.files.block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
-            let mut crc = Vec::new();
-            checksum::append_crcs(&chunk, &mut crc);
-            self.files
-                .meta
-                .write_all_at(&crc, Layout::CURRENT.crc_position(chunk_start))
-                .map_err(io_error)?;
+            let crc = crc32fast::hash(&chunk);
+            self.guard_cut(length, crc)?;
+            let crc = crc.to_be_bytes();
+            let at = Layout::CURRENT.crc_position(chunk_start);
+            let written = self.files.meta.write_all_at(&crc, at);
+            written.map_err(|error| self.write_failed(error))?;
         }
-        self.files.block.set_len(length).map_err(io_error)?;
-        self.files.meta.set_len(Layout::CURRENT.file_bytes(length)).map_err(io_error)?;
+        let Files { block, meta } = &self.files;
+        let cut = block.set_len(length);
+        let cut = cut.and_then(|()| meta.set_len(Layout::CURRENT.file_bytes(length)));
+        cut.map_err(|error| self.write_failed(error))?;
         self.replica.length = length;
         self.end = length;
         self.change(|replica| replica.length = length)
+    }
+
+    /// Cutting within a chunk replaces its checksum. The bytes that stay may have been promised: they get a tail of their own first.
+    fn guard_cut(&mut self, length: u64, crc: u32) -> Result<(), StoreError> {
+        let is_promised = self.guard == Some(Guard::Finalized) || self.has_tails()?;
+        if is_promised {
+            self.sync()?;
+        }
+        self.put_tail(length, crc)?;
+        if is_promised { self.sync() } else { Ok(()) }
+    }
+
+    /// False if no sync can have ended within a chunk.
+    fn has_tails(&self) -> Result<bool, StoreError> {
+        let tails = verify::tails(&self.files.meta, Layout::CURRENT);
+        let tails = tails.map_err(|error| StoreError::io(self.replica.block, error))?;
+        Ok(tails != [None; meta::TAILS])
+    }
+
+    fn put_tail(&mut self, length: u64, crc: u32) -> Result<(), StoreError> {
+        let Some(tail) = Tail::of(length, crc) else { return Ok(()) };
+        let put = self.tails.put(&self.files.meta, tail);
+        put.map_err(|error| self.write_failed(error))
     }
 
     /// Changes the replica as others see it.
@@ -315,12 +345,9 @@ impl ReplicaWriter {
     pub(super) fn guard_what_is_there(&mut self) -> Result<(), StoreError> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
         let (id, length) = (self.replica.block, self.replica.length);
-        if guard == Guard::Unfinished {
-            let tails = verify::tails(&self.files.meta, Layout::CURRENT);
-            if tails.map_err(|error| StoreError::io(id, error))? == [None; meta::TAILS] {
-                // No sync ended within a chunk.
-                return Ok(());
-            }
+        let is_whole = length.is_multiple_of(CHUNK_BYTES as u64);
+        if guard == Guard::Unfinished && is_whole && !self.has_tails()? {
+            return Ok(());
         }
         self.sync()?;
         let chunk_begin = length - length % CHUNK_BYTES as u64;
@@ -332,9 +359,7 @@ impl ReplicaWriter {
         verify::verify_range(id, block, meta, chunk_begin, length, |_| ())?;
         let io_error = |error| StoreError::io(id, error);
         block.read_exact_at(&mut chunk, chunk_begin).map_err(io_error)?;
-        if let Some(tail) = Tail::of(length, crc32fast::hash(&chunk)) {
-            self.tails.put(meta, tail).map_err(io_error)?;
-        }
+        self.put_tail(length, crc32fast::hash(&chunk))?;
         self.sync()
     }
 
@@ -419,7 +444,9 @@ impl ReplicaWriter {
         let (file, background) = (Arc::clone(&self.files.block), Arc::clone(&self.background));
         self.store.syncs.run(Box::new(move || {
             let mut failure = background.failure.lock();
-            if let Err(error) = file.sync_data() {
+            if !background.ended.load(Ordering::Acquire)
+                && let Err(error) = file.sync_data()
+            {
                 tracing::error!(%error, "sync failed while a replica was written");
                 *failure = Some(error.kind());
             }
@@ -436,6 +463,26 @@ impl ReplicaWriter {
             _ => self.lost = true,
         }
         error
+    }
+
+    fn write_failed(&mut self, error: io::Error) -> StoreError {
+        self.unproved = true;
+        StoreError::io(self.replica.block, error)
+    }
+
+    /// What remains of a replica whose writer ends. After a failed write that is what a start would find, too.
+    fn left(&self) -> Replica {
+        let left = Replica { state: State::Unfinished, ..self.replica };
+        let folder = self.place.block.parent().filter(|_| self.unproved);
+        match folder.map(|folder| scan::unfinished(folder, left.block, left.stamp)) {
+            Some(Ok(Some(found))) => found,
+            Some(Err(error)) => {
+                let error = client::error::chain(&error);
+                tracing::warn!(block = %left.block, error, "cannot read what a failed write left");
+                left
+            }
+            Some(Ok(None)) | None => left,
+        }
     }
 
     /// Removes the files of a replica that nobody needs.
@@ -522,13 +569,22 @@ impl Drop for ReplicaWriter {
             }
         }
         self.disk = None;
+        self.background.ended.store(true, Ordering::Release);
+        // Waits for a sync that runs.
+        let failure = *self.background.failure.lock();
+        if let Some(kind) = failure {
+            let error = self.sync_failed(io::Error::new(kind, "a sync of this replica failed"));
+            tracing::debug!(error = %client::error::chain(&error), "a write ended after a failed sync");
+        }
         if self.replica.state == State::Receiving && self.change(|_| ()).is_ok() {
             let id = self.replica.block;
-            let left = Replica { state: State::Unfinished, ..self.replica };
             if let Some(old) = self.repairs {
                 self.remove_files();
                 self.store.release(id, &self.handle, Some(old), |_| ());
-            } else if self.lost || left.length == 0 {
+                return self.handle.finish();
+            }
+            let left = self.left();
+            if self.lost || left.length == 0 {
                 self.remove_files();
                 self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
             } else {

@@ -273,16 +273,29 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// True if it is a directory; false also if that cannot be seen.
-pub fn is_dir(path: &Path) -> bool {
+/// True if it is a directory; false if it is something else, or nothing.
+///
+/// # Errors
+/// The system's error: nobody knows then.
+pub fn is_dir(path: &Path) -> io::Result<bool> {
     on_machine!(path, machine => machine.is_dir(path));
-    path.is_dir()
+    found(fs::metadata(path).map(|metadata| metadata.is_dir()))
 }
 
-/// True if it is a file; false also if that cannot be seen.
-pub fn is_file(path: &Path) -> bool {
-    on_machine!(path, machine => machine.length(path).is_ok());
-    path.is_file()
+/// True if it is a file; false if it is something else, or nothing.
+///
+/// # Errors
+/// The system's error: nobody knows then.
+pub fn is_file(path: &Path) -> io::Result<bool> {
+    on_machine!(path, machine => machine.is_file(path));
+    found(fs::metadata(path).map(|metadata| metadata.is_file()))
+}
+
+fn found(fits: io::Result<bool>) -> io::Result<bool> {
+    match fits {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        fits => fits,
+    }
 }
 
 /// True if something has this name.

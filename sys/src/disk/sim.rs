@@ -156,12 +156,12 @@ impl Machine {
         self.world().down.is_some()
     }
 
-    /// Starts the process again, after a power cut without what was not durable.
+    /// Starts the process again, after a power cut without what was not durable; true if there was one.
     ///
     /// # Panics
     /// If the old process still holds a lock: whatever stands for it must be dropped first.
-    pub fn start(&self) {
-        self.world().start();
+    pub fn start(&self) -> bool {
+        self.world().start()
     }
 
     /// Lets time pass.
@@ -282,8 +282,12 @@ impl Machine {
         world.change(disk)?.create_dir(path)
     }
 
-    pub(super) fn is_dir(&self, path: &Path) -> bool {
-        self.node(path).is_ok_and(|node| node == Some(Node::Directory))
+    pub(super) fn is_dir(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.node(path)? == Some(Node::Directory))
+    }
+
+    pub(super) fn is_file(&self, path: &Path) -> io::Result<bool> {
+        Ok(matches!(self.node(path)?, Some(Node::File(_))))
     }
 
     pub(super) fn try_exists(&self, path: &Path) -> io::Result<bool> {

@@ -245,8 +245,8 @@ impl World {
         stepped
     }
 
-    /// Starts the process again, and the machine if it had lost power.
-    pub(super) fn start(&mut self) {
+    /// Starts the process again, and the machine if it had lost power, which it returns.
+    pub(super) fn start(&mut self) -> bool {
         assert!(self.locks.is_empty(), "the old process has let go of all it had");
         let is_cut = self.down.take() == Some(Down::Power);
         self.starts += 1;
@@ -257,6 +257,7 @@ impl World {
             }
             disk.start();
         }
+        is_cut
     }
 }
 

@@ -1,7 +1,9 @@
 //! The store on real directories: the state a restart finds after every way of ending.
 
 mod compare;
+mod failures;
 mod power;
+mod simulation;
 
 use std::cell::Cell;
 use std::fs;

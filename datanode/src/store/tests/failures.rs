@@ -1,0 +1,206 @@
+//! One failure of a simulated disk at each operation in turn.
+
+use std::path::{Path, PathBuf};
+
+use protocol::transfer::Resume;
+use sys::disk::sim::{Fault, Machine};
+
+use super::{STAMP, packet, sample, volume};
+use crate::store::*;
+
+/// Blocks of which some are finalized and some are not.
+const BLOCKS: [u64; 4] = [1, 2, 256, 257];
+
+fn open(root: &Path) -> Result<Arc<Store>, Error> {
+    Store::open(&[volume(root.join("volume"))], 1 << 20, None).map(Arc::new)
+}
+
+/// Replicas of every kind, left by a process that was killed.
+fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
+    let machine = Machine::new(seed);
+    let root = machine.add_disk(1 << 20);
+    let store = open(&root).unwrap();
+    for number in BLOCKS {
+        let mut writer = store.write(BlockId(number), STAMP, None, None).unwrap();
+        writer.write(packet(0, &sample(700))).unwrap();
+        match number % 2 {
+            0 => writer.finalize().unwrap(),
+            _ => drop(writer),
+        }
+    }
+    let replicas = store.replicas();
+    machine.kill();
+    drop(store);
+    machine.start();
+    (machine, root, replicas)
+}
+
+/// A failed cut or write leaves a checksum that covers other bytes than before; what is acknowledged later must not stand on it.
+#[test]
+fn what_a_failed_cut_or_write_left_is_proved_before_it_counts() {
+    let (block, data) = (BlockId(1), sample(3000));
+    for fault in [Fault::Io, Fault::Full] {
+        for at in 1..60 {
+            let machine = Machine::new(at);
+            let root = machine.add_disk(1 << 20);
+            let store = open(&root).unwrap();
+            let mut writer = store.write(block, STAMP, None, None).unwrap();
+            writer.write(packet(0, &data[..2000])).unwrap();
+            drop(writer);
+            machine.plan(at, fault);
+            let resume = |stamp: u64, offset: usize| {
+                let prior = store.open_any(block).ok()?.replica.stamp;
+                let resume = Some(Resume { prior, offset: offset as u64 });
+                store.write(block, GenerationStamp(stamp), resume, None).ok()
+            };
+            if let Some(mut writer) = resume(1002, 700) {
+                let _ = writer.write(packet(512, &data[512..1300]));
+            }
+            let Some(found) = store.replicas().first().copied() else { continue };
+            let mut synced = 0;
+            if let Some(mut writer) = resume(1003, found.length as usize)
+                && writer.sync_entry().is_ok()
+            {
+                synced = found.length;
+            }
+            machine.cut_power();
+            drop(store);
+            machine.start();
+            let left = open(&root).unwrap().replicas().first().map_or(0, |left| left.length);
+            assert!(left >= synced, "{left} of {synced} bytes, {fault:?} at operation {at}");
+        }
+    }
+}
+
+/// A directory that exists need not be on the disk.
+#[test]
+fn directories_of_a_process_that_was_killed_are_durable_before_they_are_used() {
+    let mut at = 1;
+    loop {
+        let machine = Machine::new(at);
+        let root = machine.add_disk(1 << 20);
+        let write = || -> Result<(), StoreError> {
+            let store = open(&root).map_err(|_| StoreError::Full)?;
+            let mut writer = store.write(BlockId(1), STAMP, None, None)?;
+            writer.write(packet(0, &sample(700)))?;
+            writer.finalize()
+        };
+        machine.plan(at, Fault::Kill);
+        let first = write();
+        if machine.fired() == 0 {
+            first.unwrap();
+            break;
+        }
+        machine.start();
+        let written = open(&root).unwrap().replicas().iter().any(Replica::is_finalized);
+        if !written {
+            write().unwrap();
+            machine.cut_power();
+            machine.start();
+            let found = open(&root).unwrap().replicas();
+            assert!(found.iter().any(Replica::is_finalized), "operation {at}: {found:?}");
+        }
+        at += 1;
+    }
+    assert!(at > 50, "{at} operations");
+}
+
+#[test]
+fn a_start_on_a_disk_that_does_not_answer_once_puts_nothing_away() {
+    let mut at = 1;
+    loop {
+        let (machine, root, replicas) = mixed(at);
+        machine.plan(at, Fault::Io);
+        drop(open(&root));
+        if machine.fired() == 0 {
+            break;
+        }
+        machine.kill();
+        machine.start();
+        assert_eq!(open(&root).unwrap().replicas(), replicas, "operation {at}");
+        at += 1;
+    }
+    assert!(at > 30, "{at} operations");
+}
+
+/// Continues the replica at `offset`, if the machine lets it, and adds data up to `end`.
+fn go_on(store: &Arc<Store>, stamp: u64, offset: usize, end: usize) {
+    let (block, data) = (BlockId(1), sample(3000));
+    let Ok(found) = store.open_any(block) else { return };
+    let resume = Some(Resume { prior: found.replica.stamp, offset: offset as u64 });
+    let Ok(mut writer) = store.write(block, GenerationStamp(stamp), resume, None) else { return };
+    if end > offset {
+        let begin = offset / 512 * 512;
+        let _ = writer.write(packet(begin as u64, &data[begin..end]));
+    }
+}
+
+#[test]
+fn synced_bytes_survive_every_way_of_going_on_within_their_chunk() {
+    type Way = fn(&Arc<Store>);
+    // Further data is cut off again; or a writer that continued what was finalized ended without a word.
+    let ways: [(Way, Way); 2] = [
+        (
+            |store| {
+                go_on(store, 1002, 1347, 2166);
+                go_on(store, 1003, 1701, 1708);
+            },
+            |store| go_on(store, 1004, 1371, 1400),
+        ),
+        (
+            |store| {
+                store.begin_recovery(BlockId(1), GenerationStamp(1002)).unwrap();
+                store.update(BlockId(1), GenerationStamp(1002), 1347).unwrap();
+                go_on(store, 1003, 1347, 1347);
+            },
+            |store| go_on(store, 1004, 1347, 1900),
+        ),
+    ];
+    for ((before, last), seed) in ways.into_iter().flat_map(|way| (0..40).map(move |n| (way, n))) {
+        for at in 1..40 {
+            let machine = Machine::new(seed);
+            let root = machine.add_disk(1 << 20);
+            let store = open(&root).unwrap();
+            let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+            writer.write(packet(0, &sample(1347))).unwrap();
+            writer.sync_entry().unwrap();
+            drop(writer);
+            before(&store);
+            machine.plan(at, Fault::PowerCut);
+            last(&store);
+            machine.cut_power();
+            drop(store);
+            machine.start();
+            let left = open(&root).unwrap().replicas()[0].length;
+            assert!(left >= 1347, "{left} bytes, seed {seed}, operation {at}");
+        }
+    }
+}
+
+#[test]
+fn a_sync_that_fails_behind_its_writer_is_noticed_or_does_not_happen() {
+    for is_early in [false, true] {
+        let machine = Machine::new(1);
+        let root = machine.add_disk(16 << 20);
+        let store = open(&root).unwrap();
+        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+        writer.sync_ahead();
+        while store.behind_count() == 0 {
+            let end = writer.length();
+            writer.write(packet(end, &sample(100 << 10))).unwrap();
+        }
+        if is_early {
+            drop(writer);
+            let before = machine.operations();
+            assert!(store.run_behind());
+            assert_eq!(machine.operations(), before);
+            assert!(store.failed_volumes().is_empty());
+        } else {
+            machine.plan(1, Fault::Io);
+            assert!(store.run_behind());
+            drop(writer);
+            assert_eq!(store.failed_volumes().len(), 1);
+            assert_eq!(store.replica_count(), 0);
+        }
+    }
+}

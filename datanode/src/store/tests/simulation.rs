@@ -1,0 +1,539 @@
+//! The store on simulated disks: writers, recoveries, deletions and checks in random order, with a crash or a failure of a disk at any operation.
+//!
+//! A slow model knows what the store has promised. After each start it must be there, byte for byte; nothing else may be served as good. `HANNO_TEST_SEED` is
+//! the first seed, `HANNO_TEST_SEEDS` their number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use protocol::checksum::CHUNK_BYTES;
+use protocol::transfer::Resume;
+use sys::disk::sim::{Fault, Machine};
+use transport::{PacketPool, PooledPacket};
+
+use crate::store::*;
+
+const SEEDS: u64 = 250;
+/// Starts of the store in a run.
+const LIVES: usize = 5;
+const STEPS: usize = 60;
+/// They lie in two folders.
+const BLOCKS: [u64; 6] = [1, 2, 3, 256, 257, 258];
+const DISK_BYTES: u64 = 4 << 20;
+const NEVER: &dyn Fn() -> bool = &|| false;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (self.0 >> 33) as usize % end
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// What its client writes to a block: always the same.
+fn bytes(block: BlockId, begin: u64, end: u64) -> Vec<u8> {
+    (begin..end).map(|at| ((block.0 * 131 + at * 31 + at / 251 * 7) % 251) as u8).collect()
+}
+
+/// Bytes up to `end` as a client sends them: from the start of the chunk.
+fn packet(block: BlockId, begin: u64, end: u64) -> PooledPacket {
+    let begin = begin / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
+    let mut packet = PacketPool::default().take();
+    packet.header.offset = begin;
+    let data = bytes(block, begin, end);
+    packet.append(&data, data.len().max(1));
+    packet.seal();
+    packet
+}
+
+/// What the store has acknowledged of a block and must have after a start.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    stamp: GenerationStamp,
+    length: u64,
+    is_finalized: bool,
+    /// False if only the machine's memory has it.
+    survives_power: bool,
+}
+
+struct Run {
+    machine: Machine,
+    roots: Vec<PathBuf>,
+    random: Random,
+    store: Option<Arc<Store>>,
+    writers: BTreeMap<BlockId, ReplicaWriter>,
+    /// Finalized by nobody who waits.
+    behind: Vec<(BlockId, GenerationStamp)>,
+    promises: BTreeMap<BlockId, Promise>,
+    /// Finalized without a sync, or made of such: a power cut leaves any part.
+    unsynced: BTreeSet<(BlockId, GenerationStamp)>,
+    last_stamp: u64,
+    /// A disk may be full in this life.
+    may_be_full: bool,
+    promised_count: u64,
+    /// What happened, to compare runs and to read.
+    trace: Vec<String>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let machine = Machine::new(seed);
+        let roots = (0..2).map(|_| machine.add_disk(DISK_BYTES)).collect();
+        Run {
+            machine,
+            roots,
+            random: Random(seed),
+            store: None,
+            writers: BTreeMap::new(),
+            behind: Vec::new(),
+            promises: BTreeMap::new(),
+            unsynced: BTreeSet::new(),
+            last_stamp: 1000,
+            may_be_full: false,
+            promised_count: 0,
+            trace: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, what: &str, block: BlockId, result: &dyn std::fmt::Debug) {
+        self.trace.push(format!("{what} {block}: {result:?}, {}", self.machine.operations()));
+    }
+
+    fn store(&self) -> Arc<Store> {
+        Arc::clone(self.store.as_ref().expect("it is open"))
+    }
+
+    fn open(&self) -> Result<Store, Error> {
+        let config = |root: &PathBuf| VolumeConfig {
+            path: root.join("volume"),
+            reserved_bytes: Some(0),
+            trash_grace: Duration::from_secs(60),
+            bypass_cache: true,
+        };
+        let configs: Vec<VolumeConfig> = self.roots.iter().map(config).collect();
+        Store::open(&configs, 2000, None)
+    }
+
+    fn next_stamp(&mut self) -> GenerationStamp {
+        self.last_stamp += 1;
+        GenerationStamp(self.last_stamp)
+    }
+
+    fn replica(&self, block: BlockId) -> Option<Replica> {
+        self.store().replicas().into_iter().find(|replica| replica.block == block)
+    }
+
+    /// The least length that the block may be cut to.
+    fn promised_length(&self, block: BlockId) -> u64 {
+        self.promises.get(&block).map_or(0, |promise| promise.length)
+    }
+
+    /// The replica is about to change: its bytes stay promised.
+    fn unfinalize(&mut self, block: BlockId) {
+        if let Some(promise) = self.promises.get_mut(&block) {
+            promise.is_finalized = false;
+        }
+    }
+
+    /// The store has acknowledged this; never for a disk that is out of service.
+    fn promise(&mut self, block: BlockId, promise: Promise) {
+        let failed = self.store().failed_volumes();
+        let name = format!("blk_{block}_{}", promise.stamp);
+        for root in failed {
+            let has = |folder: &str| {
+                let files = self.machine.files(&Path::new(&root).join(folder));
+                files.iter().any(|path| path.ends_with(&name))
+            };
+            assert!(!has("rbw") && !has("finalized"), "{name} counts on a disk that has failed");
+        }
+        if promise.survives_power && self.unsynced.contains(&(block, promise.stamp)) {
+            self.promises.remove(&block);
+            return;
+        }
+        self.promised_count += 1;
+        self.promises.insert(block, promise);
+    }
+
+    /// Where a disk was full the store gives up what it could not sync, and reports that.
+    fn note_full<T>(&mut self, block: BlockId, result: &Result<T, StoreError>) {
+        if matches!(result, Err(StoreError::Full)) && self.replica(block).is_none() {
+            self.promises.remove(&block);
+        }
+    }
+
+    fn begin_new(&mut self, block: BlockId) {
+        let stamp = self.next_stamp();
+        if let Some(writer) = self.writers.remove(&block) {
+            drop(writer);
+        }
+        // Whatever is there is stale.
+        self.promises.remove(&block);
+        let begun = self.store().write(block, stamp, None, None);
+        self.note("new", block, &begun.as_ref().map(|_| ()));
+        self.begun(block, begun);
+    }
+
+    /// A replica gets a new stamp.
+    fn restamp(&mut self, block: BlockId, prior: GenerationStamp, stamp: GenerationStamp) {
+        if self.unsynced.contains(&(block, prior)) {
+            self.unsynced.insert((block, stamp));
+        }
+    }
+
+    fn begin_resume(&mut self, block: BlockId) {
+        self.writers.remove(&block);
+        let Some(found) = self.replica(block) else { return };
+        let stamp = self.next_stamp();
+        let least = match found.was_finalized() {
+            true => found.length,
+            false => self.promised_length(block).min(found.length),
+        };
+        let offset = least + self.random.below((found.length - least) as usize + 1) as u64;
+        self.unfinalize(block);
+        self.restamp(block, found.stamp, stamp);
+        let resume = Some(Resume { prior: found.stamp, offset });
+        let begun = self.store().write(block, stamp, resume, None);
+        self.note("resume", block, &(offset, begun.as_ref().map(ReplicaWriter::length)));
+        self.note_full(block, &begun);
+        self.begun(block, begun);
+    }
+
+    fn begun(&mut self, block: BlockId, begun: Result<ReplicaWriter, StoreError>) {
+        if let Ok(mut writer) = begun {
+            if self.random.one_in(2) {
+                writer.sync_ahead();
+            }
+            if self.random.one_in(2) {
+                writer.bypass_cache();
+            }
+            self.writers.insert(block, writer);
+        }
+    }
+
+    fn write(&mut self, block: BlockId) {
+        let large = self.random.one_in(40);
+        let step = [1, 7, 100, 300, 512, 1100, 3000][self.random.below(7)];
+        let Some(writer) = self.writers.get_mut(&block) else { return };
+        let begin = writer.length();
+        let end = if large { begin.next_multiple_of(4096) + (300 << 10) } else { begin + step };
+        let written = writer.write(packet(block, begin, end));
+        if written.is_err() || self.random.one_in(10) {
+            self.writers.remove(&block);
+        } else if self.random.one_in(2) {
+            let _ = writer.in_flight();
+            writer.note_acked(end);
+        }
+        self.note_full(block, &written);
+        self.note("write", block, &(begin, end, written));
+    }
+
+    fn sync(&mut self, block: BlockId) {
+        let Some(writer) = self.writers.get_mut(&block) else { return };
+        let synced = writer.sync_entry();
+        let length = writer.length();
+        self.note("sync", block, &(length, &synced));
+        if synced.is_ok() {
+            let stamp = self.replica(block).expect("its writer has it").stamp;
+            let promise = Promise { stamp, length, is_finalized: false, survives_power: true };
+            self.promise(block, promise);
+        } else {
+            self.writers.remove(&block);
+            self.note_full(block, &synced);
+        }
+    }
+
+    fn finalize(&mut self, block: BlockId) {
+        let Some(writer) = self.writers.remove(&block) else { return };
+        let length = writer.length();
+        // Its volume may have been given up.
+        let Some(Replica { stamp, .. }) = self.replica(block) else { return };
+        self.unfinalize(block);
+        let way = self.random.below(6);
+        let result = match way {
+            0 => {
+                // What a sync has promised before is as good as this from now on.
+                self.promises.remove(&block);
+                self.unsynced.insert((block, stamp));
+                writer.finalize_unsynced()
+            }
+            1 => {
+                writer.finalize_behind();
+                self.behind.push((block, stamp));
+                self.note("finalize behind", block, &length);
+                return;
+            }
+            _ => writer.finalize(),
+        };
+        self.note("finalize", block, &(way, length, &result));
+        self.note_full(block, &result);
+        if result.is_ok() {
+            let survives_power = way != 0;
+            self.promise(block, Promise { stamp, length, is_finalized: true, survives_power });
+        }
+    }
+
+    /// What was finalized behind is promised where the store reports it.
+    fn note_behind(&mut self) {
+        for (block, stamp) in std::mem::take(&mut self.behind) {
+            let Some(found) = self.replica(block).filter(|found| found.stamp == stamp) else {
+                if self.may_be_full {
+                    self.note_full(block, &Err::<(), _>(StoreError::Full));
+                }
+                continue;
+            };
+            match found.state {
+                State::Finalized => {
+                    let (length, survives_power) = (found.length, true);
+                    let is_finalized = true;
+                    self.promise(block, Promise { stamp, length, is_finalized, survives_power });
+                }
+                State::Receiving => self.behind.push((block, stamp)),
+                _ => {}
+            }
+        }
+    }
+
+    fn recover(&mut self, block: BlockId) {
+        self.writers.remove(&block);
+        let stamp = self.next_stamp();
+        let summary = self.store().begin_recovery(block, stamp);
+        self.note("recover", block, &summary);
+        let Ok(Some(summary)) = summary else { return };
+        if self.random.one_in(5) {
+            return;
+        }
+        let least = match summary.finalized {
+            true => summary.length,
+            false => self.promised_length(block).min(summary.length),
+        };
+        let length = least + self.random.below((summary.length - least) as usize + 1) as u64;
+        self.unfinalize(block);
+        self.restamp(block, summary.stamp, stamp);
+        let updated = self.store().update(block, stamp, length);
+        self.note("update", block, &(length, &updated));
+        self.note_full(block, &updated);
+        if updated.is_ok() {
+            let survives_power = true;
+            self.promise(block, Promise { stamp, length, is_finalized: true, survives_power });
+        }
+    }
+
+    fn delete(&mut self, block: BlockId) {
+        self.writers.remove(&block);
+        self.promises.remove(&block);
+        let stamp = GenerationStamp(self.last_stamp);
+        self.store().delete(block, stamp);
+        self.note("delete", block, &self.replica(block).is_some());
+    }
+
+    /// A file is lost behind the store's back.
+    fn lose(&mut self, block: BlockId) {
+        let Some(found) = self.replica(block).filter(Replica::is_finalized) else { return };
+        let name = format!("blk_{block}_{}", found.stamp);
+        let roots = self.roots.clone();
+        let files =
+            roots.iter().flat_map(|root| self.machine.files(&root.join("volume/finalized")));
+        for path in files.filter(|path| path.ends_with(&name)).collect::<Vec<_>>() {
+            self.machine.lose(&path).unwrap();
+        }
+        self.promises.remove(&block);
+        let differences = self.store().compare_with_disks(NEVER);
+        self.note("lose", block, &differences);
+    }
+
+    /// Bytes of a replica match their checksums and are the client's.
+    fn read(&mut self, block: BlockId, strict: bool) {
+        let store = self.store();
+        let Some(found) = self.replica(block) else { return };
+        let opened = match store.open_at_least(block, found.stamp) {
+            Ok(opened) => opened,
+            Err(error) if strict => panic!("block {block} cannot be opened: {error:?}"),
+            Err(_) => return,
+        };
+        let length = opened.replica.length;
+        let may_be_torn = self.unsynced.contains(&(block, found.stamp));
+        if !opened.is_tail_open {
+            let verified = verify_range(block, &opened.block, &opened.meta, 0, length, |_| ());
+            match verified {
+                Ok(()) => {}
+                Err(StoreError::Corrupt { .. } | StoreError::Meta { .. }) if may_be_torn => return,
+                Err(StoreError::Meta { .. }) if length == 0 => {}
+                Err(StoreError::Io { .. }) if !strict => return,
+                Err(error) => panic!("{:?} is served: {error:?}", opened.replica),
+            }
+        }
+        let mut read = vec![0; length as usize];
+        match opened.block.read_exact_at(&mut read, 0) {
+            Ok(()) => {
+                let is_right = read == bytes(block, 0, length);
+                assert!(is_right || (opened.is_tail_open && may_be_torn), "{:?}", opened.replica);
+            }
+            Err(error) => assert!(!strict, "block {block}: {error:?}"),
+        }
+    }
+
+    fn step(&mut self) {
+        let block = BlockId(BLOCKS[self.random.below(BLOCKS.len())]);
+        let store = self.store();
+        let what = self.random.below(40);
+        match what {
+            0..=2 => self.begin_new(block),
+            3..=5 => self.begin_resume(block),
+            6..=17 => self.write(block),
+            18..=21 => self.sync(block),
+            22..=25 => self.finalize(block),
+            26..=27 => self.recover(block),
+            28 => self.delete(block),
+            29 => drop(self.writers.remove(&block)),
+            30..=32 => drop(store.run_behind()),
+            33 => store.check_volumes(),
+            34 => drop(store.compare_with_disks(NEVER)),
+            35 => {
+                self.machine.advance(Duration::from_secs(31));
+                store.empty_trash(NEVER);
+            }
+            36 => store.save_cursor(Cursor { block: Some(block), round_ms: 1 }),
+            37 if self.random.one_in(4) => self.lose(block),
+            _ => self.read(block, false),
+        }
+        if !self.machine.is_down() {
+            self.note_behind();
+        }
+        let failed = store.failed_volumes().len();
+        self.trace.push(format!("{what} {block}: {failed} failed, {}", self.machine.operations()));
+    }
+
+    fn plan(&mut self, within: usize) {
+        for (fault, odds) in [
+            (Fault::PowerCut, 2),
+            (Fault::Kill, 4),
+            (Fault::Io, 3),
+            (Fault::Io, 6),
+            (Fault::Full, 4),
+        ] {
+            if self.random.one_in(odds) {
+                let at = 1 + self.random.below(within) as u64;
+                self.machine.plan(at, fault);
+                self.may_be_full |= fault == Fault::Full;
+            }
+        }
+    }
+
+    /// The process ends as a crash ends it, and the machine starts again.
+    fn end(&mut self) {
+        if !self.machine.is_down() {
+            match self.random.one_in(3) {
+                true => self.machine.kill(),
+                false => self.machine.cut_power(),
+            }
+        }
+        self.writers.clear();
+        if let Some(store) = self.store.take() {
+            store.forget_behind();
+        }
+        self.behind.clear();
+        self.may_be_full = false;
+        let is_cut = self.machine.start();
+        if is_cut {
+            self.promises.retain(|_, promise| promise.survives_power);
+        }
+        self.trace.push(format!("end {is_cut}"));
+    }
+
+    /// Opens the store; a fault may happen meanwhile.
+    fn start(&mut self) {
+        if self.random.one_in(3) {
+            self.plan(60);
+            let opened = self.open();
+            self.trace.push(format!("open {:?}", opened.as_ref().map(|store| store.replicas())));
+            drop(opened);
+            self.end();
+        }
+        let store = self.open().expect("it opens after every crash");
+        assert!(store.failed_volumes().is_empty());
+        self.store = Some(Arc::new(store));
+        self.check();
+    }
+
+    /// All promises are kept, and nothing is served that nobody wrote.
+    fn check(&mut self) {
+        let replicas = self.store().replicas();
+        self.trace.push(format!("found {replicas:?}"));
+        for root in &self.roots {
+            self.trace.push(format!("files {:?}", self.machine.files(root)));
+        }
+        for (block, promise) in &self.promises {
+            let found = replicas.iter().find(|replica| replica.block == *block);
+            let kept = found.is_some_and(|found| match promise.is_finalized {
+                true => {
+                    let Promise { stamp, length, .. } = *promise;
+                    *found == Replica { block: *block, stamp, length, state: State::Finalized }
+                }
+                false => found.stamp >= promise.stamp && found.length >= promise.length,
+            });
+            // A replica without data is as good as none.
+            let kept = kept || (!promise.is_finalized && promise.length == 0);
+            assert!(kept, "block {block}: {promise:?}, found {found:?}");
+        }
+        for replica in &replicas {
+            self.read(replica.block, true);
+        }
+        let differences = self.store().compare_with_disks(NEVER);
+        assert_eq!(differences, Differences::default());
+    }
+
+    fn run(&mut self) {
+        for _ in 0..LIVES {
+            self.start();
+            self.plan(400);
+            for _ in 0..STEPS {
+                self.step();
+                if self.machine.is_down() {
+                    break;
+                }
+            }
+            self.end();
+        }
+        self.start();
+        self.end();
+    }
+}
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn what_was_promised_survives_whatever_happens_to_the_disks() {
+    let first = variable("HANNO_TEST_SEED", 0);
+    let mut promised = 0;
+    for seed in first..first + variable("HANNO_TEST_SEEDS", SEEDS) {
+        println!("HANNO_TEST_SEED={seed}");
+        let mut run = Run::new(seed);
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.run()));
+        if let Err(failure) = failed {
+            println!("{}", run.trace.join("\n"));
+            std::panic::resume_unwind(failure);
+        }
+        promised += run.promised_count;
+    }
+    assert!(promised > 0, "nothing was promised");
+}
+
+#[test]
+fn the_same_seed_does_the_same_again() {
+    let run = |seed| {
+        let mut run = Run::new(seed);
+        run.run();
+        let root = run.roots[0].parent().unwrap().display().to_string();
+        run.trace.iter().map(|line| line.replace(&root, "")).collect::<Vec<_>>()
+    };
+    for seed in 0..10 {
+        assert_eq!(run(seed), run(seed));
+    }
+}
