@@ -275,6 +275,17 @@ fn every_cut_is_refused() {
     }
 }
 
+/// Standing orders of which each leaves a row.
+fn lasting() -> Vec<Edit> {
+    let is_kept = |edit: &Edit| {
+        use StandingEdit::{CancelToken, ForgetNode, SetLevel};
+        !matches!(edit, Edit::Standing(CancelToken { .. } | ForgetNode { .. } | SetLevel { .. }))
+    };
+    let mut edits: Vec<Edit> = standing().into_iter().filter(is_kept).collect();
+    edits.push(Edit::Standing(StandingEdit::SetLevel { level: FeatureLevel::FIRST }));
+    edits
+}
+
 /// A namespace with a row of each kind: what its rows are made of.
 fn all_kinds() -> Loaded {
     let (owner, group, at_ms) = (text("ann"), text("sg"), 300);
@@ -342,14 +353,7 @@ fn all_kinds() -> Loaded {
             prior: Some(STAMP),
         },
     ]);
-    let datanode = DatanodeId([4; 16]);
-    let is_kept = |edit: &Edit| {
-        use StandingEdit::{CancelToken, ForgetNode, SetLevel};
-        !matches!(edit, Edit::Standing(CancelToken { .. } | ForgetNode { .. } | SetLevel { .. }))
-    };
-    edits.extend(standing().into_iter().filter(is_kept));
-    edits.push(Edit::Standing(StandingEdit::SetLevel { level: FeatureLevel::FIRST }));
-    assert!(edits.contains(&Edit::Standing(StandingEdit::KeptNode { datanode })));
+    edits.extend(lasting());
     let key = CallKey { call: CallId { client: HOLDER, number: 1 }, index: 0 };
     let outcome = Outcome::Refused(RemoteError::new(ErrorKind::Snapshot, "why"));
     let mut loaded = Loaded::default();
