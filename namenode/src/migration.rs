@@ -203,12 +203,12 @@ mod tests {
             assert_eq!(replicas[..], [replica(1), replica(2)]);
             assert_eq!(stored.files.len(), 2);
         }
-        assert!(directory.path().join("maintenance/08.damaged").exists());
+        assert!(directory.path().join("maintenance/08.damaged").try_exists().unwrap());
         remove(&Stored::read(directory.path()).unwrap().files).unwrap();
         assert!(Stored::read(directory.path()).unwrap().files.is_empty());
         fs::write(directory.path().join(TOKENS), "\u{e9}").unwrap();
         assert!(Stored::read(directory.path()).unwrap().tokens.is_empty());
-        assert!(directory.path().join("delegation-tokens.damaged").exists());
+        assert!(directory.path().join("delegation-tokens.damaged").try_exists().unwrap());
     }
 
     #[test]
