@@ -84,7 +84,7 @@ impl Link {
         self.call_with(body, self.options)
     }
 
-    fn call_with(&self, body: impl Into<Body>, options: CallOptions) -> Result<Reply, DfsError> {
+    pub(super) fn call_with(&self, body: impl Into<Body>, options: CallOptions) -> Result<Reply, DfsError> {
         let request = self.request(body);
         Ok(self.rpc.call_blocking(TARGET, &request, options)?)
     }

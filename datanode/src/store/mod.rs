@@ -303,7 +303,8 @@ impl Store {
         {
             opened.replica.length = found.length.min(entry.visible_length());
         }
-        let is_written = matches!(found.state, State::Receiving | State::Finalizing);
+        // Nothing is added to one that is being finalized: its checksums are its last ones.
+        let is_written = found.state == State::Receiving;
         opened.is_tail_open = is_written || opened.replica.length < found.length;
         Ok(opened)
     }
