@@ -162,7 +162,7 @@ impl<R: Release> Gate<R> {
 }
 
 impl<R: Release> Waiting<R> {
-    fn let_out(self) -> Option<R::Due> {
+    pub(crate) fn let_out(self) -> Option<R::Due> {
         match self {
             Waiting::Release(release) => release.release(),
             Waiting::View(sender) => {

@@ -38,6 +38,8 @@ pub mod local;
 mod log;
 mod machine;
 mod run;
+#[cfg(feature = "sim")]
+mod stepped;
 #[cfg(test)]
 mod tests;
 
@@ -48,6 +50,8 @@ pub use self::handle::{Handle, Mailbox};
 pub use self::log::{Follower, Log};
 pub use self::machine::{Batch, Machine, Turn};
 pub use self::run::{BATCH_MAX, CHECKPOINT_BACKLOG_BYTES_MAX, Opening, Policy, Running, Start};
+#[cfg(feature = "sim")]
+pub use self::stepped::{Stepped, Taken};
 
 /// Messages that wait for a host; beyond that senders wait, and with them their clients.
 pub const QUEUE_MAX: usize = 4096;

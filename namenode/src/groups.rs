@@ -18,6 +18,12 @@ impl Membership {
         &self.0.groups
     }
 
+    /// That of the users of a simulation, who may do everything.
+    #[cfg(feature = "sim")]
+    pub(crate) fn of_simulation() -> Self {
+        Membership(daemon::groups::Membership { groups: [].into(), is_superuser: true })
+    }
+
     /// The caller with this user name.
     pub(crate) fn caller<'a>(&'a self, user: &'a str) -> Caller<'a> {
         Caller { user, groups: &self.0.groups, is_superuser: self.0.is_superuser }

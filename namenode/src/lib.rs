@@ -38,6 +38,8 @@ mod resources;
 mod server;
 mod service;
 mod settings;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod startup;
 mod topology;
 pub mod trash;
@@ -53,9 +55,9 @@ use daemon::hosts::host_part;
 use daemon::serve::{self, Limits};
 use host::{Opening, Policy, Running, Start};
 use journal::{Journal, Options};
-use protocol::Epoch;
 use protocol::auth::{self, Key};
 use protocol::token::TokenKeys;
+use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
 use webhdfs::namenode::Trust;
 use webhdfs::token::book::Book;
@@ -71,7 +73,7 @@ use crate::groups::Groups;
 use crate::migration::Stored;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
-use crate::server::{NameNode, Notes, Shared, moment};
+use crate::server::{Founder, NameNode, Notes, Shared, moment};
 use crate::service::audit::{self, Audit};
 use crate::service::{Load, Service, TokenLedger};
 use crate::startup::Startup;
@@ -218,7 +220,7 @@ fn open(
     let now = moment(opening.clock().now());
     let epoch = Epoch(recovered.epoch.0);
     let random = Generator::new(rand::random());
-    let settings = settings(config, epoch, token_keys);
+    let settings = settings_of(config, epoch, token_keys);
     let mut state = State::new(recovering.loaded, settings, random, now);
     let refreshed = state.refresh_nodes(&mut nodes.lock().nodes, lists::read(config)?, now);
     debug_assert!(refreshed.is_empty(), "nobody has registered yet");
@@ -230,7 +232,11 @@ fn open(
         startup: Arc::clone(&startup),
         epoch,
         heartbeat_ms: config.heartbeat_ms,
-        founder: (config.superuser(), config.supergroup.clone()),
+        founder: Founder {
+            cluster: ClusterId(rand::random()),
+            owner: config.superuser(),
+            group: config.supergroup.clone(),
+        },
         reports: VecDeque::new(),
         stored,
         notes: Notes::default(),
@@ -254,7 +260,7 @@ fn open(
     Ok(Opened { shared: Arc::new(shared), journal, running, files })
 }
 
-fn settings(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings {
+fn settings_of(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings {
     Settings {
         epoch,
         host: host_part(config.advertised()).to_owned(),

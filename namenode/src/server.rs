@@ -152,14 +152,23 @@ pub(crate) fn ended(_: End) -> RemoteError {
     stopping()
 }
 
+/// What a new namespace begins with.
+pub(crate) struct Founder {
+    pub(crate) cluster: ClusterId,
+    /// Owner of the root.
+    pub(crate) owner: String,
+    /// Its group.
+    pub(crate) group: String,
+}
+
 /// What belongs to the host's thread.
 pub(crate) struct NameNode {
     pub(crate) nodes: Arc<NodeTable>,
     pub(crate) startup: Arc<Startup>,
     pub(crate) epoch: Epoch,
     pub(crate) heartbeat_ms: u64,
-    /// Owner and group of the root of a new namespace.
-    pub(crate) founder: (String, String),
+    /// Of a new namespace.
+    pub(crate) founder: Founder,
     pub(crate) reports: VecDeque<Queued>,
     /// What an earlier version kept in files; the first turn logs it.
     pub(crate) stored: Stored,
@@ -203,9 +212,8 @@ impl Machine for NameNode {
         turn: &mut Turn<Waiter>,
     ) -> Result<(), CoreError> {
         if state.ns.counters().cluster.is_none() {
-            let cluster = ClusterId(rand::random());
-            let (owner, group) = &self.founder;
-            turn.edit(state.format(cluster, (owner, group), moment(now))?);
+            let Founder { cluster, owner, group } = &self.founder;
+            turn.edit(state.format(*cluster, (owner, group), moment(now))?);
             tracing::info!(%cluster, "new namespace");
         }
         let (table, now) = (Arc::clone(&self.nodes), moment(now));

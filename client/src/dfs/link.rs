@@ -17,7 +17,6 @@ use crate::namesystem::TARGET;
 use crate::rpc::{CallOptions, RpcClient};
 use transport::{ConnectionPool, PacketPool, Timeouts};
 
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -84,7 +83,11 @@ impl Link {
         self.call_with(body, self.options)
     }
 
-    pub(super) fn call_with(&self, body: impl Into<Body>, options: CallOptions) -> Result<Reply, DfsError> {
+    pub(super) fn call_with(
+        &self,
+        body: impl Into<Body>,
+        options: CallOptions,
+    ) -> Result<Reply, DfsError> {
         let request = self.request(body);
         Ok(self.rpc.call_blocking(TARGET, &request, options)?)
     }

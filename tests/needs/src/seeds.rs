@@ -1,6 +1,8 @@
 //! Seeds of simulations: other ones in each run, so that runs add up; from the environment, to see one again or to see many.
 
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The first seed; without it, any.
 const FIRST_VARIABLE: &str = "HANNO_TEST_SEED";
@@ -18,6 +20,31 @@ pub fn for_each(count: u64, mut run: impl FnMut(u64)) {
         run(seed);
         drop(named);
     }
+}
+
+/// As [`for_each`], with as many seeds at once as there are cores.
+///
+/// # Panics
+/// As [`for_each`].
+pub fn for_each_in_parallel(count: u64, run: impl Fn(u64) + Sync) {
+    let first = number(FIRST_VARIABLE).unwrap_or_else(any);
+    let (count, next) = (number(COUNT_VARIABLE).unwrap_or(count), AtomicU64::new(0));
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= count {
+                        break;
+                    }
+                    let named = Named(first.wrapping_add(at));
+                    run(named.0);
+                    drop(named);
+                }
+            });
+        }
+    });
 }
 
 /// Numbers that a person can copy.

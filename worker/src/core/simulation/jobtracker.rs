@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::level::FeatureLevel;
 use protocol::jobs::Split;
+use protocol::level::FeatureLevel;
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, MapOutput, Program, ReduceWork, Register, Reply,
     Request, Work,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::level::Supported;
 use protocol::jobs::Counters;
+use protocol::level::Supported;
 use protocol::phase::Phase;
 use protocol::tracker::{AttemptState, FetchFailure, Register, Work};
 use protocol::{AttemptId, BinaryHash, DfsPath, JobId, TaskKind, WorkerId};

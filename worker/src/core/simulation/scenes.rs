@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use protocol::level::FeatureLevel;
 use protocol::jobs::Counters;
+use protocol::level::FeatureLevel;
 use protocol::phase::Phase;
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, MapOutput, Reply, Request, Work,
@@ -82,7 +82,8 @@ impl Scene {
 
     fn register(&mut self, epoch: u64) {
         self.number = 0;
-        let reply = Reply::Registered { epoch: Epoch(epoch), poll_ms: 1_000, level: FeatureLevel::FIRST };
+        let reply =
+            Reply::Registered { epoch: Epoch(epoch), poll_ms: 1_000, level: FeatureLevel::FIRST };
         self.converse(Answer::Reply(reply));
     }
 

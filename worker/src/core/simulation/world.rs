@@ -112,7 +112,11 @@ impl World {
         let older = self.laws.highest().0.checked_sub(1);
         if let (Request::Register(_), None, Some(older)) = (&flight.request, &flight.answer, older)
         {
-            let reply = Reply::Registered { epoch: Epoch(older), poll_ms: 1_000, level: FeatureLevel::FIRST };
+            let reply = Reply::Registered {
+                epoch: Epoch(older),
+                poll_ms: 1_000,
+                level: FeatureLevel::FIRST,
+            };
             flight.answer = Some(Answer::Reply(reply));
         }
     }

@@ -1,0 +1,43 @@
+//! What goes wrong, and when it is over again.
+
+use std::time::Duration;
+
+use crate::net::Place;
+use crate::random::Random;
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// The process dies and is started again after this time.
+    Kill(Place, Duration),
+    /// The machine of a DataNode loses its power for this time.
+    PowerCut(usize, Duration),
+    /// Messages from the one to the other are lost.
+    Cut(Place, Place),
+    /// All links are slow now and then.
+    Slow(Duration),
+    /// One message in so many is lost, and one in so many comes twice.
+    Lossy(u64),
+    /// All links are good again.
+    Heal,
+}
+
+/// Draws the next fault, and when it comes.
+pub(crate) fn draw(nodes: usize, clients: usize, random: &mut Random) -> (Duration, Fault) {
+    let place = |random: &mut Random| match random.below(nodes + 1) {
+        0 => Place::Master,
+        number => Place::Node(number - 1),
+    };
+    let fault = match random.below(12) {
+        0 => Fault::Kill(Place::Master, random.millis(50..4000)),
+        1 | 2 => Fault::Kill(Place::Node(random.below(nodes)), random.millis(50..15_000)),
+        3 | 4 => Fault::PowerCut(random.below(nodes), random.millis(50..15_000)),
+        5 => Fault::Kill(Place::Client(random.below(clients)), random.millis(50..4000)),
+        6 | 7 => Fault::Cut(place(random), place(random)),
+        8 => Fault::Cut(Place::Client(random.below(clients)), place(random)),
+        9 => Fault::Slow(random.millis(1..1500)),
+        10 => Fault::Lossy(random.within(20..400)),
+        _ => Fault::Heal,
+    };
+    (random.millis(20..4000), fault)
+}

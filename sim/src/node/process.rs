@@ -1,0 +1,128 @@
+//! What the process of a DataNode knows; the other files have what it does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use datanode::core::member::Member;
+use datanode::core::recovery::Lead;
+use datanode::store::{ReplicaWriter, Store};
+use protocol::datanode::{Changes, Request};
+use protocol::namenode::DatanodeInfo;
+use protocol::token::BlockToken;
+use protocol::transfer::Write;
+use protocol::{BlockId, DatanodeId, Epoch, GenerationStamp};
+
+use crate::net::{Conn, Place};
+
+/// Silence after which a stream counts as broken.
+pub(crate) const IO_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// What dies with the process.
+pub(super) struct Process {
+    pub(super) place: Place,
+    pub(super) store: Arc<Store>,
+    pub(super) session: Session,
+    pub(super) receptions: BTreeMap<Conn, Reception>,
+    pub(super) sendings: BTreeMap<Conn, Sending>,
+    pub(super) leads: Vec<Leading>,
+    /// What a message with this number is for.
+    pub(super) asked: BTreeMap<u64, For>,
+    pub(super) next: u64,
+    pub(super) now: Duration,
+}
+
+/// Why a message was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum For {
+    Session,
+    /// The lead of a recovery, by its number.
+    Lead(u64),
+}
+
+/// What is known of the session.
+pub(super) struct Session {
+    pub(super) info: DatanodeInfo,
+    pub(super) epoch: Option<Epoch>,
+    pub(super) highest_epoch: Epoch,
+    /// Parts of the full report that are to be sent, in order.
+    pub(super) report: VecDeque<Request>,
+    /// Messages on the way, at most one of each kind.
+    pub(super) report_sent: Option<(u64, Request)>,
+    pub(super) changes_sent: Option<(u64, Changes)>,
+    pub(super) beat_sent: Option<u64>,
+    pub(super) commits: Vec<(u64, Request)>,
+}
+
+impl Session {
+    pub(super) fn new(info: DatanodeInfo) -> Self {
+        Session {
+            info,
+            epoch: None,
+            highest_epoch: Epoch::default(),
+            report: VecDeque::new(),
+            report_sent: None,
+            changes_sent: None,
+            beat_sent: None,
+            commits: Vec::new(),
+        }
+    }
+}
+
+/// A write that is received.
+pub(super) struct Reception {
+    pub(super) block: BlockId,
+    pub(super) front: Place,
+    pub(super) behind: Option<(Conn, Place)>,
+    /// For the one behind, until it is sent with the first packet.
+    pub(super) before: Option<Box<Write>>,
+    pub(super) member: Member,
+    pub(super) writer: Option<ReplicaWriter>,
+    /// When something last happened.
+    pub(super) heard: Duration,
+}
+
+impl Reception {
+    pub(super) fn writes(&self, block: BlockId) -> bool {
+        self.block == block
+    }
+}
+
+/// A copy under way. All of its packets are on the way.
+pub(super) struct Sending {
+    pub(super) target: Place,
+    pub(super) unacked_count: usize,
+    pub(super) heard: Duration,
+    pub(super) then: After,
+}
+
+/// Who waits for the end of a copy.
+#[derive(Clone, Copy)]
+pub(super) enum After {
+    /// Whoever asked for it.
+    Tell(Place, u64),
+    /// The NameNode learns if it failed.
+    Report(BlockId),
+}
+
+/// A recovery under way.
+pub(super) struct Leading {
+    pub(super) number: u64,
+    pub(super) epoch: Epoch,
+    pub(super) block: BlockId,
+    pub(super) stamps: (GenerationStamp, GenerationStamp),
+    pub(super) replicas: Vec<DatanodeInfo>,
+    pub(super) token: BlockToken,
+    pub(super) lead: Lead,
+}
+
+impl Leading {
+    pub(super) fn info(&self, id: DatanodeId) -> Option<&DatanodeInfo> {
+        self.replicas.iter().find(|datanode| datanode.id == id)
+    }
+}
+
+/// Where a DataNode is.
+pub(crate) fn place_of(info: &DatanodeInfo) -> Option<Place> {
+    info.host.strip_prefix("node")?.parse().ok().map(Place::Node)
+}

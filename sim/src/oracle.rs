@@ -1,0 +1,115 @@
+//! What clients were promised, and whether it is so.
+//!
+//! A file that was closed has its length; one that was synced has at least so much; all bytes are those that its writer wrote. When the faults are over no file
+//! is open, and each block has its replicas.
+
+use std::collections::BTreeMap;
+
+use datanode::store::{Store, verify_range};
+use protocol::DfsPath;
+use protocol::namenode::LocatedBlock;
+
+use crate::random::Random;
+
+/// What a writer writes at a position of a file.
+pub(crate) fn byte_at(file: u64, position: u64) -> u8 {
+    (file.wrapping_mul(131) ^ position ^ (position >> 8).wrapping_mul(7)) as u8
+}
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    client: usize,
+    /// Bytes that were synced.
+    pub(crate) durable: u64,
+    /// Its length, while it is closed.
+    pub(crate) closed: Option<u64>,
+}
+
+/// All files.
+#[derive(Default)]
+pub(crate) struct Oracle {
+    pub(crate) files: BTreeMap<u64, Known>,
+    pub(crate) closed_count: u64,
+    pub(crate) synced_count: u64,
+}
+
+impl Oracle {
+    pub(crate) fn path(&self, file: u64) -> DfsPath {
+        let client = self.files.get(&file).map_or(0, |known| known.client);
+        DfsPath::parse(&format!("/c{client}/f{file}")).expect("a path")
+    }
+
+    /// A new file of a client.
+    pub(crate) fn create(&mut self, client: usize) -> u64 {
+        let file = self.files.len() as u64 + 1;
+        self.files.insert(file, Known { client, durable: 0, closed: None });
+        file
+    }
+
+    /// A closed file of the client, for an append.
+    pub(crate) fn closed_of(&self, client: usize, random: &mut Random) -> Option<u64> {
+        let own = |(_, known): &(&u64, &Known)| known.client == client && known.closed.is_some();
+        let own: Vec<u64> = self.files.iter().filter(own).map(|(file, _)| *file).collect();
+        (!own.is_empty()).then(|| own[random.below(own.len())])
+    }
+
+    fn known(&mut self, file: u64) -> &mut Known {
+        self.files.get_mut(&file).expect("a file that was created")
+    }
+
+    pub(crate) fn flushed(&mut self, file: u64, length: u64, sync: bool) {
+        let known = self.known(file);
+        if sync {
+            known.durable = known.durable.max(length);
+            self.synced_count += 1;
+        }
+    }
+
+    pub(crate) fn closed(&mut self, file: u64, length: u64) {
+        let known = self.known(file);
+        (known.durable, known.closed) = (length, Some(length));
+        self.closed_count += 1;
+    }
+
+    /// Its writer does not know how it ended.
+    pub(crate) fn unknown(&mut self, file: u64) {
+        self.known(file).closed = None;
+    }
+
+    /// It is open again, at this length.
+    pub(crate) fn reopened(&mut self, file: u64, length: u64) {
+        let known = self.known(file);
+        assert_eq!(known.closed, Some(length), "file {file} is opened at its end");
+        known.closed = None;
+    }
+
+    /// The length that a listing says is one that it may say.
+    pub(crate) fn check_length(&self, file: u64, length: u64) -> Result<(), String> {
+        let known = &self.files[&file];
+        match known.closed {
+            Some(closed) if closed != length => {
+                Err(format!("file {file} was closed at {closed} bytes and has {length}"))
+            }
+            None if length < known.durable => {
+                Err(format!("file {file} has {length} bytes, {} were synced", known.durable))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Compares the replica of a DataNode with what was written.
+pub(crate) fn check_replica(file: u64, block: &LocatedBlock, store: &Store) -> Result<(), String> {
+    let replica = store.open_replica(block.id, block.stamp).map_err(|error| error.to_string())?;
+    if !replica.replica.is_finalized() || replica.replica.length != block.length {
+        return Err(format!("replica {:?}, block of {} bytes", replica.replica, block.length));
+    }
+    let mut bytes = vec![0; block.length as usize];
+    let files = (&replica.block, &replica.meta);
+    verify_range(block.id, files.0, files.1, 0, block.length, |_| ())
+        .map_err(|error| error.to_string())?;
+    files.0.read_exact_at(&mut bytes, 0).map_err(|error| error.to_string())?;
+    let wrong = (block.offset..).zip(bytes).find(|(at, byte)| *byte != byte_at(file, *at));
+    wrong.map_or(Ok(()), |(at, _)| Err(format!("byte {at} is wrong")))
+}

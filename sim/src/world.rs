@@ -1,0 +1,449 @@
+//! The world of a run: the queue of what happens, the processes, and the end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use host::Now;
+use namenode::Config;
+use namenode::sim::Said;
+use protocol::namenode::{Call, FileStatus, LocatedBlocks, Reply, Request, VERSION};
+use protocol::{CallId, ClientId, ErrorKind};
+
+use crate::client::{BLOCK_BYTES, Client};
+use crate::faults::{self, Fault};
+use crate::master::MasterProcess;
+use crate::net::{Message, Net, Outbox, Part, Place, Timer};
+use crate::node::Node;
+use crate::oracle::{self, Oracle};
+use crate::random::Random;
+
+const NODES: usize = 5;
+const CLIENTS: usize = 3;
+/// How long faults happen.
+const FAULTS_FOR: Duration = Duration::from_secs(60);
+/// After that much without faults, everything must be in order.
+const CALM_FOR: Duration = Duration::from_secs(240);
+/// How often the end is looked for.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The wall clock's time at the begin, milliseconds.
+const BEGIN_MS: u64 = 1_700_000_000_000;
+/// Prints all that happens.
+const TRACE_VARIABLE: &str = "HANNO_SIM_TRACE";
+/// The number that the run itself asks under.
+const OWN: u64 = u64::MAX;
+
+/// What a run, or several, came to.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Report {
+    /// Files that were created.
+    pub files: u64,
+    /// Closes that were acknowledged.
+    pub closed: u64,
+    /// Syncs that were acknowledged.
+    pub synced: u64,
+    /// Things that happened.
+    pub events: u64,
+    /// Starts of the NameNode.
+    pub master_starts: u64,
+    /// Starts of DataNodes.
+    pub node_starts: u64,
+    /// A number that follows from all that happened.
+    pub trace: u64,
+}
+
+impl Report {
+    /// Adds another run.
+    pub fn add(&mut self, other: &Report) {
+        self.files += other.files;
+        self.closed += other.closed;
+        self.synced += other.synced;
+        self.events += other.events;
+        self.master_starts += other.master_starts;
+        self.node_starts += other.node_starts;
+        self.trace ^= other.trace;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { files, closed, synced, events, master_starts, node_starts, trace } = self;
+        write!(
+            f,
+            "{files} files, {closed} closes, {synced} syncs, {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, trace {trace:x}"
+        )
+    }
+}
+
+/// Something that will happen.
+enum Happening {
+    Message(Place, Message),
+    /// For a process in this life of its.
+    Timer(Place, u64, Timer),
+    Fault(Fault),
+    /// A process is started again, unless something else has started it.
+    Restart(Place, u64),
+}
+
+struct World {
+    now: Duration,
+    queue: BTreeMap<(Duration, u64), Happening>,
+    sequence: u64,
+    random: Random,
+    net: Net,
+    master: MasterProcess,
+    nodes: Vec<Node>,
+    clients: Vec<Option<Client>>,
+    lives: BTreeMap<Place, u64>,
+    oracle: Oracle,
+    base: Instant,
+    events: u64,
+    trace: u64,
+    has_faults: bool,
+    prints: bool,
+}
+
+/// Runs the history of a seed.
+///
+/// # Panics
+/// If something that was promised is not so, or work is left at the end.
+pub fn run(seed: u64) -> Report {
+    let mut world = World::new(seed);
+    world.begin();
+    world.pass(FAULTS_FOR);
+    world.calm();
+    let mut left = Err("nobody looked".to_owned());
+    while left.is_err() && world.now < FAULTS_FOR + CALM_FOR {
+        world.pass(LOOK_INTERVAL);
+        left = world.check();
+    }
+    if let Err(left) = left {
+        panic!("seed {seed}, {:?} after the faults: {left}", world.now - FAULTS_FOR);
+    }
+    world.report()
+}
+
+fn config() -> Config {
+    Config {
+        block_size: BLOCK_BYTES,
+        block_size_min: 512,
+        heartbeat_ms: 300,
+        stale_ms: 2000,
+        dead_ms: 5000,
+        lease_soft_ms: 8000,
+        lease_hard_ms: 20_000,
+        recovery_retry_ms: 3000,
+        replication_timeout_ms: 6000,
+        arrival_timeout_ms: 3000,
+        delete_retry_ms: 2000,
+        unknown_grace_ms: 1000,
+        safe_mode_extension_ms: 0,
+        ..Config::default()
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let nodes = (0..NODES).map(|number| Node::new(number, random.next())).collect();
+        World {
+            now: Duration::ZERO,
+            queue: BTreeMap::new(),
+            sequence: 0,
+            random,
+            net: Net::default(),
+            master: MasterProcess::new(config()),
+            nodes,
+            clients: (0..CLIENTS).map(|_| None).collect(),
+            lives: BTreeMap::new(),
+            oracle: Oracle::default(),
+            base: Instant::now(),
+            events: 0,
+            trace: seed,
+            has_faults: true,
+            prints: std::env::var_os(TRACE_VARIABLE).is_some(),
+        }
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            files: self.oracle.files.len() as u64,
+            closed: self.oracle.closed_count,
+            synced: self.oracle.synced_count,
+            events: self.events,
+            master_starts: self.master.starts,
+            node_starts: self.nodes.iter().map(|node| node.starts).sum(),
+            trace: self.trace,
+        }
+    }
+
+    fn schedule(&mut self, at: Duration, happening: Happening) {
+        self.sequence += 1;
+        self.queue.insert((at, self.sequence), happening);
+    }
+
+    fn begin(&mut self) {
+        self.start(Place::Master);
+        (0..NODES).for_each(|number| self.start(Place::Node(number)));
+        (0..CLIENTS).for_each(|number| self.start(Place::Client(number)));
+        let (after, fault) = faults::draw(NODES, CLIENTS, &mut self.random);
+        self.schedule(after + Duration::from_secs(3), Happening::Fault(fault));
+    }
+
+    fn life(&self, place: Place) -> u64 {
+        self.lives.get(&place).copied().unwrap_or_default()
+    }
+
+    fn host_now(&self) -> Now {
+        Now { at: self.now, wall_ms: BEGIN_MS + self.now.as_millis() as u64 }
+    }
+
+    /// Lets a time pass.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= end) {
+            let ((at, _), happening) = entry.remove_entry();
+            let step = at.saturating_sub(self.now);
+            self.nodes.iter().for_each(|node| node.machine.advance(step));
+            self.now = self.now.max(at);
+            self.events += 1;
+            self.handle(happening);
+        }
+        self.now = end;
+    }
+
+    /// Mixes what happens into the trace; with `HANNO_SIM_TRACE` it is also printed.
+    fn note(&mut self, what: impl fmt::Debug) {
+        let moment = self.now.as_nanos() as u64 ^ self.sequence.rotate_left(40);
+        self.trace = (self.trace ^ moment).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+        if self.prints {
+            println!("{:>12.6} {what:?}", self.now.as_secs_f64());
+        }
+    }
+
+    fn handle(&mut self, happening: Happening) {
+        match happening {
+            Happening::Message(to, message) => {
+                self.note((to, &message));
+                self.deliver(to, message);
+            }
+            Happening::Timer(place, life, timer) if self.life(place) == life => {
+                self.on_timer(place, &timer);
+            }
+            Happening::Timer(..) => {}
+            Happening::Fault(fault) if self.has_faults => {
+                self.note(fault);
+                self.on_fault(fault);
+                let (after, next) = faults::draw(NODES, CLIENTS, &mut self.random);
+                let at = self.now + after;
+                self.schedule(at, Happening::Fault(next));
+            }
+            Happening::Fault(_) => {}
+            Happening::Restart(place, life) => {
+                if self.life(place) == life {
+                    self.start(place);
+                }
+            }
+        }
+    }
+
+    fn is_running(&self, place: Place) -> bool {
+        match place {
+            Place::Master => self.master.is_running(),
+            Place::Node(number) => self.nodes[number].is_running(),
+            Place::Client(number) => self.clients[number].is_some(),
+        }
+    }
+
+    fn start(&mut self, place: Place) {
+        if self.is_running(place) {
+            return;
+        }
+        let life = self.life(place) + 1;
+        self.lives.insert(place, life);
+        self.note(("start", place, life));
+        let (mut out, now) = (Outbox::default(), self.host_now());
+        match place {
+            Place::Master => self.master.start(now, &mut self.random, &mut out),
+            Place::Node(number) => self.nodes[number].start(life, self.now, &mut out),
+            Place::Client(number) => {
+                let mut client = Client::new(number, life, self.base);
+                client.is_stopping = !self.has_faults;
+                client.start(&mut self.random, &mut out);
+                self.clients[number] = Some(client);
+            }
+        }
+        self.send(place, out);
+    }
+
+    fn kill(&mut self, place: Place, power: bool) {
+        self.lives.entry(place).and_modify(|life| *life += 1);
+        match place {
+            Place::Master => self.master.crash(&mut self.random),
+            Place::Node(number) => self.nodes[number].crash(power),
+            Place::Client(number) => self.clients[number] = None,
+        }
+    }
+
+    fn deliver(&mut self, to: Place, message: Message) {
+        let mut out = Outbox::default();
+        let now = self.host_now();
+        if !self.is_running(to) {
+            // The machine answers for a process that has died, if it runs.
+            let is_dark = matches!(to, Place::Node(number) if self.nodes[number].machine.is_down());
+            if let Message::Stream { conn, from, part } = message
+                && !matches!(part, Part::End)
+                && !is_dark
+            {
+                out.stream(from, to, conn, Part::End);
+            }
+            return self.send(to, out);
+        }
+        let random = &mut self.random;
+        match to {
+            Place::Master => self.master.on_message(message, now, &mut out),
+            Place::Node(number) => {
+                self.nodes[number].on_message(message, (self.now, random), &mut out);
+            }
+            Place::Client(number) => {
+                if let Some(client) = &mut self.clients[number] {
+                    client.on_message(message, (self.now, random), &mut self.oracle, &mut out);
+                }
+            }
+        }
+        self.send(to, out);
+    }
+
+    fn on_timer(&mut self, place: Place, timer: &Timer) {
+        let (mut out, now) = (Outbox::default(), self.host_now());
+        let random = &mut self.random;
+        match place {
+            Place::Master => self.master.on_timer(timer, now, random, &mut out),
+            Place::Node(number) => {
+                self.nodes[number].on_timer(timer, (self.now, random), &mut out);
+            }
+            Place::Client(number) => {
+                if let Some(client) = &mut self.clients[number] {
+                    client.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
+                }
+            }
+        }
+        self.send(place, out);
+    }
+
+    /// Puts what a process wants on its way.
+    fn send(&mut self, from: Place, out: Outbox) {
+        for (to, message) in out.messages {
+            let link = (from, to);
+            for at in self.net.arrivals(link, &message, self.now, &mut self.random) {
+                self.schedule(at, Happening::Message(to, message.clone()));
+            }
+        }
+        let life = self.life(from);
+        for (after, timer) in out.timers {
+            let at = self.now + after;
+            self.schedule(at, Happening::Timer(from, life, timer));
+        }
+    }
+
+    fn on_fault(&mut self, fault: Fault) {
+        let (place, time) = match fault {
+            Fault::Kill(place, time) => (place, time),
+            Fault::PowerCut(number, time) => (Place::Node(number), time),
+            Fault::Cut(from, to) => return self.net.cut(from, to),
+            Fault::Slow(time) => return self.net.jitter = time,
+            Fault::Lossy(loss) => return self.net.loss = loss,
+            Fault::Heal => return self.net.heal(),
+        };
+        if self.is_running(place) {
+            self.kill(place, matches!(fault, Fault::PowerCut(..)));
+            let (life, at) = (self.life(place), self.now + time);
+            self.schedule(at, Happening::Restart(place, life));
+        }
+    }
+
+    /// The faults are over: everybody is there and hears everybody. Clients end what they have begun.
+    fn calm(&mut self) {
+        self.note("calm");
+        self.has_faults = false;
+        self.net.heal();
+        self.start(Place::Master);
+        (0..NODES).for_each(|number| self.start(Place::Node(number)));
+        for client in self.clients.iter_mut().flatten() {
+            client.is_stopping = true;
+        }
+    }
+
+    /// Asks the NameNode, without a network.
+    fn ask(&mut self, call: Call) -> Result<Reply, ErrorKind> {
+        let request = Request {
+            version: VERSION,
+            call: CallId { client: ClientId([255; 16]), number: self.sequence },
+            user: "ann".to_owned(),
+            host: String::new(),
+            body: call.into(),
+        };
+        let request = Box::new(request);
+        let (mut out, now) = (Outbox::default(), self.host_now());
+        let message = Message::Client { from: Place::Client(usize::MAX), number: OWN, request };
+        self.master.on_message(message, now, &mut out);
+        let last = self.master.running().map_or(0, namenode::sim::Master::last);
+        self.master.on_timer(&Timer::Committed(last), now, &mut self.random, &mut out);
+        let mut answer = Err(ErrorKind::Unavailable);
+        out.messages.retain(|(_, message)| match message {
+            Message::Said { number: OWN, said: Said::Client(said) } => {
+                answer = said.clone().map_err(|refusal| refusal.kind);
+                false
+            }
+            _ => true,
+        });
+        self.send(Place::Master, out);
+        answer
+    }
+
+    /// Compares what there is with what was promised.
+    fn check(&mut self) -> Result<(), String> {
+        if let Some(refused) = self.nodes.iter().find_map(|node| node.refused.clone()) {
+            panic!("a store does not open: {refused}");
+        }
+        if let Some(open) = self.clients.iter().flatten().find(|client| !client.is_done()) {
+            return Err(format!("a client is not done: {open}"));
+        }
+        let files: Vec<u64> = self.oracle.files.keys().copied().collect();
+        files.into_iter().try_for_each(|file| self.check_file(file))
+    }
+
+    fn check_file(&mut self, file: u64) -> Result<(), String> {
+        let path = self.oracle.path(file);
+        let status: FileStatus = match self.ask(Call::Status(path.clone())) {
+            Ok(Reply::Status(status)) => status,
+            Err(ErrorKind::NotFound) if self.oracle.files[&file].durable == 0 => return Ok(()),
+            other => return Err(format!("{path}: {other:?}")),
+        };
+        if status.open {
+            return Err(format!("{path} is open"));
+        }
+        self.oracle.check_length(file, status.length)?;
+        let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
+        let LocatedBlocks { blocks, .. } = match self.ask(call) {
+            Ok(Reply::Located(located)) => located,
+            other => return Err(format!("{path}: {other:?}")),
+        };
+        for block in &blocks {
+            if block.replicas.len() != 3 {
+                return Err(format!("{path}, {}: {} replicas", block.id, block.replicas.len()));
+            }
+            for replica in &block.replicas {
+                let node = self
+                    .nodes
+                    .iter()
+                    .find(|node| node.store().is_some_and(|store| store.datanode() == replica.id));
+                let store = node.and_then(Node::store).ok_or("a DataNode is missing")?;
+                let checked = oracle::check_replica(file, block, store);
+                checked
+                    .map_err(|why| format!("{path}, {} on {}: {why}", block.id, replica.host))?;
+            }
+        }
+        Ok(())
+    }
+}

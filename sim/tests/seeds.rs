@@ -1,0 +1,14 @@
+//! New histories in each run; the program `sim` runs more of them.
+
+#[test]
+fn whatever_fails_what_was_acknowledged_is_there() {
+    needs::seeds::for_each_in_parallel(100, |seed| {
+        let report = sim::run(seed);
+        assert!(report.closed > 10 && report.node_starts > 5, "nothing happens: {report}");
+    });
+}
+
+#[test]
+fn a_seed_has_one_history() {
+    needs::seeds::for_each(3, |seed| assert_eq!(sim::run(seed), sim::run(seed)));
+}
