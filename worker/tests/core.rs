@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::jobs::{Counters, Split};
+use protocol::level::{FeatureLevel, Supported};
 use protocol::phase::Phase;
 use protocol::tracker::{
     Action, AttemptState, Launch, Program, Register, Reply, Request, VERSION, Work,
@@ -20,6 +21,7 @@ fn rules() -> Rules {
     Rules {
         register: Register {
             version: VERSION,
+            levels: Supported::OWN,
             worker: WorkerId([1; 16]),
             host: "host".to_owned(),
             rack: "/rack".to_owned(),
@@ -84,7 +86,7 @@ fn an_attempt_runs_and_is_reported() {
 
     let (register, request) = call(&core.on(Event::Tick, now));
     assert!(matches!(request, Request::Register(_)));
-    let welcome = Reply::Registered { epoch: Epoch(3), poll_ms: 1_000 };
+    let welcome = Reply::Registered { epoch: Epoch(3), poll_ms: 1_000, level: FeatureLevel::FIRST };
     let (poll, request) = call(&core.on(reply(register, welcome), now));
     assert!(matches!(request, Request::Poll { epoch: Epoch(3), received: 0, .. }));
 

@@ -423,7 +423,7 @@ async fn map_outputs_are_served_by_partition() {
     for partitions in [0..1, 1..2, 0..2] {
         let maps = vec![missing, map, map];
         let request = FetchRequest { job: JOB, partitions: partitions.clone(), maps };
-        let body = stand.http().get(&request.to_target()).await.unwrap().bytes().await.unwrap();
+        let body = stand.http().get(&request.to_target()).await.unwrap().whole().await.unwrap();
         let mut rest = &body[..];
         assert!(
             matches!(header(&mut rest), SegmentAnswer::Lost { attempt, .. } if attempt == missing)
@@ -443,7 +443,7 @@ async fn map_outputs_are_served_by_partition() {
     let sent = stand.figure("worker_shuffle_served_bytes_total").await;
     assert_eq!(sent, stored);
     let beyond = FetchRequest { job: JOB, partitions: 1..3, maps: vec![map] };
-    let body = stand.http().get(&beyond.to_target()).await.unwrap().bytes().await.unwrap();
+    let body = stand.http().get(&beyond.to_target()).await.unwrap().whole().await.unwrap();
     assert!(matches!(header(&mut &body[..]), SegmentAnswer::Lost { .. }));
     for target in
         ["/mapOutput?job=x", "/mapOutput?job=../../etc&reduce=0&map=passwd", "/logs/..%2fx"]
