@@ -13,10 +13,11 @@ use sys::sandbox::{Access, Place, Walls, inside};
 const PROC: &str = "/proc";
 const ROUND_PAUSE: Duration = Duration::from_millis(5);
 
+/// Processes that sleep for so long; not those that are about to become one.
 fn sleeps(seconds: &str) -> usize {
+    let wanted = format!("sleep\0{seconds}\0");
     let is_one = |entry: &fs::DirEntry| {
-        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        words.split(|byte| *byte == 0).any(|word| word == seconds.as_bytes())
+        fs::read(entry.path().join("cmdline")).is_ok_and(|words| words == wanted.as_bytes())
     };
     fs::read_dir(PROC).unwrap().filter_map(Result::ok).filter(is_one).count()
 }
