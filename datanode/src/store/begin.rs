@@ -47,6 +47,7 @@ impl Store {
             let begin = replica::begin_write(replica, stamp, resume, damaged)
                 .map_err(|refusal| StoreError::Refused { block, refusal })?;
             let old = existing.map(|entry| (entry.replica, entry.volume));
+            let is_doubtful = existing.is_some_and(|entry| entry.is_doubtful);
             let volume = match (&begin, old) {
                 (Begin::Resume { .. } | Begin::Repair, Some((_, volume))) => volume,
                 _ => free?,
@@ -66,7 +67,7 @@ impl Store {
             let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(shown, at) };
             replicas.insert(block, entry);
             drop(replicas);
-            let parts = (Arc::clone(&handle), begin, old);
+            let parts = (Arc::clone(&handle), begin, old, is_doubtful);
             let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
             if writer.is_err() {
                 self.forget_failed_write(block, &handle);
@@ -110,7 +111,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let handle = Arc::new(WriterHandle::new(None));
         let moving = self.moves.moving(block);
-        let (old, volume) = {
+        let (old, volume, is_doubtful) = {
             let mut replicas = self.replicas.lock();
             let entry = replicas.get_mut(&block).ok_or(StoreError::NotFound(block))?;
             replica::check_update(&entry.replica, stamp, length)
@@ -122,11 +123,11 @@ impl Store {
                 return Err(StoreError::WriterStuck(block));
             }
             entry.writer = Some(Arc::clone(&handle));
-            (entry.replica, entry.volume)
+            (entry.replica, entry.volume, entry.is_doubtful)
         };
         let replica = Replica { stamp, ..old };
         let begin = Begin::Resume { offset: length };
-        let parts = (Arc::clone(&handle), begin, Some((old, volume)));
+        let parts = (Arc::clone(&handle), begin, Some((old, volume)), is_doubtful);
         let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
         if writer.is_err()
             && let Some(entry) = held(&mut self.replicas.lock(), block, &handle)

@@ -16,12 +16,21 @@ pub(super) struct Entry {
     pub(super) writer: Option<Arc<WriterHandle>>,
     /// Most bytes that readers may see of an unfinished replica without a writer.
     pub(super) visible: u64,
+    /// Another process, or this one before its disk failed, left it unfinished. After a failed sync the cached bytes look right, count as clean and are not
+    /// on the disk, so no later sync writes them: they must be written again before anything is promised.
+    pub(super) is_doubtful: bool,
 }
 
 impl Entry {
     /// A replica without a writer; readers may see all of it.
     pub(super) fn new(replica: Replica, volume: usize) -> Self {
-        Entry { replica, volume, writer: None, visible: u64::MAX }
+        Entry { replica, volume, writer: None, visible: u64::MAX, is_doubtful: false }
+    }
+
+    /// A replica that was found on a disk.
+    pub(super) fn found(replica: Replica, volume: usize) -> Self {
+        let is_doubtful = replica.state == State::Unfinished;
+        Entry { is_doubtful, ..Entry::new(replica, volume) }
     }
 
     /// The bytes that readers may see. Bytes that only some members have can be lost after a failure, and other readers do not see them.

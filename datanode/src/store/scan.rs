@@ -66,7 +66,7 @@ pub(super) fn scan(
                 _ => None,
             };
             match replica {
-                Some(replica) => add(Entry::new(replica, index), volumes, replicas),
+                Some(replica) => add(Entry::found(replica, index), volumes, replicas),
                 None => quarantine(volume, &path)?,
             }
         }

@@ -26,6 +26,8 @@ use crate::core::replica::{Begin, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
 
+/// Bytes of a replica that are read and written again at once.
+const REWRITE_BYTES: u64 = 1 << 20;
 /// Bytes that a writer adds between two checks of the free space; it can overrun the reserve for others by at most this much.
 const ROOM_STEP_BYTES: u64 = 4 << 20;
 
@@ -86,11 +88,24 @@ impl ReplicaWriter {
         store: &Arc<Store>,
         replica: Replica,
         volume: usize,
-        (handle, begin, old): (Arc<WriterHandle>, Begin, Option<(Replica, usize)>),
+        (handle, begin, old, is_doubtful): (
+            Arc<WriterHandle>,
+            Begin,
+            Option<(Replica, usize)>,
+            bool,
+        ),
         moving: Moving<'_>,
     ) -> Result<Self, StoreError> {
         let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
         let opened = open_files(store, &replica, (volume, &place), (begin, old), moving);
+        let opened = opened.and_then(|files| {
+            if is_doubtful && matches!(begin, Begin::Resume { .. }) {
+                let rewritten = rewrite(&files.0, replica.length)
+                    .and_then(|()| rewrite(&files.1, files.1.length()?));
+                rewritten.map_err(|error| StoreError::io(replica.block, error))?;
+            }
+            Ok(files)
+        });
         if opened.is_err() {
             handle.finish();
         }
@@ -533,6 +548,19 @@ fn open_files(
         }
         Begin::New | Begin::Replace | Begin::Repair => Ok((block, meta, false)),
     }
+}
+
+/// Writes the first bytes of a file once more, so that the next sync writes them to the disk.
+fn rewrite(file: &File, length: u64) -> io::Result<()> {
+    let mut bytes = vec![0; length.min(REWRITE_BYTES) as usize];
+    let mut at = 0;
+    while at < length {
+        let count = (length - at).min(REWRITE_BYTES) as usize;
+        file.read_exact_at(&mut bytes[..count], at)?;
+        file.write_all_at(&bytes[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
 }
 
 /// The meta file, in the current version, of a replica that a writer continues, and whether its header exists.

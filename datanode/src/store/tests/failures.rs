@@ -72,6 +72,41 @@ fn what_a_failed_cut_or_write_left_is_proved_before_it_counts() {
     }
 }
 
+/// After a failed sync the bytes can be read and are not on the disk: a sync of another process counts only after they were written again.
+#[test]
+fn what_a_failed_sync_left_is_written_again_before_it_counts() {
+    let (block, data) = (BlockId(1), sample(3000));
+    let mut failed_count = 0;
+    for (seed, at) in (1..40).flat_map(|seed| [1, 2, 3].map(|at| (seed, at))) {
+        let machine = Machine::new(seed);
+        let root = machine.add_disk(1 << 20);
+        let store = open(&root).unwrap();
+        let mut writer = store.write(block, STAMP, None, None).unwrap();
+        writer.write(packet(0, &data[..2000])).unwrap();
+        machine.plan(at, Fault::Io);
+        let synced = writer.sync_entry();
+        drop(writer);
+        machine.kill();
+        drop(store);
+        machine.start();
+        let store = open(&root).unwrap();
+        let Some(found) = store.replicas().first().copied().filter(|_| synced.is_err()) else {
+            continue;
+        };
+        failed_count += 1;
+        let resume = Some(Resume { prior: found.stamp, offset: found.length });
+        let mut writer = store.write(block, GenerationStamp(1002), resume, None).unwrap();
+        writer.sync_entry().unwrap();
+        machine.cut_power();
+        drop(writer);
+        drop(store);
+        machine.start();
+        let left = open(&root).unwrap().replicas().first().map_or(0, |left| left.length);
+        assert!(left >= found.length, "{left} of {} bytes, seed {seed}, {at}", found.length);
+    }
+    assert!(failed_count > 60, "{failed_count} syncs failed");
+}
+
 /// A directory that exists need not be on the disk.
 #[test]
 fn directories_of_a_process_that_was_killed_are_durable_before_they_are_used() {
