@@ -9,6 +9,7 @@ use flow::error::{Class, Verdict};
 use flow::window::Slot;
 use flow::writer::{Buffer, Driver, File, Filled, Goal, Patience, Step, Writer};
 use namenode::sim::Said;
+use needs::random::Random;
 use protocol::namenode::{Call, Create, Reply, Request, VERSION};
 use protocol::transfer::{Ack, Operation, PacketHeader, Reply as TransferReply, Status, Write};
 use protocol::{CallId, ClientId, ErrorKind};
@@ -16,7 +17,6 @@ use protocol::{CallId, ClientId, ErrorKind};
 use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
 use crate::node::{IO_TIMEOUT, place_of};
 use crate::oracle::{Oracle, byte_at};
-use crate::random::Random;
 
 /// Time after which a call is sent again.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);

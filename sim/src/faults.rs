@@ -1,9 +1,9 @@
 //! What goes wrong, and when it is over again.
 
+use needs::random::Random;
 use std::time::Duration;
 
 use crate::net::Place;
-use crate::random::Random;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

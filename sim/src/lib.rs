@@ -22,7 +22,6 @@ mod master;
 mod net;
 mod node;
 mod oracle;
-mod random;
 mod world;
 
 pub use world::{Report, run};

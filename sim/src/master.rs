@@ -6,10 +6,10 @@ use std::time::Duration;
 use host::Now;
 use namenode::Config;
 use namenode::sim::{Logged, Master};
+use needs::random::Random;
 use protocol::auth::Key;
 
 use crate::net::{Message, Outbox, Place, Timer};
-use crate::random::Random;
 
 /// Rows go to the checkpoint once in so many turns.
 const CHECKPOINT_TURNS: u64 = 60;
@@ -61,7 +61,7 @@ impl MasterProcess {
     pub(crate) fn start(&mut self, now: Now, random: &mut Random, out: &mut Outbox) {
         self.epoch += 1;
         self.starts += 1;
-        let terms = (self.epoch, random.next(), now);
+        let terms = (self.epoch, random.bits(), now);
         let started = Master::start(&self.config, &self.secret, &self.logged, terms);
         let (master, taken) = started.expect("what was logged loads");
         self.running = Some(master);

@@ -7,12 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use namenode::sim::Said;
+use needs::random::Random;
 use protocol::ErrorKind;
 use protocol::datanode::Request as NodeRequest;
 use protocol::namenode::Request;
 use protocol::transfer::{Ack, Operation, PacketHeader, Reply, Status, Write};
-
-use crate::random::Random;
 
 /// Who sends and receives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

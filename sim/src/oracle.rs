@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use datanode::store::{Store, verify_range};
+use needs::random::Random;
 use protocol::DfsPath;
 use protocol::namenode::LocatedBlock;
-
-use crate::random::Random;
 
 /// What a writer writes at a position of a file.
 pub(crate) fn byte_at(file: u64, position: u64) -> u8 {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use host::Now;
 use namenode::Config;
 use namenode::sim::Said;
+use needs::random::Random;
 use protocol::namenode::{Call, FileStatus, LocatedBlocks, Reply, Request, VERSION};
 use protocol::{CallId, ClientId, ErrorKind};
 
@@ -16,7 +17,6 @@ use crate::master::MasterProcess;
 use crate::net::{Message, Net, Outbox, Part, Place, Timer};
 use crate::node::Node;
 use crate::oracle::{self, Oracle};
-use crate::random::Random;
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;
@@ -145,7 +145,7 @@ fn config() -> Config {
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let nodes = (0..NODES).map(|number| Node::new(number, random.next())).collect();
+        let nodes = (0..NODES).map(|number| Node::new(number, random.bits())).collect();
         World {
             now: Duration::ZERO,
             queue: BTreeMap::new(),

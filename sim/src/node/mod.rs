@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datanode::store::{Store, VolumeConfig};
+use needs::random::Random;
 use protocol::namenode::DatanodeInfo;
 use protocol::transfer::{Operation, Reply};
 use protocol::{BlockId, ErrorKind};
@@ -21,7 +22,6 @@ use sys::disk::sim::Machine;
 use self::process::{For, Process, Session};
 pub(crate) use self::process::{IO_TIMEOUT, place_of};
 use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
-use crate::random::Random;
 
 /// Bytes of each disk.
 const DISK_BYTES: u64 = 64 << 20;

@@ -3,6 +3,7 @@
 //! The test runner has no word for this: it counts such a test as passed. So [`lacks`] writes past the runner, which hides what passing tests print. Whoever wants a
 //! number names a file in `HANNO_TEST_NOT_RUN`; it gets a line for each.
 
+pub mod random;
 pub mod seeds;
 
 use std::fmt::Display;

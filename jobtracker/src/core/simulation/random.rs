@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use needs::random::Random;
 use protocol::jobs::{JobSpec, JobState, Priority};
 use protocol::sizing::ReduceSizing;
 use protocol::{JobId, WorkerId};
@@ -13,26 +14,6 @@ use crate::core::Rules;
 use crate::core::jobs::StopReason;
 use crate::core::slots::{Policy, QueueRules};
 use crate::core::workers::Worker;
-
-/// A small generator, so that a seed always means the same.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 16).unwrap() % limit
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        (!from.is_empty()).then(|| from[self.below(from.len())].clone())
-    }
-}
 
 const HOSTS: [&str; 4] = ["a", "bb", "c", "dd"];
 const USERS: [&str; 3] = ["ann", "bob", "cid"];
@@ -221,7 +202,7 @@ fn every_history_ends_right() {
 fn history(seed: u64) -> usize {
     let mut history = History {
         world: World::with(rules()),
-        random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        random: Random::new(seed),
         submitted: BTreeMap::new(),
         next_call: 0,
         killed: Vec::new(),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use needs::random::Random;
 use protocol::pass::PASS_RENEWAL;
 use protocol::tracker::Action;
 use protocol::{AttemptId, JobId, RecordAt, TaskKind};
@@ -42,26 +43,6 @@ const SIGHTS: &[&str] = &[
     "runners are left",
 ];
 
-/// A small generator, so that a seed always means the same.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 16).unwrap() % limit
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        (!from.is_empty()).then(|| from[self.below(from.len())].clone())
-    }
-}
-
 struct History {
     world: World,
     random: Random,
@@ -69,7 +50,7 @@ struct History {
 
 impl History {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::new(seed);
         let mut rules = rules();
         rules.reuses_runners = !random.one_in(4);
         rules.links_outputs = !random.one_in(4);
@@ -309,10 +290,6 @@ impl History {
     }
 }
 
-fn variable(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
-}
-
 /// Runs a history; returns how often what happened in it.
 fn history(seed: u64) -> BTreeMap<&'static str, u64> {
     let mut history = History::new(seed);
@@ -336,14 +313,14 @@ fn history(seed: u64) -> BTreeMap<&'static str, u64> {
 
 #[test]
 fn every_history_ends_and_keeps_the_laws() {
-    let (first, count) = (variable("HANNO_TEST_SEED", 1), variable("HANNO_TEST_SEEDS", SEEDS));
+    let mut count = 0;
     let mut seen: BTreeMap<&str, u64> = SIGHTS.iter().map(|sight| (*sight, 0)).collect();
-    for seed in first..first + count {
-        let run = std::panic::catch_unwind(|| history(seed));
-        for (what, count) in run.unwrap_or_else(|_| panic!("HANNO_TEST_SEED={seed}")) {
+    needs::seeds::for_each(SEEDS, |seed| {
+        count += 1;
+        for (what, count) in history(seed) {
             *seen.entry(what).or_default() += count;
         }
-    }
+    });
     println!("{seen:#?}");
     let is_complete = seen.values().all(|count| *count > 0);
     assert!(is_complete || count < SEEDS, "something never happens: {seen:#?}");
