@@ -5,14 +5,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use flow::error::{Class, Verdict};
-use flow::window::Slot;
-use flow::writer::{Buffer, Driver, File, Filled, Goal, Patience, Step, Writer};
+use flow::writer::simulated::{CallError, Fault, Simulated};
+use flow::writer::{Buffer, File, Filled, Goal, Patience, Step, Writer};
 use namenode::sim::Said;
 use needs::random::Random;
 use protocol::namenode::{Call, Create, Reply, Request, VERSION};
-use protocol::transfer::{Ack, Operation, PacketHeader, Reply as TransferReply, Status, Write};
-use protocol::{CallId, ClientId, ErrorKind};
+use protocol::transfer::{Ack, Operation, Reply as TransferReply, Write};
+use protocol::{CallId, ClientId};
 
 use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
 use crate::node::{IO_TIMEOUT, place_of};
@@ -26,80 +25,6 @@ const CALL_PATIENCE: Duration = Duration::from_secs(40);
 const RENEW_INTERVAL: Duration = Duration::from_secs(3);
 /// Bytes of a block; must divide into chunks.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
-
-/// A packet with its data.
-#[derive(Debug, Default)]
-pub(crate) struct Bytes {
-    header: PacketHeader,
-    data: Vec<u8>,
-}
-
-impl Slot for Bytes {
-    fn header(&self) -> &PacketHeader {
-        &self.header
-    }
-
-    fn header_mut(&mut self) -> &mut PacketHeader {
-        &mut self.header
-    }
-}
-
-impl Buffer for Bytes {
-    fn data(&self) -> &[u8] {
-        &self.data
-    }
-
-    fn append(&mut self, bytes: &[u8]) {
-        self.data.extend_from_slice(bytes);
-        self.header.data_bytes = self.data.len() as u32;
-    }
-
-    fn seal(&mut self) {}
-}
-
-/// Why an operation with a DataNode failed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
-    Found(Verdict),
-    Refused,
-    Broken,
-}
-
-/// The driver of a simulated writer.
-#[derive(Debug)]
-pub(crate) struct Simulated;
-
-impl Driver for Simulated {
-    type Packet = Bytes;
-    type Fault = Fault;
-    type CallError = Option<ErrorKind>;
-
-    fn packet(&self) -> Bytes {
-        Bytes::default()
-    }
-
-    fn fault(verdict: Verdict) -> Fault {
-        Fault::Found(verdict)
-    }
-
-    fn class(fault: &Fault) -> Class {
-        match fault {
-            Fault::Found(Verdict::Slow) => Class::Slow,
-            Fault::Found(Verdict::Refused(_)) | Fault::Refused => Class::Refused,
-            Fault::Found(Verdict::Unexpected) | Fault::Broken => Class::Broken,
-        }
-    }
-
-    fn disk_refusal(fault: &Fault) -> Option<Fault> {
-        let is_disk =
-            matches!(fault, Fault::Found(Verdict::Refused(Status::Full | Status::Failed)));
-        is_disk.then_some(*fault)
-    }
-
-    fn kind(error: &Option<ErrorKind>) -> Option<ErrorKind> {
-        *error
-    }
-}
 
 /// What the client waits for.
 #[derive(Debug)]
@@ -268,7 +193,7 @@ impl Client {
             return;
         }
         if now >= *since + *patience {
-            self.answered(Err(None), (now, random), oracle, out);
+            self.answered(Err(CallError(None)), (now, random), oracle, out);
         } else {
             self.send_again(out);
         }
@@ -298,7 +223,7 @@ impl Client {
                         out.set(random.millis(20..1000), Timer::Resend(fresh));
                     }
                     answer => {
-                        let answer = answer.map_err(|refusal| Some(refusal.kind));
+                        let answer = answer.map_err(|refusal| CallError(Some(refusal.kind)));
                         self.answered(answer, (now, random), oracle, out);
                     }
                 }
@@ -354,7 +279,7 @@ impl Client {
 
     fn answered(
         &mut self,
-        answer: Result<Reply, Option<ErrorKind>>,
+        answer: Result<Reply, CallError>,
         (now, random): (Duration, &mut Random),
         oracle: &mut Oracle,
         out: &mut Outbox,

@@ -20,6 +20,8 @@ mod open_block;
 mod phase;
 mod repair;
 mod sending;
+#[cfg(any(test, feature = "sim"))]
+pub mod simulated;
 mod step;
 #[cfg(test)]
 mod tests;

@@ -6,10 +6,10 @@ use protocol::namenode::{Call, Reply};
 use protocol::transfer::{Ack, Status};
 use protocol::{DatanodeId, ErrorKind};
 
-use super::network::{CallError, Fault};
 use super::{Play, Scene};
 use crate::error::Verdict;
 use crate::error::WriteError;
+use crate::writer::simulated::{CallError, Fault};
 use crate::writer::{Goal, Patience, Step};
 
 const SCENE: Scene = Scene {

@@ -14,10 +14,11 @@ use protocol::namenode::Appended;
 use protocol::{ClientId, DatanodeId, DfsPath, ErrorKind};
 
 use self::namenode::{FILE, NameNode};
-use self::network::{CallError, Fault, Net, Replica, World, byte_at};
+use self::network::{Replica, World, byte_at};
 use super::{File, Goal, Step, Writer};
 use crate::error::WriteError;
 use crate::writer::Buffer;
+use crate::writer::simulated::{CallError, Fault, Simulated};
 
 /// More steps than any goal takes: the most are those of a close that waits for copies, or of a sync in a pipeline that nobody joins.
 const STEPS_MAX: usize = 20_000;
@@ -66,7 +67,7 @@ fn scenes() -> impl Strategy<Value = Scene> {
 /// A writer in its world.
 struct Play {
     world: World,
-    writer: Writer<Net>,
+    writer: Writer<Simulated>,
     /// Bytes that the file had before.
     began: u64,
     /// Bytes handed to the writer, after those.
@@ -87,7 +88,7 @@ impl Play {
         if length == 0 {
             let (inode, block_size) = (FILE, scene.block_size);
             let file = File { path, inode, block_size, publish: None };
-            let writer = Writer::create(Net, ClientId([1; 16]), file, Some(first));
+            let writer = Writer::create(Simulated, ClientId([1; 16]), file, Some(first));
             let world = World::new(namenode, draws, slow.map(|number| DatanodeId([number; 16])));
             return Play { world, writer, began: 0, written: 0, promised: 0 };
         }
@@ -102,7 +103,7 @@ impl Play {
         world.acked.insert(first.id, length);
         let (file, block_size, last) = (FILE, scene.block_size, Some(last));
         let appended = Appended { file, block_size, length, last, prior };
-        let mut writer = Writer::append(Net, ClientId([1; 16]), path, appended);
+        let mut writer = Writer::append(Simulated, ClientId([1; 16]), path, appended);
         let chunk = length / CHUNK_BYTES as u64 * CHUNK_BYTES as u64;
         if chunk < length {
             writer.begin_at(chunk, &(chunk..length).map(byte_at).collect::<Vec<_>>());

@@ -7,7 +7,8 @@ use protocol::namenode::{Call, FileStatus, LocatedBlock, Reply, WrittenBlock};
 use protocol::token::{AccessMode, TokenKeys};
 use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp, InodeId};
 
-use super::network::{CallError, World, info};
+use super::network::{World, info};
+use crate::writer::simulated::CallError;
 
 pub(super) const FILE: InodeId = InodeId(7);
 

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use protocol::checksum::CHUNK_BYTES;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
-use protocol::transfer::{Ack, Operation, PacketHeader, Status, Write};
-use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp};
+use protocol::transfer::{Ack, Operation, Status, Write};
+use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::namenode::NameNode;
-use crate::error::{Class, Verdict};
-use crate::window::Slot;
-use crate::writer::{Buffer, Driver, Filled};
+use crate::writer::Filled;
+use crate::writer::simulated::{Bytes, Fault};
 
 /// Bytes of a file, as its writer writes them.
 pub(super) fn byte_at(position: u64) -> u8 {
@@ -33,91 +32,6 @@ impl Draws {
 
     pub(super) fn are_over(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-/// A packet with its data.
-#[derive(Debug, Default)]
-pub(super) struct Bytes {
-    header: PacketHeader,
-    data: Vec<u8>,
-    sealed: bool,
-}
-
-impl Slot for Bytes {
-    fn header(&self) -> &PacketHeader {
-        &self.header
-    }
-
-    fn header_mut(&mut self) -> &mut PacketHeader {
-        &mut self.header
-    }
-}
-
-impl Buffer for Bytes {
-    fn data(&self) -> &[u8] {
-        &self.data
-    }
-
-    fn append(&mut self, bytes: &[u8]) {
-        assert!(!self.sealed, "a packet that was handed over is changed");
-        self.data.extend_from_slice(bytes);
-        self.header.data_bytes = self.data.len() as u32;
-    }
-
-    fn seal(&mut self) {
-        self.sealed = true;
-    }
-}
-
-/// Why an operation with a DataNode failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
-    /// Found by the writer.
-    Found(Verdict),
-    /// It refused to take an operation.
-    Refused,
-    /// No connection, or it broke.
-    Broken,
-}
-
-/// Why a call failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct CallError(pub(super) Option<ErrorKind>);
-
-/// The driver of the tests.
-#[derive(Debug)]
-pub(super) struct Net;
-
-impl Driver for Net {
-    type Packet = Bytes;
-    type Fault = Fault;
-    type CallError = CallError;
-
-    fn packet(&self) -> Bytes {
-        Bytes::default()
-    }
-
-    fn fault(verdict: Verdict) -> Fault {
-        Fault::Found(verdict)
-    }
-
-    fn class(fault: &Fault) -> Class {
-        match fault {
-            Fault::Found(Verdict::Slow) => Class::Slow,
-            Fault::Found(Verdict::Refused(_)) | Fault::Refused => Class::Refused,
-            Fault::Found(Verdict::Unexpected) | Fault::Broken => Class::Broken,
-        }
-    }
-
-    fn disk_refusal(fault: &Fault) -> Option<Fault> {
-        let is_disk =
-            matches!(fault, Fault::Found(Verdict::Refused(Status::Full | Status::Failed)));
-        is_disk.then_some(*fault)
-    }
-
-    fn kind(error: &CallError) -> Option<ErrorKind> {
-        error.0
     }
 }
 
