@@ -6,6 +6,7 @@
 //! stranger's: strangers have seconds, and make room as [`daemon::guests`] says. Part of the connections is reserved for root and this DataNode's own user on
 //! the local socket; other users have no more there than over TCP.
 
+mod keep;
 mod part;
 mod read;
 mod recover;
@@ -31,6 +32,7 @@ use crate::core::throttle::Throttle;
 use crate::error::OperationError;
 use crate::store::Store;
 
+pub use keep::keep;
 pub use part::Cut;
 pub use recover::lead_recovery;
 pub use send::{cut, replicate};

@@ -12,9 +12,10 @@ use protocol::namenode::DatanodeInfo;
 use protocol::transfer::{Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
 use transport::{Connection, Packet, PooledPacket, Ready, TransferFailure};
 
+use super::keep::{cannot_write, keep};
 use super::{After, Service, status_of};
-use crate::core::member::{Member, Silence, Then};
-use crate::error::{OperationError, StoreError};
+use crate::core::member::{Member, Silence};
+use crate::error::OperationError;
 use crate::store::ReplicaWriter;
 
 /// The next member of the pipeline.
@@ -38,11 +39,6 @@ enum Event {
 
 /// A write that ended early; an ack has already reported the reason.
 struct Broken;
-
-fn cannot_write(error: &StoreError) -> Status {
-    tracing::warn!(error = %client::error::chain(error), "cannot write a replica");
-    error.status()
-}
 
 fn cannot_wait(error: &io::Error) -> Broken {
     tracing::error!(%error, "cannot wait for packets");
@@ -220,7 +216,7 @@ impl Reception<'_> {
         let sequence = packet.header.sequence;
         let then = self.member.on_packet(&packet.header);
         let forwarded = self.forward(&packet);
-        if let Err(status) = self.keep(packet, then) {
+        if let Err(status) = keep(&mut self.writer, packet, then) {
             return Err(self.end(self.member.failed(Some(sequence), status)));
         }
         forwarded.map_err(|statuses| self.end(self.member.not_sent_on(sequence, &statuses)))
@@ -260,36 +256,6 @@ impl Reception<'_> {
             }
         }
         None
-    }
-
-    /// Verifies and writes a packet, and does what follows.
-    fn keep(&mut self, packet: PooledPacket, then: Then) -> Result<(), Status> {
-        let header = packet.header;
-        if let Err(error) = packet.verify() {
-            let offset = header.offset + error.offset;
-            tracing::warn!(offset, "a packet was damaged on its way from the member before");
-            return Err(Status::Checksum);
-        }
-        let log = |error: StoreError| cannot_write(&error);
-        let writer = self.writer.as_mut().ok_or(Status::Refused)?;
-        if header.data_bytes > 0 {
-            writer.write(packet).map_err(log)?;
-        }
-        if header.last && writer.length() != header.end() {
-            tracing::warn!(
-                length = writer.length(),
-                end = header.end(),
-                "a write ends within its replica"
-            );
-            return Err(Status::Refused);
-        }
-        let ended = match then {
-            Then::Go => None,
-            Then::Sync => Some(writer.sync_entry()),
-            Then::Finalize => self.writer.take().map(ReplicaWriter::finalize),
-            Then::FinalizeUnsynced => self.writer.take().map(ReplicaWriter::finalize_unsynced),
-        };
-        ended.unwrap_or(Ok(())).map_err(log)
     }
 
     /// Takes one ack from behind.

@@ -1,7 +1,8 @@
 //! A member of a pipeline: the daemon's [`Member`] and its store, on streams of the simulation.
 
-use datanode::core::member::{Member, Silence, Then};
+use datanode::core::member::{Member, Silence};
 use datanode::store::ReplicaWriter;
+use datanode::transfer::keep;
 use protocol::transfer::{Ack, PacketHeader, Status, Write};
 use transport::{PacketPool, PooledPacket};
 
@@ -90,7 +91,7 @@ impl Process {
             }
             out.stream(place, self.place, conn, Part::Packet(header, data.to_vec()));
         }
-        let kept = keep(reception, packet_of(header, data), then);
+        let kept = keep(&mut reception.writer, packet_of(header, data), then);
         kept.map_err(|status| reception.member.failed(Some(header.sequence), status))
     }
 
@@ -163,24 +164,4 @@ impl Process {
         }
         self.check_sendings(out);
     }
-}
-
-/// Verifies and writes a packet, and does what follows.
-fn keep(reception: &mut Reception, packet: PooledPacket, then: Then) -> Result<(), Status> {
-    let header = packet.header;
-    packet.verify().map_err(|_| Status::Checksum)?;
-    let writer = reception.writer.as_mut().ok_or(Status::Refused)?;
-    if header.data_bytes > 0 {
-        writer.write(packet).map_err(|error| error.status())?;
-    }
-    if header.last && writer.length() != header.end() {
-        return Err(Status::Refused);
-    }
-    let ended = match then {
-        Then::Go => None,
-        Then::Sync => Some(writer.sync_entry()),
-        Then::Finalize => reception.writer.take().map(ReplicaWriter::finalize),
-        Then::FinalizeUnsynced => reception.writer.take().map(ReplicaWriter::finalize_unsynced),
-    };
-    ended.unwrap_or(Ok(())).map_err(|error| error.status())
 }
