@@ -218,7 +218,6 @@ macro_rules! calls {
             }
         };
 
-        #[allow(unused_variables, reason = "a column uses the fields that it needs")]
         impl Call {
             /// How many there are.
             #[cfg(test)]
@@ -227,21 +226,31 @@ macro_rules! calls {
             /// Which way it takes.
             pub fn kind(&self) -> Kind {
                 match self {$(
-                    Call::$name $(($only))? $({ $($field),* })? => $kind,
+                    Call::$name $(($only))? $({ $($field),* })? => {
+                        // A column uses the fields that it needs.
+                        $( let _ = $only; )? $($( let _ = $field; )*)?
+                        $kind
+                    }
                 )*}
             }
 
             /// Who may make it.
             pub fn by(&self) -> By {
                 match self {$(
-                    Call::$name $(($only))? $({ $($field),* })? => first!($($by,)? By::Anyone),
+                    Call::$name $(($only))? $({ $($field),* })? => {
+                        $( let _ = $only; )? $($( let _ = $field; )*)?
+                        first!($($by,)? By::Anyone)
+                    }
                 )*}
             }
 
             /// What safe mode refuses; `None` if it lets the call pass.
             pub fn refused(&self) -> Option<Refused<'_>> {
                 match self {$(
-                    Call::$name $(($only))? $({ $($field),* })? => first!($(Some($refused),)? None),
+                    Call::$name $(($only))? $({ $($field),* })? => {
+                        $( let _ = $only; )? $($( let _ = $field; )*)?
+                        first!($(Some($refused),)? None)
+                    }
                 )*}
             }
 
@@ -249,6 +258,7 @@ macro_rules! calls {
             pub fn logged(&self) -> Option<Logged<'_>> {
                 match self {$(
                     Call::$name $(($only))? $({ $($field),* })? => {
+                        $( let _ = $only; )? $($( let _ = $field; )*)?
                         first!($(Into::<Option<Logged<'_>>>::into($logged),)? None)
                     }
                 )*}
