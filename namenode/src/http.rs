@@ -12,7 +12,7 @@ use daemon::hosts::Hosts;
 use daemon::rpc::{self, Sender};
 use daemon::session::{self, Sessions};
 use protocol::auth::Role;
-use protocol::namenode::Request;
+use protocol::namenode::{Request, VERSION};
 use protocol::{ErrorKind, RemoteError};
 use webhdfs::namenode::Trust;
 use webhdfs::token::book::Book;
@@ -62,7 +62,7 @@ pub(crate) fn router(
                     let service = clients.clone();
                     async move {
                         refuse_other_names(&sender.signer, &request)?;
-                        request.check_version()?;
+                        RemoteError::check_version(request.version, VERSION)?;
                         let address = sender.address.map(|address: IpAddr| address.to_string());
                         let address = address.unwrap_or_default();
                         service.client(request, Origin { address, protocol: "rpc" }).await

@@ -462,13 +462,7 @@ impl NameNode {
         now: Now,
     ) -> datanode::Answer {
         let refuse = |text: String| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-        if register.version != datanode::VERSION {
-            let version = register.version;
-            return refuse(format!(
-                "version {version} of the protocol is not {}",
-                datanode::VERSION
-            ));
-        }
+        RemoteError::check_version(register.version, datanode::VERSION)?;
         let level = state.standing.level();
         if let Err(unsupported) = register.levels.check(level) {
             return refuse(unsupported.to_string());

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use client::RpcError;
 use client::rpc::{CallOptions, RpcClient};
 use daemon::Shutdown;
 use namenode::Config;
@@ -20,7 +21,9 @@ use protocol::namenode::{
     Call, Create, DatanodeInfo, DatanodeState, FileStatus, LocatedBlock, Publish, Reply, Request,
     SafeModeAction, VERSION, WrittenBlock,
 };
-use protocol::{ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, FeatureLevel};
+use protocol::{
+    ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, FeatureLevel, RemoteError,
+};
 use tokio::task::JoinHandle;
 use webhdfs::token::{DELEGATION_KIND, Delegation, token_key};
 
@@ -84,12 +87,12 @@ impl Client {
         Client { rpc: server.rpc(Role::Client), id: ClientId([id; 16]), number: 0 }
     }
 
-    async fn call(&mut self, body: Call) -> Result<Reply, client::error::RpcError> {
+    async fn call(&mut self, body: Call) -> Result<Reply, RpcError> {
         self.number += 1;
         self.send(self.number, body).await
     }
 
-    async fn send(&self, number: u64, body: Call) -> Result<Reply, client::error::RpcError> {
+    async fn send(&self, number: u64, body: Call) -> Result<Reply, RpcError> {
         let request = Request::new(self.id, number, "ann", "host1", body);
         self.rpc.call("/rpc", &request, ONCE).await
     }
@@ -355,9 +358,8 @@ async fn requests_of_another_version_are_refused() {
         let request = Request::new(ClientId([1; 16]), 1, "ann", "", body);
         let request = Request { version: VERSION + 1, ..request };
         let answer = server.rpc(Role::Client).call::<_, Reply>("/rpc", &request, ONCE).await;
-        let error = answer.unwrap_err();
-        assert_eq!(error.kind(), Some(ErrorKind::InvalidArgument));
-        assert!(error.to_string().contains(&format!("is not {VERSION}")), "{error}");
+        let RpcError::Remote(refusal) = answer.unwrap_err() else { panic!("it is answered") };
+        assert_eq!(refusal, RemoteError::check_version(VERSION + 1, VERSION).unwrap_err());
     }
     server.stop().await;
 }
@@ -390,9 +392,12 @@ async fn strangers_are_refused() {
     let error = node.call::<_, NodeReply>("/rpc/datanode", &foreign, ONCE).await.unwrap_err();
     assert!(error.to_string().contains("belongs to cluster"), "{error}");
     let later = Supported { oldest: FeatureLevel(300), newest: FeatureLevel(301) };
+    let unsupported = later.check(FeatureLevel::FIRST).unwrap_err();
     let later = register_at(later, None);
     let error = node.call::<_, NodeReply>("/rpc/datanode", &later, ONCE).await.unwrap_err();
-    assert!(error.to_string().contains("the cluster is at feature level 1"), "{error}");
+    let RpcError::Remote(refusal) = error else { panic!("it is answered") };
+    let kind = ErrorKind::InvalidArgument;
+    assert_eq!(refusal, RemoteError::new(kind, unsupported.to_string()));
     let beat = NodeRequest::Heartbeat(Heartbeat {
         datanode: info.id,
         epoch: Epoch(1),
@@ -403,7 +408,7 @@ async fn strangers_are_refused() {
     });
     let error = node.call::<_, NodeReply>("/rpc/datanode", &beat, ONCE).await.unwrap_err();
     assert!(
-        matches!(&error, client::error::RpcError::Remote(refusal) if refusal.kind == ErrorKind::Fenced),
+        matches!(&error, RpcError::Remote(refusal) if refusal.kind == ErrorKind::Fenced),
         "{error}"
     );
     server.stop().await;

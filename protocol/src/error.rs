@@ -89,6 +89,18 @@ impl RemoteError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         RemoteError { kind, message: message.into() }
     }
+
+    /// Checks that both sides of a conversation mean the same.
+    ///
+    /// # Errors
+    /// A refusal, if the message was made for another version of it.
+    pub fn check_version(sent: u16, own: u16) -> Result<(), RemoteError> {
+        if sent == own {
+            return Ok(());
+        }
+        let text = format!("version {sent} of the protocol is not {own}");
+        Err(RemoteError::new(ErrorKind::InvalidArgument, text))
+    }
 }
 
 /// The NameNode answered a call with the answer of another.

@@ -12,7 +12,10 @@ use crate::permission::Action;
 use crate::storage::StoragePolicy;
 use crate::token::{AccessMode, TokenKeys, TokenName};
 use crate::xattr::{Xattr, XattrFlag};
-use crate::{BlockId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId, wire};
+use crate::{
+    BlockId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, GenerationStamp, InodeId,
+    RemoteError, wire,
+};
 
 const FILE: InodeId = InodeId(300);
 const BLOCK: BlockId = BlockId(400);

@@ -13,7 +13,7 @@ mod table;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::at_most;
-use crate::{CallId, ClientId, ErrorKind, RemoteError};
+use crate::{CallId, ClientId};
 
 pub use answers::{
     AdminState, Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, CorruptReason,
@@ -99,17 +99,5 @@ impl Request {
             host: host.to_owned(),
             body: body.into(),
         }
-    }
-
-    /// Checks that both sides mean the same.
-    ///
-    /// # Errors
-    /// A refusal, if the request was made for another version of this conversation.
-    pub fn check_version(&self) -> Result<(), RemoteError> {
-        if self.version == VERSION {
-            return Ok(());
-        }
-        let text = format!("version {} of the protocol is not {VERSION}", self.version);
-        Err(RemoteError::new(ErrorKind::InvalidArgument, text))
     }
 }

@@ -23,10 +23,7 @@ pub fn route(authenticator: Authenticator, book: Book) -> MethodRouter {
 }
 
 async fn answer(book: &Book, request: Request, now_ms: u64) -> Answer {
-    if request.version != VERSION {
-        let text = format!("version {} of the protocol is not {VERSION}", request.version);
-        return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-    }
+    RemoteError::check_version(request.version, VERSION)?;
     let answered = match request.body {
         Call::Issue { owner, renewer, service, lifetime_ms } => {
             for name in [&owner, &renewer].into_iter().filter(|name| !name.is_empty()) {
