@@ -156,6 +156,11 @@ impl Machine {
         self.world().down.is_some()
     }
 
+    /// True from a power cut until the next start.
+    pub fn has_no_power(&self) -> bool {
+        self.world().down == Some(Down::Power)
+    }
+
     /// Starts the process again, after a power cut without what was not durable; true if there was one.
     ///
     /// # Panics
@@ -221,10 +226,7 @@ impl Machine {
     pub(super) fn open(&self, path: &Path, how: How) -> io::Result<Handle> {
         let mut world = self.world();
         let number = world.disk_of(path)?;
-        let disk = match how {
-            How::Read | How::Write => world.look(number)?,
-            How::CreateNew | How::Create | How::Truncate => world.change(number)?,
-        };
+        let disk = world.open(number, !matches!(how, How::Read | How::Write))?;
         let node = match (how, disk.file(path)) {
             (How::CreateNew, Ok(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             (How::CreateNew | How::Create | How::Truncate, Err(error))

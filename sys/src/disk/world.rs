@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::inode::{Inode, Random};
 
 const EIO: i32 = 5;
+const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
 /// What happens at a chosen operation.
@@ -25,6 +26,8 @@ pub enum Fault {
     Io,
     /// This one operation, or the next that needs space, fails for lack of it.
     Full,
+    /// This one operation, or the next that opens a file, fails for lack of descriptors.
+    Descriptors,
 }
 
 /// How a machine went down.
@@ -34,11 +37,30 @@ pub(super) enum Down {
     Process,
 }
 
-/// Whether an operation can need space.
+/// What an operation can need.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Look,
+    /// Space.
     Change,
+    /// A descriptor.
+    Open,
+    /// Both.
+    Create,
+}
+
+impl Kind {
+    fn meets(self, fault: Fault) -> bool {
+        match fault {
+            Fault::Full => self.changes(),
+            Fault::Descriptors => matches!(self, Kind::Open | Kind::Create),
+            Fault::PowerCut | Fault::Kill | Fault::Io => true,
+        }
+    }
+
+    fn changes(self) -> bool {
+        matches!(self, Kind::Change | Kind::Create)
+    }
 }
 
 /// What a name stands for.
@@ -158,12 +180,13 @@ impl World {
         self.operations += 1;
         let due = self.faults.first_entry().filter(|fault| *fault.key() <= self.operations);
         match due {
-            Some(fault) if kind == Kind::Change || *fault.get() != Fault::Full => {
+            Some(fault) if kind.meets(*fault.get()) => {
                 let fault = fault.remove();
                 self.fired += 1;
                 return Err(match fault {
                     Fault::Io => io::Error::from_raw_os_error(EIO),
                     Fault::Full => io::Error::from_raw_os_error(ENOSPC),
+                    Fault::Descriptors => io::Error::from_raw_os_error(EMFILE),
                     Fault::PowerCut | Fault::Kill => {
                         let is_cut = fault == Fault::PowerCut;
                         self.down = Some(if is_cut { Down::Power } else { Down::Process });
@@ -177,7 +200,7 @@ impl World {
         if disk.is_broken {
             return Err(io::Error::from_raw_os_error(EIO));
         }
-        if disk.is_read_only && kind == Kind::Change {
+        if disk.is_read_only && kind.changes() {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
         Ok(())
@@ -186,6 +209,12 @@ impl World {
     /// A disk to read from.
     pub(super) fn look(&mut self, disk: usize) -> io::Result<&mut Disk> {
         self.step(disk, Kind::Look)?;
+        Ok(&mut self.disks[disk])
+    }
+
+    /// A disk to open a file on, which is created where `creates`.
+    pub(super) fn open(&mut self, disk: usize, creates: bool) -> io::Result<&mut Disk> {
+        self.step(disk, if creates { Kind::Create } else { Kind::Open })?;
         Ok(&mut self.disks[disk])
     }
 
