@@ -1,6 +1,7 @@
 //! Comparing files on disk with their checksums.
 
 use std::io;
+use std::ops::Range;
 
 use protocol::BlockId;
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
@@ -81,28 +82,31 @@ pub(super) fn good_length(id: BlockId, block: &File, meta_file: &File) -> io::Re
 /// How many bytes from the start match the checksums of their chunks.
 fn good_chunks(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
     let length = block.length()?;
-    match verify_range(id, block, meta_file, 0, length, |_| ()) {
-        Ok(()) => Ok(length),
-        Err(StoreError::Corrupt { offset, .. }) => {
-            // A missing checksum may have cut the failed step short; chunks before it are good.
-            let mut good = offset;
-            while verify_range(
-                id,
-                block,
-                meta_file,
-                good,
-                (good + CHUNK_BYTES as u64).min(length),
-                |_| (),
-            )
-            .is_ok()
-                && good < length
-            {
-                good = (good + CHUNK_BYTES as u64).min(length);
-            }
-            Ok(good)
+    let Some(mut good) = first_bad(id, block, meta_file, 0..length)? else { return Ok(length) };
+    // A missing checksum may have cut the failed step short; chunks before it are good.
+    while good < length {
+        let end = (good + CHUNK_BYTES as u64).min(length);
+        if first_bad(id, block, meta_file, good..end)?.is_some() {
+            break;
         }
-        Err(StoreError::Io { source, .. }) => Err(source),
-        Err(_) => Ok(0),
+        good = end;
+    }
+    Ok(good)
+}
+
+/// Where the step of [`verify_range`] begins whose bytes do not match their checksums. What cannot be read is not bad.
+fn first_bad(
+    id: BlockId,
+    block: &File,
+    meta_file: &File,
+    range: Range<u64>,
+) -> io::Result<Option<u64>> {
+    match verify_range(id, block, meta_file, range.start, range.end, |_| ()) {
+        Ok(()) => Ok(None),
+        Err(StoreError::Corrupt { offset, .. }) => Ok(Some(offset)),
+        Err(StoreError::Meta { .. }) => Ok(Some(range.start)),
+        Err(StoreError::Io { source, .. } | StoreError::Shortage { source, .. }) => Err(source),
+        Err(error) => Err(io::Error::other(error)),
     }
 }
 
