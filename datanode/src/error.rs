@@ -135,6 +135,9 @@ pub enum StoreError {
         /// Bytes in the replica.
         length: u64,
     },
+    /// An earlier write of this writer failed.
+    #[error("block {0}: an earlier write failed")]
+    Broken(BlockId),
 }
 
 impl StoreError {
@@ -161,7 +164,8 @@ impl StoreError {
             | StoreError::Io { .. }
             | StoreError::Corrupt { .. }
             | StoreError::Meta { .. }
-            | StoreError::Gap { .. } => Status::Failed,
+            | StoreError::Gap { .. }
+            | StoreError::Broken(_) => Status::Failed,
         }
     }
 
@@ -182,7 +186,8 @@ impl StoreError {
             StoreError::Full
             | StoreError::Io { .. }
             | StoreError::Corrupt { .. }
-            | StoreError::Meta { .. } => ErrorKind::Storage,
+            | StoreError::Meta { .. }
+            | StoreError::Broken(_) => ErrorKind::Storage,
         }
     }
 }

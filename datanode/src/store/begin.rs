@@ -9,6 +9,7 @@ use transport::Stream;
 use super::Store;
 use super::entry::{Entry, held};
 use super::handle::WriterHandle;
+use super::open::NotBegun;
 use super::verify::verify_range;
 use super::writer::ReplicaWriter;
 use crate::core::replica::{self, Begin, Refusal, Replica, State};
@@ -46,33 +47,29 @@ impl Store {
             let replica = existing.map(|entry| &entry.replica);
             let begin = replica::begin_write(replica, stamp, resume, damaged)
                 .map_err(|refusal| StoreError::Refused { block, refusal })?;
-            let old = existing.map(|entry| (entry.replica, entry.volume));
-            let is_doubtful = existing.is_some_and(|entry| entry.is_doubtful);
-            let volume = match (&begin, old) {
-                (Begin::Resume { .. } | Begin::Repair, Some((_, volume))) => volume,
+            let old = existing.cloned();
+            let volume = match (&begin, &old) {
+                (Begin::Resume { .. } | Begin::Repair, Some(old)) => old.volume,
                 _ => free?,
             };
-            let length = match begin {
-                Begin::Resume { .. } => old.map_or(0, |(replica, _)| replica.length),
-                Begin::New | Begin::Replace | Begin::Repair => 0,
+            let length = match (begin, replica) {
+                (Begin::Resume { .. }, Some(old)) => old.length,
+                _ => 0,
             };
             // Readers still see what they could see before.
-            handle.note_acked(match (begin, old) {
-                (Begin::Resume { offset }, Some((old, _))) if !old.is_in_finalized() => offset,
+            handle.note_acked(match (begin, replica) {
+                (Begin::Resume { offset }, Some(old)) if !old.is_in_finalized() => offset,
                 _ => length,
             });
             let replica = Replica { block, stamp, length, state: State::Receiving };
             // A damaged replica is served until its successor is complete: most of it may be good, and others may hold less.
-            let (shown, at) = old.filter(|_| begin == Begin::Repair).unwrap_or((replica, volume));
-            let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(shown, at) };
-            replicas.insert(block, entry);
+            let repaired = old.clone().filter(|_| begin == Begin::Repair);
+            let shown = repaired.unwrap_or_else(|| Entry::new(replica, volume));
+            replicas.insert(block, Entry { writer: Some(Arc::clone(&handle)), ..shown });
             drop(replicas);
-            let parts = (Arc::clone(&handle), begin, old, is_doubtful);
+            let parts = (Arc::clone(&handle), begin, old.clone());
             let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
-            if writer.is_err() {
-                self.forget_failed_write(block, &handle);
-            }
-            return writer;
+            return writer.map_err(|failed| self.put_back(block, &handle, old, failed));
         }
     }
 
@@ -111,7 +108,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let handle = Arc::new(WriterHandle::new(None));
         let moving = self.moves.moving(block);
-        let (old, volume, is_doubtful) = {
+        let old = {
             let mut replicas = self.replicas.lock();
             let entry = replicas.get_mut(&block).ok_or(StoreError::NotFound(block))?;
             replica::check_update(&entry.replica, stamp, length)
@@ -122,31 +119,44 @@ impl Store {
             if entry.writer.is_some() {
                 return Err(StoreError::WriterStuck(block));
             }
+            let old = entry.clone();
             entry.writer = Some(Arc::clone(&handle));
-            (entry.replica, entry.volume, entry.is_doubtful)
+            old
         };
-        let replica = Replica { stamp, ..old };
+        let replica = Replica { stamp, ..old.replica };
         let begin = Begin::Resume { offset: length };
-        let parts = (Arc::clone(&handle), begin, Some((old, volume)), is_doubtful);
-        let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
-        if writer.is_err()
-            && let Some(entry) = held(&mut self.replicas.lock(), block, &handle)
-        {
-            entry.writer = None;
-        }
-        let mut writer = writer?;
+        let parts = (Arc::clone(&handle), begin, Some(old.clone()));
+        let writer = ReplicaWriter::begin(self, replica, old.volume, parts, moving);
+        let mut writer =
+            writer.map_err(|failed| self.put_back(block, &handle, Some(old), failed))?;
         writer.cut(length)?;
         writer.finalize()
     }
 
-    /// Removes what a write that failed to begin left in the map; the replica that it was meant to repair stays.
-    fn forget_failed_write(&self, block: BlockId, handle: &Arc<WriterHandle>) {
+    /// Goes on with the replica that a write left which could not begin, and returns why it could not.
+    fn put_back(
+        &self,
+        block: BlockId,
+        handle: &Arc<WriterHandle>,
+        old: Option<Entry>,
+        NotBegun { error, left }: NotBegun,
+    ) -> StoreError {
         let mut replicas = self.replicas.lock();
-        let Some(entry) = held(&mut replicas, block, handle) else { return };
-        if entry.replica.is_finalized() {
-            entry.writer = None;
-        } else {
-            replicas.remove(&block);
+        let Some(entry) = held(&mut replicas, block, handle) else { return error };
+        match (old, left) {
+            (Some(old), Some(replica)) => {
+                if replica != old.replica {
+                    self.changes.push(|pending| pending.unfinished(&replica));
+                }
+                *entry = Entry { replica, ..old };
+            }
+            (old, _) => {
+                replicas.remove(&block);
+                if old.is_some() {
+                    self.changes.push(|pending| pending.deleted(block));
+                }
+            }
         }
+        error
     }
 }

@@ -9,7 +9,7 @@ use super::handle::WriterHandle;
 use crate::core::replica::{Replica, State};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) replica: Replica,
     pub(super) volume: usize,

@@ -18,6 +18,7 @@ mod folder;
 pub mod fuzz;
 mod handle;
 mod moves;
+mod open;
 mod scan;
 mod scans;
 #[cfg(any(test, feature = "sim"))]
@@ -536,6 +537,8 @@ impl Store {
                 entry.replica = replica;
                 entry.writer = None;
                 entry.visible = handle.acked();
+                // Where it was, its writer has written everything again.
+                entry.is_doubtful = false;
             }
             None => drop(replicas.remove(&block)),
         }

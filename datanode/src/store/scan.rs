@@ -106,7 +106,8 @@ fn complete_finalize(
     }
     let io_error = |source| Error::Io { path: from.block.clone(), source };
     disk::rename(&from.block, &to.block).map_err(io_error)?;
-    volume.finalized_folder(block).and_then(|folder| folder.sync()).map_err(io_error)
+    let folder = volume.finalized_folder(block).map_err(|unsynced| io_error(unsynced.into()))?;
+    folder.sync().map_err(io_error)
 }
 
 /// Moves the block file after its meta file, which is in `to`, if a crash came between the two renames.
@@ -131,7 +132,8 @@ fn complete_restamp(
             }
             let io_error = |source| Error::Io { path: path.clone(), source };
             disk::rename(&path, &to.block).map_err(io_error)?;
-            return sync_folders(&[to, &Place::new(folder, block, old)]).map_err(io_error);
+            let synced = sync_folders(&[to, &Place::new(folder, block, old)]);
+            return synced.map_err(|unsynced| io_error(unsynced.into()));
         }
     }
     Ok(())
@@ -156,7 +158,7 @@ pub(super) fn finalized(
     }
 }
 
-/// The replica that a writer left. Where only a tail proves the last bytes, their checksum is written to its usual position, where all readers expect it.
+/// The replica that a writer left; `None` without both files.
 pub(super) fn unfinished(
     folder: &Path,
     block: BlockId,
@@ -164,21 +166,25 @@ pub(super) fn unfinished(
 ) -> Result<Option<Replica>, Error> {
     let place = Place::new(folder, block, stamp);
     let io_error = |source| Error::Io { path: place.block.clone(), source };
-    match place.open_for_reading() {
+    match place.open_for_writing() {
         Ok((file, meta_file)) => {
-            let good = verify::good_length(block, &file, &meta_file).map_err(io_error)?;
-            if let Some((tail, at)) = good.by_tail {
-                tracing::info!(%block, length = good.length, "the last bytes are proved by what was synced");
-                let crc = tail.crc.to_be_bytes();
-                let written = File::open_writable(&place.meta)
-                    .and_then(|meta_file| meta_file.write_all_at(&crc, at));
-                written.map_err(io_error)?;
-            }
-            Ok(Some(Replica { block, stamp, length: good.length, state: State::Unfinished }))
+            let length = proved_length(block, &file, &meta_file).map_err(io_error)?;
+            Ok(Some(Replica { block, stamp, length, state: State::Unfinished }))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error(error)),
     }
+}
+
+/// How many bytes of a replica that a writer left are proved. Where only a tail proves the last of them, their checksum is written to its usual position, where
+/// all readers expect it.
+pub(super) fn proved_length(block: BlockId, file: &File, meta_file: &File) -> io::Result<u64> {
+    let good = verify::good_length(block, file, meta_file)?;
+    if let Some((tail, at)) = good.by_tail {
+        tracing::info!(%block, length = good.length, "the last bytes are proved by what was synced");
+        meta_file.write_all_at(&tail.crc.to_be_bytes(), at)?;
+    }
+    Ok(good.length)
 }
 
 fn quarantine(volume: &Volume, path: &Path) -> Result<(), Error> {

@@ -120,17 +120,40 @@ impl Place {
         Ok(())
     }
 
-    /// Moves both files. The meta file goes first: so a block file in its new place always has one.
+    /// Moves both files or none. The meta file goes first: so a block file in its new place always has one.
     pub(super) fn rename(&self, to: &Place) -> io::Result<()> {
         disk::rename(&self.meta, &to.meta)?;
-        disk::rename(&self.block, &to.block)
+        disk::rename(&self.block, &to.block).inspect_err(|_| {
+            // Where this fails too, a start puts them together.
+            let _ = disk::rename(&to.meta, &self.meta);
+        })
+    }
+}
+
+/// Why names in a folder may not be on disk.
+#[derive(Debug)]
+pub(super) enum Unsynced {
+    /// No sync was tried, perhaps for lack of descriptors: another one can succeed.
+    Untried(io::Error),
+    /// The sync failed. The system reports that once, and success to the next one.
+    Failed(io::Error),
+}
+
+impl From<Unsynced> for io::Error {
+    fn from(unsynced: Unsynced) -> Self {
+        let (Unsynced::Untried(error) | Unsynced::Failed(error)) = unsynced;
+        error
     }
 }
 
 /// Syncs the folders that hold these files.
-pub(super) fn sync_folders(places: &[&Place]) -> io::Result<()> {
+pub(super) fn sync_folders(places: &[&Place]) -> Result<(), Unsynced> {
     let folders: BTreeSet<&Path> = places.iter().filter_map(|place| place.block.parent()).collect();
-    folders.into_iter().try_for_each(disk::sync_dir)
+    folders.into_iter().try_for_each(sync_folder)
+}
+
+fn sync_folder(path: &Path) -> Result<(), Unsynced> {
+    File::open(path).map_err(Unsynced::Untried)?.sync_all().map_err(Unsynced::Failed)
 }
 
 /// Opens all data directories of a DataNode. Up to `tolerated` of them may fail: these start out of service.
@@ -226,11 +249,21 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
     }
 }
 
-/// Makes the name of a directory durable. Where this user cannot read the directory above, somebody else made it.
+/// Makes the name of a directory durable. Where this user cannot read the directory above, or it is on a file system that cannot be changed or synced, somebody
+/// else made it.
 fn sync_name(directory: &Path) -> io::Result<()> {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
     match disk::sync_dir(parent.unwrap_or(Path::new("."))) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::InvalidInput
+                    | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            Ok(())
+        }
         synced => synced,
     }
 }
@@ -315,7 +348,7 @@ impl Volume {
     }
 
     /// The folder of finalized replicas that a block belongs to, durably created if missing; kept open to sync it.
-    pub(super) fn finalized_folder(&self, block: BlockId) -> io::Result<Arc<Folder>> {
+    pub(super) fn finalized_folder(&self, block: BlockId) -> Result<Arc<Folder>, Unsynced> {
         let number = folder_of(block);
         let mut folders = self.folders.lock();
         if let Some(folder) = folders.get(&number) {
@@ -324,11 +357,13 @@ impl Volume {
         let finalized = self.config.path.join(FINALIZED);
         let path = finalized.join(format!("{number:02x}"));
         match disk::create_dir(&path, 0o700) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Unsynced::Untried(error));
+            }
             // Whoever created it may have ended, or failed, before the name was durable.
-            _ => disk::sync_dir(&finalized)?,
+            _ => sync_folder(&finalized)?,
         }
-        let folder = Arc::new(Folder::new(File::open(&path)?));
+        let folder = Arc::new(Folder::new(File::open(&path).map_err(Unsynced::Untried)?));
         folders.insert(number, Arc::clone(&folder));
         Ok(folder)
     }

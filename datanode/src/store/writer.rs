@@ -10,24 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use protocol::checksum::CHUNK_BYTES;
 use protocol::meta::{self, Layout, Tail};
-use sys::disk::File;
 use sys::wake::Wake;
 use transport::PooledPacket;
 
 use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
+use super::entry::Entry;
 use super::handle::WriterHandle;
 use super::moves::Moving;
+use super::open::{self, NotBegun, Opened};
 use super::scan;
 use super::tails::Tails;
 use super::verify;
-use super::volume::{Place, sync_folders};
+use super::volume::{Place, Unsynced, sync_folders};
 use crate::core::replica::{Begin, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
 
-/// Bytes of a replica that are read and written again at once.
-const REWRITE_BYTES: u64 = 1 << 20;
 /// Bytes that a writer adds between two checks of the free space; it can overrun the reserve for others by at most this much.
 const ROOM_STEP_BYTES: u64 = 4 << 20;
 
@@ -83,33 +82,21 @@ struct Background {
 }
 
 impl ReplicaWriter {
-    /// Opens or creates the files. `old` is the existing replica and its volume.
+    /// Opens or creates the files.
     pub(super) fn begin(
         store: &Arc<Store>,
         replica: Replica,
         volume: usize,
-        (handle, begin, old, is_doubtful): (
-            Arc<WriterHandle>,
-            Begin,
-            Option<(Replica, usize)>,
-            bool,
-        ),
+        (handle, begin, old): (Arc<WriterHandle>, Begin, Option<Entry>),
         moving: Moving<'_>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, NotBegun> {
         let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
-        let opened = open_files(store, &replica, (volume, &place), (begin, old), moving);
-        let opened = opened.and_then(|files| {
-            if is_doubtful && matches!(begin, Begin::Resume { .. }) {
-                let rewritten = rewrite(&files.0, replica.length)
-                    .and_then(|()| rewrite(&files.1, files.1.length()?));
-                rewritten.map_err(|error| StoreError::io(replica.block, error))?;
-            }
-            Ok(files)
-        });
+        let opened = open::files(store, &replica, (volume, &place), (begin, old.as_ref()), moving);
         if opened.is_err() {
             handle.finish();
         }
-        let (block, meta, meta_begun) = opened?;
+        let Opened { block, meta, meta_begun } = opened?;
+        let old = old.map(|old| old.replica);
         let mut writer = ReplicaWriter {
             store: Arc::clone(store),
             replica: Replica { state: State::Receiving, ..replica },
@@ -123,7 +110,7 @@ impl ReplicaWriter {
             room_end: replica.length,
             meta_begun,
             tails: Tails::default(),
-            guard: old.filter(|_| matches!(begin, Begin::Resume { .. })).map(|(old, _)| {
+            guard: old.filter(|_| matches!(begin, Begin::Resume { .. })).map(|old| {
                 if old.is_in_finalized() { Guard::Finalized } else { Guard::Unfinished }
             }),
             unsynced_bytes: 0,
@@ -132,12 +119,13 @@ impl ReplicaWriter {
             lost: false,
             unproved: false,
             entry_synced: false,
-            repairs: old.filter(|_| begin == Begin::Repair).map(|(replica, _)| replica),
+            repairs: old.filter(|_| begin == Begin::Repair),
         };
-        if let (Begin::Resume { offset }, Some((old, _))) = (begin, old)
+        if let (Begin::Resume { offset }, Some(old)) = (begin, old)
             && !old.is_in_finalized()
         {
-            writer.cut(offset)?;
+            // Its end leaves what there is.
+            writer.cut(offset).map_err(|error| NotBegun { error, left: Some(replica) })?;
         }
         Ok(writer)
     }
@@ -174,6 +162,8 @@ impl ReplicaWriter {
         if header.offset > self.end {
             return Err(StoreError::Gap { block, offset: header.offset, length: self.end });
         }
+        // A volume that was given up may be back, and these files another writer's.
+        self.change(|_| ())?;
         self.find_room(header.end())?;
         self.guard_what_is_there()?;
         self.begin_meta()?;
@@ -219,12 +209,15 @@ impl ReplicaWriter {
         self.disk.as_ref().and_then(DiskThread::wake)
     }
 
-    /// Waits until all packets are written.
+    /// Waits until all packets are written. After a failed write there is no success any more, whoever was told of it.
     fn settle(&mut self) -> Result<(), StoreError> {
         while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(true)) {
             self.note(outcome)?;
         }
-        Ok(())
+        match self.unproved {
+            true => Err(StoreError::Broken(self.replica.block)),
+            false => Ok(()),
+        }
     }
 
     fn disk_thread(&mut self) -> io::Result<&mut DiskThread> {
@@ -344,11 +337,13 @@ impl ReplicaWriter {
     /// [`StoreError::Io`]; the volume is then out of service.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.settle()?;
-        let failure = *self.background.failure.lock();
-        let result = match failure {
+        // Held meanwhile: the system could report a failure to a sync in the background, and success to this one.
+        let failure = self.background.failure.lock();
+        let result = match *failure {
             Some(kind) => Err(io::Error::new(kind, "an earlier sync of this replica failed")),
             None => self.files.block.sync_data().and_then(|()| self.files.meta.sync_data()),
         };
+        drop(failure);
         self.unsynced_bytes = 0;
         result.map_err(|error| self.sync_failed(error))?;
         self.tails.synced();
@@ -385,7 +380,7 @@ impl ReplicaWriter {
     pub fn sync_entry(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if !self.entry_synced {
-            sync_folders(&[&self.place]).map_err(|error| self.sync_failed(error))?;
+            sync_folders(&[&self.place]).map_err(|unsynced| self.unsynced(unsynced))?;
             self.entry_synced = true;
         }
         self.change(|_| ())
@@ -417,7 +412,7 @@ impl ReplicaWriter {
         }
         let volume = &self.store.volumes[self.volume];
         let to = volume.finalized_place(id, self.replica.stamp);
-        let folder = volume.finalized_folder(id).map_err(|error| StoreError::io(id, error))?;
+        let folder = volume.finalized_folder(id).map_err(|unsynced| self.unsynced(unsynced))?;
         let moving = self.store.moves.moving(id);
         self.change(|_| ())?;
         self.place.rename(&to).map_err(|error| StoreError::io(id, error))?;
@@ -458,7 +453,10 @@ impl ReplicaWriter {
         self.unsynced_bytes = 0;
         let (file, background) = (Arc::clone(&self.files.block), Arc::clone(&self.background));
         self.store.syncs.run(Box::new(move || {
-            let mut failure = background.failure.lock();
+            // Where its writer syncs at this moment, that sync reports what this one would.
+            let Some(mut failure) = background.failure.try_lock() else {
+                return background.running.store(false, Ordering::Release);
+            };
             if !background.ended.load(Ordering::Acquire)
                 && let Err(error) = file.sync_data()
             {
@@ -480,24 +478,28 @@ impl ReplicaWriter {
         error
     }
 
+    fn unsynced(&mut self, unsynced: Unsynced) -> StoreError {
+        match unsynced {
+            Unsynced::Untried(error) => StoreError::io(self.replica.block, error),
+            Unsynced::Failed(error) => self.sync_failed(error),
+        }
+    }
+
     fn write_failed(&mut self, error: io::Error) -> StoreError {
         self.unproved = true;
         StoreError::io(self.replica.block, error)
     }
 
-    /// What remains of a replica whose writer ends. After a failed write that is what a start would find, too.
-    fn left(&self) -> Replica {
+    /// What remains of a replica whose writer ends. After a failed write that is what a start would find, too: what cannot be proved does not count.
+    fn left(&self) -> Result<Replica, StoreError> {
         let left = Replica { state: State::Unfinished, ..self.replica };
-        let folder = self.place.block.parent().filter(|_| self.unproved);
-        match folder.map(|folder| scan::unfinished(folder, left.block, left.stamp)) {
-            Some(Ok(Some(found))) => found,
-            Some(Err(error)) => {
-                let error = client::error::chain(&error);
-                tracing::warn!(block = %left.block, error, "cannot read what a failed write left");
-                left
-            }
-            Some(Ok(None)) | None => left,
+        if !self.unproved {
+            return Ok(left);
         }
+        let Files { block, meta } = &self.files;
+        let proved = scan::proved_length(left.block, block, meta);
+        let length = proved.map_err(|error| StoreError::io(left.block, error))?;
+        Ok(Replica { length, ..left })
     }
 
     /// Removes the files of a replica that nobody needs.
@@ -505,86 +507,6 @@ impl ReplicaWriter {
         if let Err(error) = self.place.remove_if_there() {
             tracing::warn!(block = %self.replica.block, %error, "cannot remove an unfinished replica");
         }
-    }
-}
-
-/// Opens or creates the files of a replica, and returns whether the meta file has its header.
-fn open_files(
-    store: &Store,
-    replica: &Replica,
-    (volume, place): (usize, &Place),
-    (begin, old): (Begin, Option<(Replica, usize)>),
-    moving: Moving<'_>,
-) -> Result<(File, File, bool), StoreError> {
-    let open = || -> io::Result<(File, File)> {
-        match (begin, old) {
-            (Begin::Resume { .. }, Some((old, _))) => {
-                let from = store.volumes[volume].place(&old);
-                if from != *place {
-                    from.rename(place)?;
-                    drop(moving);
-                    // Added bytes must never turn up in a replica that counts as finalized. Nor may bytes promised from now on turn up under a stamp that no
-                    // longer has a vote.
-                    sync_folders(&[place, &from])?;
-                }
-                place.open_for_writing()
-            }
-            (Begin::Repair, _) => {
-                place.remove_if_there()?;
-                place.create()
-            }
-            (_, old) => {
-                if let Some((old, volume)) = old {
-                    store.volumes[volume].discard(&old);
-                }
-                place.create()
-            }
-        }
-    };
-    let (block, meta) = open().map_err(|error| StoreError::io(replica.block, error))?;
-    match begin {
-        Begin::Resume { .. } => {
-            current_meta(replica, place, meta).map(|(meta, begun)| (block, meta, begun))
-        }
-        Begin::New | Begin::Replace | Begin::Repair => Ok((block, meta, false)),
-    }
-}
-
-/// Writes the first bytes of a file once more, so that the next sync writes them to the disk.
-fn rewrite(file: &File, length: u64) -> io::Result<()> {
-    let mut bytes = vec![0; length.min(REWRITE_BYTES) as usize];
-    let mut at = 0;
-    while at < length {
-        let count = (length - at).min(REWRITE_BYTES) as usize;
-        file.read_exact_at(&mut bytes[..count], at)?;
-        file.write_all_at(&bytes[..count], at)?;
-        at += count as u64;
-    }
-    Ok(())
-}
-
-/// The meta file, in the current version, of a replica that a writer continues, and whether its header exists.
-fn current_meta(
-    replica: &Replica,
-    place: &Place,
-    meta_file: File,
-) -> Result<(File, bool), StoreError> {
-    let id = replica.block;
-    let io_error = |error| StoreError::io(id, error);
-    match verify::check_header(id, &meta_file) {
-        Ok(Layout::CURRENT) => Ok((meta_file, true)),
-        Ok(old) => {
-            let begin = old.crc_position(0);
-            let mut crcs = vec![0; (old.file_bytes(replica.length) - begin) as usize];
-            meta_file.read_exact_at(&mut crcs, begin).map_err(io_error)?;
-            let bytes = [&meta::header()[..], &crcs].concat();
-            sys::fs::write_atomic(&place.meta, &bytes, 0o600).map_err(io_error)?;
-            let (_, meta_file) = place.open_for_writing().map_err(io_error)?;
-            Ok((meta_file, true))
-        }
-        // Its writer ended before the first packet, or none of its data reached the disk.
-        Err(StoreError::Meta { .. }) if replica.length == 0 => Ok((meta_file, false)),
-        Err(error) => Err(error),
     }
 }
 
@@ -611,13 +533,24 @@ impl Drop for ReplicaWriter {
                 self.store.release(id, &self.handle, Some(old), |_| ());
                 return self.handle.finish();
             }
-            let left = self.left();
-            if self.lost || left.length == 0 {
-                self.remove_files();
-                self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
-            } else {
-                let tell = |pending: &mut PendingChanges| pending.unfinished(&left);
-                self.store.release(id, &self.handle, Some(left), tell);
+            match self.left() {
+                Ok(left) if !self.lost && left.length > 0 => {
+                    let tell = |pending: &mut PendingChanges| pending.unfinished(&left);
+                    self.store.release(id, &self.handle, Some(left), tell);
+                }
+                Ok(_) => {
+                    self.remove_files();
+                    self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
+                }
+                // Its files stay: a start may be able to read them.
+                Err(error) => {
+                    if let StoreError::Io { source, .. } = &error {
+                        self.store.fence(self.volume, source);
+                    }
+                    let error = client::error::chain(&error);
+                    tracing::warn!(block = %id, error, "cannot read what a failed write left");
+                    self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
+                }
             }
         }
         self.handle.finish();

@@ -11,12 +11,12 @@ use crate::store::*;
 /// Blocks of which some are finalized and some are not.
 const BLOCKS: [u64; 4] = [1, 2, 256, 257];
 
-fn open(root: &Path) -> Result<Arc<Store>, Error> {
+pub(super) fn open(root: &Path) -> Result<Arc<Store>, Error> {
     Store::open(&[volume(root.join("volume"))], 1 << 20, None).map(Arc::new)
 }
 
 /// Replicas of every kind, left by a process that was killed.
-fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
+pub(super) fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
     let machine = Machine::new(seed);
     let root = machine.add_disk(1 << 20);
     let store = open(&root).unwrap();

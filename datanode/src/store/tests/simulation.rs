@@ -403,6 +403,7 @@ impl Run {
             (Fault::Io, 3),
             (Fault::Io, 6),
             (Fault::Full, 4),
+            (Fault::Descriptors, 4),
         ] {
             if self.random.one_in(odds) {
                 let at = 1 + self.random.below(within) as u64;

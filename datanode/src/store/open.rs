@@ -1,0 +1,143 @@
+//! Opening the files of a replica for its writer.
+//!
+//! Invariant: whoever cannot open them knows what there is nevertheless, and the store goes on with that.
+
+use std::io;
+
+use protocol::meta::{self, Layout};
+use sys::disk::File;
+
+use super::Store;
+use super::entry::Entry;
+use super::moves::Moving;
+use super::verify;
+use super::volume::{Place, Unsynced, sync_folders};
+use crate::core::replica::{Begin, Replica, State};
+use crate::error::StoreError;
+
+/// Bytes of a replica that are read and written again at once.
+const REWRITE_BYTES: u64 = 1 << 20;
+
+/// The files of a replica.
+pub(super) struct Opened {
+    pub(super) block: File,
+    pub(super) meta: File,
+    /// The meta file has its header.
+    pub(super) meta_begun: bool,
+}
+
+/// Why a writer could not begin, and the replica that there is.
+pub(super) struct NotBegun {
+    pub(super) error: StoreError,
+    pub(super) left: Option<Replica>,
+}
+
+/// Opens or creates the files of `replica`; `old` is what there is.
+pub(super) fn files(
+    store: &Store,
+    replica: &Replica,
+    (volume, place): (usize, &Place),
+    (begin, old): (Begin, Option<&Entry>),
+    moving: Moving<'_>,
+) -> Result<Opened, NotBegun> {
+    let not_begun =
+        |left| move |error| NotBegun { error: StoreError::io(replica.block, error), left };
+    match (begin, old) {
+        (Begin::Resume { .. }, Some(old)) => resume(store, replica, (volume, place), old, moving),
+        (Begin::Repair, old) => {
+            let created = place.remove_if_there().and_then(|()| place.create());
+            created.map(fresh).map_err(not_begun(old.map(|old| old.replica)))
+        }
+        (_, old) => {
+            if let Some(old) = old {
+                store.volumes[old.volume].discard(&old.replica);
+            }
+            place.create().map(fresh).map_err(not_begun(None))
+        }
+    }
+}
+
+fn fresh((block, meta): (File, File)) -> Opened {
+    Opened { block, meta, meta_begun: false }
+}
+
+/// Opens the files of a replica under its new stamp, where only its writer adds to it.
+fn resume(
+    store: &Store,
+    replica: &Replica,
+    (volume, place): (usize, &Place),
+    old: &Entry,
+    moving: Moving<'_>,
+) -> Result<Opened, NotBegun> {
+    let id = replica.block;
+    let from = store.volumes[volume].place(&old.replica);
+    let moved = || -> io::Result<()> {
+        if old.is_doubtful {
+            let (block, meta) = from.open_for_writing()?;
+            rewrite(&block, replica.length)?;
+            rewrite(&meta, meta.length()?)?;
+        }
+        if from == *place { Ok(()) } else { from.rename(place) }
+    };
+    let left = Some(old.replica);
+    moved().map_err(|error| NotBegun { error: StoreError::io(id, error), left })?;
+    drop(moving);
+    let left = Some(Replica { state: State::Unfinished, ..*replica });
+    let not_begun = |error| NotBegun { error, left };
+    if from != *place {
+        // Added bytes must never turn up in a replica that counts as finalized. Nor may bytes promised from now on turn up under a stamp that no longer has a
+        // vote.
+        sync_folders(&[place, &from]).map_err(|unsynced| {
+            let (error, has_failed) = match unsynced {
+                Unsynced::Untried(error) => (StoreError::io(id, error), false),
+                Unsynced::Failed(error) => (StoreError::io(id, error), true),
+            };
+            if let (StoreError::Io { source, .. }, true) = (&error, has_failed) {
+                store.fence(volume, source);
+            }
+            not_begun(error)
+        })?;
+    }
+    let (block, meta) =
+        place.open_for_writing().map_err(|error| not_begun(StoreError::io(id, error)))?;
+    let (meta, meta_begun) = current_meta(replica, place, meta).map_err(not_begun)?;
+    Ok(Opened { block, meta, meta_begun })
+}
+
+/// Writes the first bytes of a file once more, so that the next sync writes them to the disk.
+fn rewrite(file: &File, length: u64) -> io::Result<()> {
+    let mut bytes = vec![0; length.min(REWRITE_BYTES) as usize];
+    let mut at = 0;
+    while at < length {
+        let count = (length - at).min(REWRITE_BYTES) as usize;
+        file.read_exact_at(&mut bytes[..count], at)?;
+        file.write_all_at(&bytes[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+/// The meta file, in the current version, of a replica that a writer continues, and whether its header exists.
+fn current_meta(
+    replica: &Replica,
+    place: &Place,
+    meta_file: File,
+) -> Result<(File, bool), StoreError> {
+    let id = replica.block;
+    let io_error = |error| StoreError::io(id, error);
+    match verify::check_header(id, &meta_file) {
+        Ok(Layout::CURRENT) => Ok((meta_file, true)),
+        Ok(old) => {
+            let begin = old.crc_position(0);
+            let mut crcs = vec![0; (old.file_bytes(replica.length) - begin) as usize];
+            meta_file.read_exact_at(&mut crcs, begin).map_err(io_error)?;
+            let bytes = [&meta::header()[..], &crcs].concat();
+            sys::fs::write_atomic(&place.meta, &bytes, 0o600).map_err(io_error)?;
+            let (_, meta_file) = place.open_for_writing().map_err(io_error)?;
+            Ok((meta_file, true))
+        }
+        // Its writer ended before the first packet, or none of its data reached the disk.
+        Err(StoreError::Meta { .. }) if replica.length == 0 => Ok((meta_file, false)),
+        Err(error) => Err(error),
+    }
+}
