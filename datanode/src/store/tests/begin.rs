@@ -23,8 +23,10 @@ fn check_bytes(store: &Store, block: BlockId) {
     assert!(found == sample(700));
 }
 
+type Way = fn(&Arc<Store>, BlockId) -> bool;
+
 /// An append, a write that goes on, a recovery.
-const WAYS: [(u64, fn(&Arc<Store>, BlockId) -> bool); 3] = [
+const WAYS: [(u64, Way); 3] = [
     (2, |store, block| resume(store, block, 700).is_ok()),
     (1, |store, block| resume(store, block, 700).is_ok()),
     (1, |store, block| {
