@@ -2,7 +2,7 @@
 //!
 //! It writes one file after the other, in pieces, with flushes and syncs in between; some it appends to, some it leaves behind as a process that died.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use flow::writer::simulated::{CallError, Fault, Simulated};
@@ -34,7 +34,7 @@ enum Waits {
     /// Its timer, to go on with what the writer does.
     Turn,
     /// The answer to a call.
-    Call { number: u64, request: Box<Request>, since: Duration, patience: Duration },
+    Call { number: u64, request: Box<Request>, since: Duration, patience: Patience },
     /// An ack.
     Ack { since: Duration },
     /// A copy to a new member.
@@ -65,8 +65,6 @@ pub(crate) struct Client {
     conn: Option<(Conn, Place)>,
     before: Option<Box<Write>>,
     acks: VecDeque<Result<Ack, Fault>>,
-    /// Renewals on the way.
-    renewals: BTreeMap<u64, ()>,
     generation: u64,
     base: Instant,
     pub(crate) is_stopping: bool,
@@ -88,7 +86,6 @@ impl Client {
             conn: None,
             before: None,
             acks: VecDeque::new(),
-            renewals: BTreeMap::new(),
             generation: life << 32,
             base,
             is_stopping: false,
@@ -125,7 +122,7 @@ impl Client {
         }
     }
 
-    fn send_call(&mut self, call: Call, patience: Duration, now: Duration, out: &mut Outbox) {
+    fn send_call(&mut self, call: Call, patience: Patience, now: Duration, out: &mut Outbox) {
         let request = Box::new(self.request(call));
         self.next_number += 1;
         let number = self.next_number;
@@ -134,10 +131,14 @@ impl Client {
     }
 
     fn send_again(&mut self, out: &mut Outbox) {
-        let Waits::Call { number, request, .. } = &self.waits else { return };
+        let Waits::Call { number, request, patience, .. } = &self.waits else { return };
         let (from, request) = (self.place(), request.clone());
         out.send(Place::Master, Message::Client { from, number: *number, request });
-        out.set(CALL_TIMEOUT, Timer::Resend(*number));
+        let timeout = match patience {
+            Patience::Usual => CALL_TIMEOUT,
+            Patience::Once(timeout) => *timeout,
+        };
+        out.set(timeout, Timer::Resend(*number));
     }
 
     pub(crate) fn on_timer(
@@ -173,7 +174,6 @@ impl Client {
                     let request = Box::new(self.request(Call::RenewLease));
                     self.next_number += 1;
                     let (from, number) = (self.place(), self.next_number);
-                    self.renewals.insert(number, ());
                     out.send(Place::Master, Message::Client { from, number, request });
                 }
             }
@@ -192,7 +192,7 @@ impl Client {
         if *number != sent {
             return;
         }
-        if now >= *since + *patience {
+        if !may_go_on(*patience, now - *since) {
             self.answered(Err(CallError(None)), (now, random), oracle, out);
         } else {
             self.send_again(out);
@@ -214,7 +214,9 @@ impl Client {
                 }
                 match answer {
                     // The caller tries again, under the same id.
-                    Err(refusal) if refusal.kind.is_transient() && now < *since + *patience => {
+                    Err(refusal)
+                        if refusal.kind.is_transient() && may_go_on(*patience, now - *since) =>
+                    {
                         self.next_number += 1;
                         let fresh = self.next_number;
                         if let Waits::Call { number, .. } = &mut self.waits {
@@ -294,6 +296,7 @@ impl Client {
         let path = oracle.path(self.file);
         let flow = match answer {
             Ok(Reply::Created(created)) => {
+                oracle.created(self.file);
                 let block_size = created.block_size;
                 let file = File { path, inode: created.file, block_size, publish: None };
                 Writer::create(Simulated, self.id, file, created.first_block)
@@ -398,7 +401,7 @@ impl Client {
                 })
             }
         };
-        self.send_call(call, CALL_PATIENCE, now, out);
+        self.send_call(call, Patience::Usual, now, out);
     }
 
     /// Does what the writer says until it waits for something.
@@ -414,10 +417,6 @@ impl Client {
             let Some(flow) = &mut self.flow else { return };
             match flow.next_step(self.base + now) {
                 Step::Call(call, patience) => {
-                    let patience = match patience {
-                        Patience::Usual => CALL_PATIENCE,
-                        Patience::Once(timeout) => timeout,
-                    };
                     return self.send_call(call, patience, now, out);
                 }
                 Step::Open { first, operation, .. } => {
@@ -507,6 +506,11 @@ impl Client {
         }
         self.pause(random.micros(10..20_000), out);
     }
+}
+
+/// Whether a call that was made this long ago is made again.
+fn may_go_on(patience: Patience, age: Duration) -> bool {
+    matches!(patience, Patience::Usual) && age < CALL_PATIENCE
 }
 
 /// Pipelines begin with nothing else.

@@ -23,6 +23,15 @@ pub(crate) struct Known {
     pub(crate) durable: u64,
     /// Its length, while it is closed.
     pub(crate) closed: Option<u64>,
+    /// Its creation was acknowledged, and its writer has not given it up since.
+    is_created: bool,
+}
+
+impl Known {
+    /// Nobody was promised that it is there.
+    pub(crate) fn may_be_missing(&self) -> bool {
+        self.durable == 0 && self.closed.is_none() && !self.is_created
+    }
 }
 
 /// All files.
@@ -42,7 +51,8 @@ impl Oracle {
     /// A new file of a client.
     pub(crate) fn create(&mut self, client: usize) -> u64 {
         let file = self.files.len() as u64 + 1;
-        self.files.insert(file, Known { client, durable: 0, closed: None });
+        let known = Known { client, durable: 0, closed: None, is_created: false };
+        self.files.insert(file, known);
         file
     }
 
@@ -71,9 +81,15 @@ impl Oracle {
         self.closed_count += 1;
     }
 
+    /// It is there.
+    pub(crate) fn created(&mut self, file: u64) {
+        self.known(file).is_created = true;
+    }
+
     /// Its writer does not know how it ended.
     pub(crate) fn unknown(&mut self, file: u64) {
-        self.known(file).closed = None;
+        let known = self.known(file);
+        (known.closed, known.is_created) = (None, false);
     }
 
     /// It is open again, at this length.

@@ -290,7 +290,8 @@ impl World {
         let now = self.host_now();
         if !self.is_running(to) {
             // The machine answers for a process that has died, if it runs.
-            let is_dark = matches!(to, Place::Node(number) if self.nodes[number].machine.is_down());
+            let is_dark =
+                matches!(to, Place::Node(number) if self.nodes[number].machine.has_no_power());
             if let Message::Stream { conn, from, part } = message
                 && !matches!(part, Part::End)
                 && !is_dark
@@ -417,7 +418,7 @@ impl World {
         let path = self.oracle.path(file);
         let status: FileStatus = match self.ask(Call::Status(path.clone())) {
             Ok(Reply::Status(status)) => status,
-            Err(ErrorKind::NotFound) if self.oracle.files[&file].durable == 0 => return Ok(()),
+            Err(ErrorKind::NotFound) if self.oracle.files[&file].may_be_missing() => return Ok(()),
             other => return Err(format!("{path}: {other:?}")),
         };
         if status.open {
