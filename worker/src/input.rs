@@ -1,8 +1,9 @@
 //! What the worker's loop waits for, whoever sends it.
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::core::{Attempts, Event};
+use crate::core::{Attempts, Event, RunnerId};
+use crate::runner::Order;
 
 /// Inputs that can wait for the loop; beyond that, runners wait.
 pub(crate) const INPUTS_MAX: usize = 4096;
@@ -11,6 +12,13 @@ pub(crate) const INPUTS_MAX: usize = 4096;
 pub(crate) enum Input {
     /// For the core.
     Event(Event),
+    /// The process of a runner is over, once it was greeted. Its last news follows when nothing is left of it.
+    Over {
+        /// The runner.
+        runner: RunnerId,
+        /// The orders that it has not taken.
+        orders: mpsc::UnboundedReceiver<Order>,
+    },
     /// A monitor asks for the figures of attempts.
     Figures(oneshot::Sender<Attempts>),
 }

@@ -25,6 +25,8 @@ use shuffle::SegmentInfo;
 use sys::beneath::{Dir, Identity};
 
 use crate::core::data_name;
+#[cfg(test)]
+use crate::core::data_path;
 use crate::scratch::Place;
 
 /// Extension of the index beside the data of an output.
@@ -192,24 +194,16 @@ impl Outputs {
 
 #[cfg(test)]
 impl Outputs {
-    /// All outputs, with the paths of their data files.
-    pub(crate) fn all(&self) -> Vec<(AttemptId, String)> {
-        let outputs = self.inner.read();
-        let mut all: Vec<(AttemptId, String)> =
-            outputs.keys().map(|attempt| (*attempt, self.data_path(*attempt))).collect();
+    /// All outputs.
+    pub(crate) fn all(&self) -> Vec<AttemptId> {
+        let mut all: Vec<AttemptId> = self.inner.read().keys().copied().collect();
         all.sort();
         all
     }
 
-    /// The path at which reduces on this machine find the data of an output.
-    pub(crate) fn data_path(&self, attempt: AttemptId) -> String {
-        let [name, _] = names(attempt);
-        self.job_path(attempt.task.job).join(name).to_string_lossy().into_owned()
-    }
-
-    /// True if the path is in the outputs directory.
-    pub(crate) fn has_path(&self, path: &Path) -> bool {
-        path.starts_with(&self.place.path)
+    /// The path that messages name.
+    pub(crate) fn data_path(&self, attempt: AttemptId) -> PathBuf {
+        data_path(&self.place.path, attempt)
     }
 }
 
@@ -288,8 +282,8 @@ mod tests {
         let mut file = stand.outputs.open(attempt(0), &held).unwrap();
         file.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, [7; 64]);
-        let path = PathBuf::from(stand.outputs.data_path(attempt(0)));
-        assert_eq!(stand.outputs.all(), [(attempt(0), path.to_str().unwrap().to_owned())]);
+        let path = stand.outputs.data_path(attempt(0));
+        assert_eq!(stand.outputs.all(), [attempt(0)]);
         assert_eq!(shuffle::read_index(&path.with_extension(INDEX)).unwrap(), SEGMENTS);
         // Without walls a process can still get there: the worker detects it.
         fs::rename(stand.root.path().join("outside/secret.data"), &path).unwrap();
@@ -386,9 +380,9 @@ mod tests {
     fn outputs_of_other_workers_are_brought_from_where_workers_keep_them_alone() {
         let (there, here) = (stand(), stand());
         there.insert().unwrap();
-        let path = PathBuf::from(there.outputs.data_path(attempt(0)));
+        let path = there.outputs.data_path(attempt(0));
         let brought = here.outputs.bring(attempt(0), &path).unwrap();
-        assert!(here.outputs.has_path(&brought));
+        assert_eq!(brought, here.outputs.data_path(attempt(0)));
         assert_eq!(here.outputs.bring(attempt(0), &path).unwrap(), brought, "once is enough");
         // It no longer matters what its worker does to the files.
         there.outputs.remove_job(attempt(0).task.job).unwrap();

@@ -63,7 +63,7 @@ mod tests {
         }
         // It no longer matters what its worker does to the files.
         fs::remove_dir_all(&other).unwrap();
-        let path = PathBuf::from(held.data_path(outputs[0].attempt));
+        let path = held.data_path(outputs[0].attempt);
         assert!(path.starts_with(&own), "{}", path.display());
         assert_eq!(fs::read_to_string(&path).unwrap(), "data");
         assert_eq!(fs::read_to_string(path.with_extension("index")).unwrap(), "index");

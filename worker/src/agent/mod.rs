@@ -67,6 +67,12 @@ impl Agent {
                 }
                 input = inputs.recv() => match input {
                     Some(Input::Event(event)) => event,
+                    Some(Input::Over { runner, orders }) => {
+                        match self.runners.over(runner, orders) {
+                            Some(event) => event,
+                            None => continue,
+                        }
+                    }
                     Some(Input::Figures(reply)) => {
                         // If the caller has left, nobody needs the answer.
                         let _ = reply.send(self.core.figures());
@@ -232,6 +238,9 @@ impl Agent {
             Note::OddPoll => tracing::warn!("the jobtracker gave another answer to a poll"),
             Note::CannotRegister(error) => {
                 tracing::debug!(%error, "cannot register, trying again");
+            }
+            Note::RegistrationRefused(reason) => {
+                tracing::error!(reason, "the jobtracker refuses this worker");
             }
             Note::CannotPoll(error) => tracing::debug!(%error, "cannot poll, trying again"),
             Note::Fenced => tracing::info!("fenced by the jobtracker, registering again"),

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use protocol::JobId;
+use protocol::tracker::Work;
 use tokio::sync::mpsc;
 
 use super::surroundings::SetupBase;
-use crate::core::RunnerId;
+use crate::core::{Event, RunnerId, merge_outputs};
 use crate::input::Input;
 use crate::runner::{self, Options, Order};
 
@@ -32,6 +33,26 @@ impl Runners {
 
     pub(super) fn remove(&mut self, id: RunnerId) {
         self.known.remove(&id);
+    }
+
+    /// The process of a runner is over: what it was given and has not begun comes back, with the news that followed.
+    pub(super) fn over(
+        &mut self,
+        runner: RunnerId,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+    ) -> Option<Event> {
+        self.known.remove(&runner);
+        let mut given = None;
+        while let Ok(order) = orders.try_recv() {
+            match (order, &mut given) {
+                (Order::Launch { attempt, work, .. }, None) => given = Some((attempt, work)),
+                (Order::MapOutputs { available, obsolete }, Some((_, Work::Reduce(work)))) => {
+                    merge_outputs(&mut work.outputs, available, &obsolete);
+                }
+                _ => {}
+            }
+        }
+        given.map(|(attempt, work)| Event::Undelivered { runner, attempt, work })
     }
 
     /// Gives an order back if the runner is over.

@@ -37,8 +37,8 @@ pub enum Effect {
         /// Time without a sign of life of an attempt; zero means no limit.
         silence_max: Duration,
     },
-    /// Give a runner without an attempt this one. If the runner is over, [`super::Event::Undelivered`] is the next event, so no news for
-    /// the attempt is lost.
+    /// Give a runner without an attempt this one. If its process is over and has not begun it, [`super::Event::Undelivered`] gives it back with all
+    /// news for it until then.
     Give {
         /// The runner.
         runner: RunnerId,
@@ -112,6 +112,8 @@ pub enum Note {
     OddPoll,
     /// A registration failed; the reason.
     CannotRegister(String),
+    /// The JobTracker does not take this worker; the reason.
+    RegistrationRefused(String),
     /// A poll failed; the reason.
     CannotPoll(String),
     /// The JobTracker wants another registration.

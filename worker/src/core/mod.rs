@@ -51,6 +51,8 @@ pub use self::rules::Rules;
 
 pub(crate) use self::attempt::merge_outputs;
 pub(crate) use self::rules::data_name;
+#[cfg(test)]
+pub(crate) use self::rules::data_path;
 
 use self::attempt::Attempt;
 use self::jobs::Jobs;

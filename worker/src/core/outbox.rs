@@ -155,6 +155,14 @@ impl Outbox {
 }
 
 #[cfg(test)]
+impl Outbox {
+    /// True if the end that it keeps of the attempt replaces one that was refused.
+    pub(super) fn is_replaced(&self, attempt: AttemptId) -> bool {
+        self.ends.iter().any(|end| end.update.attempt == attempt && end.replaced)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use protocol::tracker::DIAGNOSTICS_BYTES_MAX;
     use protocol::{JobId, TaskId, TaskKind};

@@ -1,6 +1,6 @@
 //! What does not change while the core runs, and the names of outputs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol::AttemptId;
@@ -26,9 +26,13 @@ pub struct Rules {
 impl Rules {
     /// The path of an output held or linked here, as messages name it.
     pub(super) fn data_path(&self, attempt: AttemptId) -> String {
-        let path = self.outputs.join(attempt.task.job.to_string()).join(data_name(attempt));
-        path.to_string_lossy().into_owned()
+        data_path(&self.outputs, attempt).to_string_lossy().into_owned()
     }
+}
+
+/// The path of an output in the directory of all outputs.
+pub(crate) fn data_path(outputs: &Path, attempt: AttemptId) -> PathBuf {
+    outputs.join(attempt.task.job.to_string()).join(data_name(attempt))
 }
 
 /// Name of the data file of an output, in the directory of its job's outputs.

@@ -16,6 +16,8 @@ use super::event::{Answer, CallNumber};
 
 /// Pause after a failed call: the worker finds a restarted JobTracker within half a second.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Pause after a refused registration: only another program changes the answer.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 /// Time beyond the JobTracker's own limit after which a poll counts as lost.
 const POLL_SLACK: Duration = Duration::from_secs(10);
 /// Time for a registration.
@@ -32,6 +34,8 @@ pub(super) struct Session {
     /// How long the JobTracker may hold a poll.
     poll_max: Duration,
     call: Option<CallNumber>,
+    /// Why the JobTracker does not take this worker.
+    refusal: Option<String>,
     /// When the next call may begin.
     call_at: Duration,
 }
@@ -87,6 +91,7 @@ impl Session {
         let note = match answer {
             Answer::Reply(Reply::Registered { epoch, poll_ms, level }) if epoch >= self.highest => {
                 self.highest = epoch;
+                self.refusal = None;
                 self.epoch = Some(epoch);
                 self.received = 0;
                 self.poll_max = Duration::from_millis(poll_ms);
@@ -97,11 +102,19 @@ impl Session {
                 Note::OlderJobtracker { epoch, highest: self.highest }
             }
             Answer::Reply(_) => Note::OddRegistration,
-            Answer::Fenced(reason) | Answer::Refused(reason) | Answer::Lost(reason) => {
-                Note::CannotRegister(reason)
-            }
+            Answer::Refused(reason) => return self.refused(reason, now),
+            Answer::Fenced(reason) | Answer::Lost(reason) => Note::CannotRegister(reason),
         };
         self.pause(note, now)
+    }
+
+    /// Until somebody starts another program, here or there, the answer stays: it is logged once.
+    fn refused(&mut self, reason: String, now: Duration) -> Followed {
+        self.call_at = now + REFUSED_PAUSE;
+        let is_new = self.refusal.as_ref() != Some(&reason);
+        self.refusal = Some(reason.clone());
+        let note = is_new.then_some(Note::RegistrationRefused(reason));
+        Followed { note, ..Followed::default() }
     }
 
     fn polled(&mut self, answer: Answer, now: Duration) -> Followed {
@@ -125,5 +138,29 @@ impl Session {
     fn pause(&mut self, note: Note, now: Duration) -> Followed {
         self.call_at = now + PAUSE;
         Followed { note: Some(note), ..Followed::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_noted_once_and_followed_by_a_long_pause() {
+        let mut session = Session::default();
+        let mut answered = |answer, at| {
+            let now = Duration::from_secs(at);
+            session.called(CallNumber(at));
+            let note = session.answered(answer, now).note;
+            (note, session.call_at().unwrap() - now)
+        };
+        let refusal = |text: &str| Answer::Refused(text.to_owned());
+        let noted = |text: &str| Some(Note::RegistrationRefused(text.to_owned()));
+        assert_eq!(answered(refusal("level 2"), 1), (noted("level 2"), REFUSED_PAUSE));
+        assert_eq!(answered(refusal("level 2"), 10), (None, REFUSED_PAUSE));
+        assert_eq!(answered(refusal("level 3"), 20), (noted("level 3"), REFUSED_PAUSE));
+        let (_, pause) = answered(Answer::Lost("no route".to_owned()), 30);
+        assert_eq!(pause, PAUSE);
+        assert_eq!(answered(refusal("level 3"), 40), (None, REFUSED_PAUSE));
     }
 }

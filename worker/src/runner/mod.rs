@@ -98,6 +98,11 @@ pub(crate) async fn run(
             runner.watched.owns(temporary);
             process.pids.iter().for_each(|pids| runner.watched.count_in(Arc::clone(pids)));
             let end = runner.drive(&mut process.child, reader, &mut orders).await;
+            // A program that cannot even greet takes its attempt with it: it would not in another process either.
+            if runner.is_greeted {
+                // If the worker's loop has ended, nobody listens.
+                let _ = inputs.send(Input::Over { runner: RunnerId(id), orders }).await;
+            }
             brokering.abort();
             runner.finish(process.child, process.pids, &cookie, end).await
         }

@@ -6,6 +6,7 @@ use protocol::tracker::{Action, AttemptState, AttemptUpdate, Launch, Reply, Requ
 use protocol::{AttemptId, BinaryHash, Epoch, JobId, TaskKind};
 
 use super::super::event::Answer;
+use super::super::outbox::Outbox;
 use super::jobtracker::JobTracker;
 use super::machine::SLOTS;
 use super::world::World;
@@ -150,13 +151,11 @@ impl Laws {
     pub(super) fn report<'a>(
         &mut self,
         ends: impl Iterator<Item = &'a AttemptUpdate>,
-        jobtracker: &JobTracker,
+        (jobtracker, outbox): (&JobTracker, &Outbox),
     ) {
         for (index, AttemptUpdate { attempt, state, .. }) in ends.enumerate() {
             assert!(jobtracker.ordered.contains(attempt), "{attempt} was never ordered");
-            let is_replaced = self.refused.contains(attempt)
-                && matches!(state, AttemptState::Failed { diagnostics }
-                    if diagnostics.starts_with("the JobTracker does not take its report"));
+            let is_replaced = self.refused.contains(attempt) && outbox.is_replaced(*attempt);
             let is_possible = self.possible.contains(&(*attempt, how(state)))
                 || (*state == AttemptState::Killed && self.deleted.contains(&attempt.task.job));
             assert!(is_possible || is_replaced, "{attempt} cannot be {state:?}");

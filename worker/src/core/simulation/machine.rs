@@ -51,13 +51,23 @@ pub(super) enum Order {
     Kill,
 }
 
+/// What a runner reports.
+#[derive(Debug)]
+pub(super) enum Report {
+    News(News),
+    /// Its process is over.
+    Over,
+}
+
 /// A runner with its process.
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) job: JobId,
     pub(super) orders: VecDeque<Order>,
     /// Reports that the core has not received.
-    pub(super) news: VecDeque<News>,
+    pub(super) reports: VecDeque<Report>,
+    /// What it was given and has not begun, with the news that followed.
+    pub(super) waiting: Option<(AttemptId, Work)>,
     /// The attempt that it was given, until the core learns of its end.
     pub(super) given: Option<AttemptId>,
     /// The attempt that its process runs.
@@ -67,7 +77,10 @@ pub(super) struct Runner {
     pub(super) is_killed: bool,
     /// It does nothing until it is killed.
     pub(super) hangs: bool,
+    pub(super) is_greeted: bool,
     pub(super) is_dead: bool,
+    /// Its worker knows that.
+    pub(super) is_over: bool,
     /// The map outputs that a reduce knows.
     pub(super) outputs: BTreeMap<AttemptId, String>,
 }
@@ -77,13 +90,16 @@ impl Runner {
         Runner {
             job,
             orders: VecDeque::new(),
-            news: VecDeque::new(),
+            reports: VecDeque::new(),
+            waiting: None,
             given: None,
             current: None,
             is_leaving: false,
             is_killed: false,
             hangs: false,
+            is_greeted: false,
             is_dead: false,
+            is_over: false,
             outputs: BTreeMap::new(),
         }
     }
@@ -98,8 +114,13 @@ impl Runner {
 
     /// Its process works on the next order.
     pub(super) fn obey(&mut self) {
-        match self.orders.pop_front() {
-            Some(Order::Launch(attempt)) => self.current = Some(attempt),
+        let order = self.orders.pop_front();
+        self.is_greeted |= order.is_some();
+        match order {
+            Some(Order::Launch(attempt)) => {
+                self.waiting = None;
+                self.current = Some(attempt);
+            }
             Some(Order::Kill) => self.die("killed"),
             Some(Order::Exit) if self.current.is_none() => self.die("exit"),
             Some(Order::Exit | Order::Pass) | None => {}
@@ -110,20 +131,24 @@ impl Runner {
         if !self.is_dead {
             self.is_dead = true;
             self.current = None;
-            self.news.push_back(News::Gone { diagnostics: reason.to_owned() });
+            if self.is_greeted {
+                self.reports.push_back(Report::Over);
+            }
+            self.reports.push_back(Report::News(News::Gone { diagnostics: reason.to_owned() }));
         }
     }
 
     pub(super) fn progress(&mut self) {
         if let Some(attempt) = self.current {
-            self.news.push_back(News::Progress { attempt, progress: 0.5, phase: Phase::Map });
+            let news = News::Progress { attempt, progress: 0.5, phase: Phase::Map };
+            self.reports.push_back(Report::News(news));
         }
     }
 
     pub(super) fn fail_to_fetch(&mut self, map: AttemptId) {
         if let Some(reduce) = self.current {
             let failure = FetchFailure { reduce, map, diagnostics: String::new() };
-            self.news.push_back(News::FetchFailed(failure));
+            self.reports.push_back(Report::News(News::FetchFailed(failure)));
         }
     }
 
@@ -142,7 +167,8 @@ impl Runner {
         };
         let counters = Counters::default();
         let (progress, phase) = (1.0, Phase::Merge);
-        self.news.push_back(News::Ended { attempt, state, counters, progress, phase });
+        let news = News::Ended { attempt, state, counters, progress, phase };
+        self.reports.push_back(Report::News(news));
     }
 }
 

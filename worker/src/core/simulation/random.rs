@@ -31,6 +31,7 @@ const SIGHTS: &[&str] = &[
     "a poll is lost",
     "a reduce gets news",
     "a registration is lost",
+    "a runner ends before it begins",
     "a report is kept",
     "a report is refused",
     "an attempt comes back",

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::level::FeatureLevel;
-use protocol::tracker::{AttemptState, Reply, Request};
+use protocol::tracker::{AttemptState, Reply, Request, Work};
 use protocol::{AttemptId, Epoch, JobId};
 
-use super::super::Core;
 use super::super::effect::{Effect, Note};
 use super::super::event::{Answer, CallNumber, Event, News, RunnerId};
 use super::super::rules::Rules;
+use super::super::{Core, merge_outputs};
 use super::jobtracker::JobTracker;
 use super::laws::Laws;
-use super::machine::{Files, Order, Runner};
+use super::machine::{Files, Order, Report, Runner};
 
 /// A call that the core has begun and whose end it does not know.
 #[derive(Debug)]
@@ -146,9 +146,18 @@ impl World {
 
     /// A runner's first report arrives.
     pub(super) fn deliver(&mut self, id: RunnerId) {
-        let Some(news) = self.runners.get_mut(&id).and_then(|runner| runner.news.pop_front())
-        else {
-            return;
+        let Some(runner) = self.runners.get_mut(&id) else { return };
+        let news = match runner.reports.pop_front() {
+            Some(Report::News(news)) => news,
+            Some(Report::Over) => {
+                runner.is_over = true;
+                if let Some((attempt, work)) = runner.waiting.take() {
+                    self.saw("a runner ends before it begins", true);
+                    self.feed(Event::Undelivered { runner: id, attempt, work });
+                }
+                return;
+            }
+            None => return,
         };
         if matches!(news, News::Gone { .. })
             && let Some(attempt) = self.runners.remove(&id).and_then(|runner| runner.given)
@@ -249,6 +258,7 @@ impl World {
             Note::OlderJobtracker { .. } => "an older jobtracker",
             Note::OddRegistration | Note::OddPoll => "an odd answer",
             Note::CannotRegister(_) => "a registration is lost",
+            Note::RegistrationRefused(_) => "a registration is refused",
             Note::CannotPoll(_) => "a poll is lost",
             Note::Fenced => "fenced",
             Note::ReportKept(_) => "a report is kept",
@@ -273,17 +283,21 @@ impl World {
                 assert_eq!((runner.given, runner.job), (None, attempt.task.job));
                 runner.given = Some(*attempt);
                 runner.learn(work);
-                if runner.is_dead {
+                if runner.is_over {
                     let (runner, attempt, work) = (*id, *attempt, work.clone());
                     self.undelivered.push(Event::Undelivered { runner, attempt, work });
                 } else {
-                    runner.orders.push_back(Order::Launch(*attempt));
+                    runner.waiting = Some((*attempt, work.clone()));
+                    self.order(*id, Order::Launch(*attempt));
                 }
             }
             Effect::Announce { runner, available, obsolete } => {
                 self.saw("a reduce gets news", true);
                 let runner = self.runners.get_mut(runner).expect("it was started");
                 assert!(runner.given.is_some(), "only a reduce wants news");
+                if let Some((_, Work::Reduce(work))) = &mut runner.waiting {
+                    merge_outputs(&mut work.outputs, available.clone(), obsolete);
+                }
                 let paths = available.iter();
                 let paths = paths.map(|output| (output.attempt, output.data_path.clone()));
                 runner.outputs.extend(paths);
@@ -336,7 +350,7 @@ impl World {
         }
         if let Request::Report { updates, .. } = request {
             let ends = updates.iter().filter(|update| update.state != AttemptState::Running);
-            self.laws.report(ends, &self.jobtracker);
+            self.laws.report(ends, (&self.jobtracker, &self.core.outbox));
             for update in updates.iter().filter(|update| update.state == AttemptState::Running) {
                 self.laws.report_running(update.attempt);
             }
