@@ -95,12 +95,12 @@ mod tests {
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let serving = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut head = [0; 4096];
+            let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
-                let count = stream.read(&mut head).unwrap();
-                if head[..count].ends_with(b"\r\n\r\n") {
-                    break;
-                }
+                let mut bytes = [0; 4096];
+                let count = stream.read(&mut bytes).unwrap();
+                assert!(count > 0, "the request ends");
+                head.extend_from_slice(&bytes[..count]);
             }
             pieces.iter().for_each(|piece| stream.write_all(piece.as_bytes()).unwrap());
             stream

@@ -15,15 +15,6 @@ pub enum JobError {
     /// The JobTracker refused or could not be reached.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// A log broke off.
-    #[error("cannot read the log {address}")]
-    Log {
-        /// Its address.
-        address: String,
-        /// Cause.
-        #[source]
-        source: RpcError,
-    },
     /// The executable cannot be read.
     #[error("cannot read the executable {}", path.display())]
     Executable {

@@ -157,11 +157,7 @@ impl JobClient {
     /// [`JobError`]; the status is 404 if the job is unknown.
     pub fn history(&self, id: JobId) -> Result<String, JobError> {
         let target = format!("/api/v1/jobs/{id}/history");
-        runtime().block_on(async {
-            let body = self.rpc.get_as(&self.user, &target).await?;
-            let address = format!("{}{target}", self.rpc.base());
-            body.text().await.map_err(|source| JobError::Log { address, source })
-        })
+        runtime().block_on(async { Ok(self.rpc.get_as(&self.user, &target).await?.text().await?) })
     }
 
     /// Properties that a job was submitted with, even if it has left the list.
@@ -170,11 +166,8 @@ impl JobClient {
     /// [`JobError`]; the status is 404 if the job is unknown.
     pub fn properties(&self, id: JobId) -> Result<Vec<(String, String)>, JobError> {
         let target = format!("/ws/v1/history/mapreduce/jobs/{id}/conf");
-        let answer: JobConf = runtime().block_on(async {
-            let body = self.rpc.get_as(&self.user, &target).await?;
-            let address = format!("{}{target}", self.rpc.base());
-            body.json().await.map_err(|source| JobError::Log { address, source })
-        })?;
+        let answer: JobConf = runtime()
+            .block_on(async { self.rpc.get_as(&self.user, &target).await?.json().await })?;
         Ok(answer.conf.property.into_iter().map(|set| (set.name, set.value)).collect())
     }
 
@@ -323,11 +316,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`] if the worker is gone or has no log of it.
     pub fn log(&self, log_url: &str) -> Result<Vec<u8>, JobError> {
-        runtime().block_on(async {
-            let body = self.rpc.get_as(&self.user, log_url).await?;
-            let log = |source| JobError::Log { address: log_url.to_owned(), source };
-            body.whole().await.map_err(log)
-        })
+        runtime().block_on(async { Ok(self.rpc.get_as(&self.user, log_url).await?.whole().await?) })
     }
 
     /// The last report if the stream delivered it; `None` if it broke before that.
