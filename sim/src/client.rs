@@ -10,7 +10,7 @@ use flow::writer::{Buffer, File, Filled, Goal, Patience, Step, Writer};
 use namenode::sim::Said;
 use needs::random::Random;
 use protocol::namenode::{Call, Create, Reply, Request, VERSION};
-use protocol::transfer::{Ack, Operation, Reply as TransferReply, Write};
+use protocol::transfer::{Ack, Reply as TransferReply, Write};
 use protocol::{CallId, ClientId};
 
 use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
@@ -419,11 +419,11 @@ impl Client {
                 Step::Call(call, patience) => {
                     return self.send_call(call, patience, now, out);
                 }
-                Step::Open { first, operation, .. } => {
+                Step::Open { first, write, .. } => {
                     self.next_number += 1;
                     let conn = Conn((self.number as u64 + 101) << 48 | self.next_number);
                     self.conn = place_of(first).map(|target| (conn, target));
-                    self.before = written(operation);
+                    self.before = Some(Box::new(write));
                     self.acks.clear();
                     flow.opened(Ok(()));
                 }
@@ -511,14 +511,6 @@ impl Client {
 /// Whether a call that was made this long ago is made again.
 fn may_go_on(patience: Patience, age: Duration) -> bool {
     matches!(patience, Patience::Usual) && age < CALL_PATIENCE
-}
-
-/// Pipelines begin with nothing else.
-fn written(operation: Operation) -> Option<Box<Write>> {
-    match operation {
-        Operation::Write(write) => Some(Box::new(write)),
-        _ => None,
-    }
 }
 
 impl std::fmt::Display for Client {

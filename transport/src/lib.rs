@@ -7,6 +7,7 @@ mod connection;
 mod error;
 mod listener;
 mod packet;
+mod pipe;
 mod pool;
 mod stream;
 
@@ -16,6 +17,7 @@ pub use connection::{Asked, Connection, Ready, wait_for_any};
 pub use error::TransferFailure;
 pub use listener::{Listener, Origin};
 pub use packet::{Packet, PacketPool, PooledPacket};
+pub use pipe::Pipe;
 pub use pool::ConnectionPool;
 pub use stream::{Local, Stream};
 

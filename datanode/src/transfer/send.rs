@@ -8,11 +8,9 @@ use protocol::checksum::CHUNK_BYTES;
 use protocol::meta::Layout;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{
-    Operation, PACKET_DATA_BYTES, PacketHeader, Reply, Resume, Status, Write,
-};
+use protocol::transfer::{PACKET_DATA_BYTES, PacketHeader, Resume, Status, Write};
 use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
-use transport::{Connection, Packet, TransferFailure};
+use transport::{Packet, Pipe, TransferFailure};
 
 use super::part::{Cut, Prefix, Rest};
 use super::{Service, read};
@@ -107,8 +105,8 @@ impl Service {
     ) -> Result<(), OperationError> {
         let layout = check_meta_header(replica.replica.block, &replica.meta)
             .inspect_err(|error| self.note_bad(replica, error))?;
-        let mut connection = self.peers.take(target, (write.block, write.stamp, token))?;
-        let mut before = connection.sealed(&Operation::Write(write), token);
+        let permit = (write.block, write.stamp, token);
+        let mut pipe = Pipe::open(&self.peers, target, permit, write)?;
         let mut packet = self.packets.take();
         let (mut sequence, mut acked, mut at, length) = (0, 0, range.start, range.end);
         loop {
@@ -125,15 +123,14 @@ impl Service {
             if balancing {
                 self.balancing.pace(data_bytes);
             }
-            let sent = connection.send_packet(&before, &packet);
-            before.clear();
+            let sent = pipe.send(&packet);
             sequence += 1;
             while sent.is_err() || sequence - acked >= WINDOW || (last && acked < sequence) {
-                read_ack(&mut connection, acked)?;
+                take_ack(&mut pipe, acked)?;
                 acked += 1;
             }
             if last {
-                self.peers.give_back(target, connection);
+                self.peers.give_back(target, pipe.into_connection());
                 return Ok(());
             }
             at += data_bytes;
@@ -187,14 +184,8 @@ fn write_to(
     }
 }
 
-fn read_ack(connection: &mut Connection, expected: u32) -> Result<(), TransferFailure> {
-    if expected == 0 {
-        match connection.read_answer()? {
-            Reply::Writing => {}
-            _ => return Err(TransferFailure::Unexpected),
-        }
-    }
-    let ack = connection.read_ack()?;
+fn take_ack(pipe: &mut Pipe, expected: u32) -> Result<(), TransferFailure> {
+    let ack = pipe.take_ack()?;
     if ack.sequence == expected && ack.failure().is_none() {
         return Ok(());
     }

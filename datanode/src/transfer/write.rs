@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
-use protocol::transfer::{Ack, Answer, Operation, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
-use transport::{Connection, Packet, PooledPacket, Ready, TransferFailure};
+use protocol::transfer::{Ack, Answer, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
+use transport::{Connection, Packet, Pipe, PooledPacket, Ready};
 
 use super::keep::{cannot_write, keep};
 use super::{After, Service, status_of};
@@ -21,10 +21,7 @@ use crate::store::ReplicaWriter;
 /// The next member of the pipeline.
 struct Behind {
     target: DatanodeInfo,
-    connection: Connection,
-    /// The operation, until it is sent with the first packet.
-    before: Vec<u8>,
-    answered: bool,
+    pipe: Pipe,
 }
 
 /// The next event.
@@ -99,10 +96,9 @@ impl Reception<'_> {
         // The members share a secret with the writer, and the key with each other.
         let (block, stamp) = (write.block, write.stamp);
         let token = self.service.token_keys.token(block, stamp, write.token);
-        match self.service.peers.take(&target, (block, stamp, &token)) {
-            Ok(mut connection) => {
-                let before = connection.sealed(&Operation::Write(write), &token);
-                self.behind = Some(Behind { target, connection, before, answered: false });
+        match Pipe::open(&self.service.peers, &target, (block, stamp, &token), write) {
+            Ok(pipe) => {
+                self.behind = Some(Behind { target, pipe });
                 Ok(())
             }
             Err(error) => {
@@ -133,7 +129,7 @@ impl Reception<'_> {
             }
         }
         if let Some(behind) = self.behind.take() {
-            self.service.peers.give_back(&behind.target, behind.connection);
+            self.service.peers.give_back(&behind.target, behind.pipe.into_connection());
         }
         if let Some(writer) = self.writer.take()
             && self.member.finalizes_behind()
@@ -170,7 +166,7 @@ impl Reception<'_> {
         let takes_packets = self.member.takes_packets()
             && !self.writer.as_ref().is_some_and(ReplicaWriter::is_busy);
         let behind = self.behind.as_ref().filter(|_| self.member.pending_behind() > 0);
-        let behind = behind.map(|behind| &behind.connection);
+        let behind = behind.map(|behind| behind.pipe.connection());
         if behind.is_some_and(Connection::is_buffered) {
             return Ok(Event::Ack);
         }
@@ -225,10 +221,9 @@ impl Reception<'_> {
     /// Forwards a packet; on failure, returns the statuses of the members behind.
     fn forward(&mut self, packet: &Packet) -> Result<(), Vec<Status>> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
-        match behind.connection.send_packet(&behind.before, packet) {
+        match behind.pipe.send(packet) {
             Ok(waited) => {
                 self.member.note_wait(waited);
-                behind.before = Vec::new();
                 Ok(())
             }
             Err(error) => {
@@ -242,15 +237,12 @@ impl Reception<'_> {
 
     fn last_words(&mut self) -> Option<Vec<Status>> {
         let behind = self.behind.as_mut()?;
-        if !behind.answered
-            && let Err(failure) = behind.connection.read_answer()
-        {
+        if let Err(failure) = behind.pipe.take_answer() {
             return Some(vec![status_of(&failure)]);
         }
-        behind.answered = true;
         // After the acks in flight comes the one with the reason.
         for _ in 0..self.member.pending_behind() {
-            let ack = behind.connection.read_ack().ok()?;
+            let ack = behind.pipe.take_ack().ok()?;
             if ack.failure().is_some() {
                 return Some(ack.statuses().to_vec());
             }
@@ -261,17 +253,7 @@ impl Reception<'_> {
     /// Takes one ack from behind.
     fn take_ack(&mut self) -> Result<(), Broken> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
-        let read = if behind.answered {
-            behind.connection.read_ack()
-        } else {
-            behind.answered = true;
-            let answered = behind.connection.read_answer();
-            answered.and_then(|reply| match reply {
-                Reply::Writing => behind.connection.read_ack(),
-                _ => Err(TransferFailure::Unexpected),
-            })
-        };
-        match read {
+        match behind.pipe.take_ack() {
             Ok(ack) => self.member.on_ack(ack).map_err(|last| self.end(last)),
             Err(failure) => {
                 let error = client::error::chain(&failure);

@@ -249,7 +249,7 @@ impl<D: Driver> Writer<D> {
             },
             (Turn::Done, _) => Step::Done(self.ended.take().unwrap_or(Ok(()))),
             (Turn::Open, Some(block)) => Step::Open {
-                operation: block.write_operation(self.client),
+                write: block.write_to_members(self.client),
                 first: &block.located.replicas[0],
                 block: &block.located,
             },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::namenode::{DatanodeInfo, LocatedBlock, WrittenBlock};
-use protocol::transfer::{Ack, Operation, Resume, Write as WriteOperation};
+use protocol::transfer::{Ack, Operation, Resume, Write};
 use protocol::{ClientId, DatanodeId, GenerationStamp};
 
 use crate::error::Verdict;
@@ -166,8 +166,8 @@ impl<P: Slot> OpenBlock<P> {
     }
 
     /// What the first member shall do.
-    pub(super) fn write_operation(&self, client: ClientId) -> Operation {
-        Operation::Write(WriteOperation {
+    pub(super) fn write_to_members(&self, client: ClientId) -> Write {
+        Write {
             block: self.located.id,
             stamp: self.located.stamp,
             token: self.located.token.name,
@@ -177,7 +177,7 @@ impl<P: Slot> OpenBlock<P> {
             pipeline: self.located.replicas.get(1..).unwrap_or_default().to_vec(),
             durable: self.durable(),
             cached: true,
-        })
+        }
     }
 
     /// What a survivor shall do for a new member.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::BlockId;
 use protocol::DatanodeId;
 use protocol::namenode::{Call, DatanodeInfo, LocatedBlock};
-use protocol::transfer::Operation;
+use protocol::transfer::{Operation, Write};
 
 use super::driver::Driver;
 use crate::error::WriteError;
@@ -53,7 +53,7 @@ pub enum Step<'a, D: Driver> {
         /// The block, with the token.
         block: &'a LocatedBlock,
         /// What the member shall do.
-        operation: Operation,
+        write: Write,
     },
     /// Send a packet. -> [`super::Writer::sent`]
     Send(&'a D::Packet),

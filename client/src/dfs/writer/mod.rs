@@ -2,22 +2,20 @@
 //!
 //! The caller's thread fills packets, sends them and takes acks as they arrive.
 
-mod pipe;
 mod sockets;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flow::error::WriteError;
 use flow::writer::{File, Filled, Goal, Patience, Step, Writer};
 use protocol::checksum::CHUNK_BYTES;
 use protocol::namenode::{Create, DatanodeInfo, LocatedBlock, Publish, calls};
-use protocol::transfer::{Operation, Reply as TransferReply};
+use protocol::transfer::{Ack, Operation, Reply as TransferReply};
 use protocol::{BlockId, DatanodeId, DfsPath};
-use transport::TransferFailure;
+use transport::{Pipe, TransferFailure};
 
-use self::pipe::Pipe;
 use self::sockets::Sockets;
 use super::create::CreateOptions;
 use super::error::DfsError;
@@ -204,8 +202,8 @@ impl DfsWriter {
                     let answer = link.call_with(call, options);
                     flow.answered(answer, Instant::now());
                 }
-                Step::Open { first, block, operation } => {
-                    let opened = Pipe::open(&link.datanodes, first, block, &operation);
+                Step::Open { first, block, write } => {
+                    let opened = Pipe::open(&link.datanodes, first, block.permit(), write);
                     flow.opened(opened.map(|opened| *pipe = Some(opened)));
                 }
                 Step::Send(packet) => {
@@ -213,7 +211,7 @@ impl DfsWriter {
                     flow.sent(sent);
                 }
                 Step::TakeAck { waits } => {
-                    flow.acked(connected(pipe).and_then(|pipe| pipe.take_ack(waits)));
+                    flow.acked(connected(pipe).and_then(|pipe| take_ack(pipe, waits)));
                 }
                 Step::Fill { survivor, block, operation } => {
                     let filled = fill(link, survivor, block, &operation);
@@ -255,6 +253,16 @@ fn sockets(link: &Link) -> Sockets {
 /// The machine sends only on what it has had opened.
 fn connected(pipe: &mut Option<Pipe>) -> Result<&mut Pipe, TransferFailure> {
     pipe.as_mut().ok_or(TransferFailure::Unexpected)
+}
+
+/// Takes an ack, and returns how long it waited for it; without waiting, `None` if none has arrived.
+fn take_ack(pipe: &mut Pipe, waits: bool) -> Result<Option<(Ack, Duration)>, TransferFailure> {
+    let waited = match waits {
+        true => pipe.connection().wait_readable()?,
+        false if pipe.connection().is_readable() => Duration::ZERO,
+        false => return Ok(None),
+    };
+    Ok(Some((pipe.take_ack()?, waited)))
 }
 
 /// Has a survivor copy the acknowledged bytes to a new member.

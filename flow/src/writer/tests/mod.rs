@@ -136,8 +136,8 @@ impl Play {
                 let answer = world.call(call);
                 writer.answered(answer, world.now);
             }
-            Step::Open { first, block, operation } => {
-                let opened = world.open(first, block, operation);
+            Step::Open { first, block, write } => {
+                let opened = world.open(first, block, write);
                 writer.opened(opened);
             }
             Step::Send(packet) => {

@@ -126,10 +126,9 @@ impl World {
         &mut self,
         first: &DatanodeInfo,
         block: &LocatedBlock,
-        operation: Operation,
+        write: Write,
     ) -> Result<(), Fault> {
         assert!(self.pipe.is_none(), "the last connection was not ended");
-        let Operation::Write(write) = operation else { panic!("{operation:?}") };
         let behind = write.pipeline.iter().map(|member| member.id);
         let members: Vec<DatanodeId> = std::iter::once(first.id).chain(behind).collect();
         assert!(members.iter().eq(block.replicas.iter().map(|member| &member.id)));

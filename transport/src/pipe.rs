@@ -1,0 +1,81 @@
+//! The way to the next member of a pipeline: for a client the first one, for a DataNode the one behind it.
+//!
+//! Invariants: the operation leaves with the first packet, so a small block takes one message; its answer is read before the first ack.
+
+use std::time::Duration;
+
+use protocol::namenode::DatanodeInfo;
+use protocol::token::BlockToken;
+use protocol::transfer::{Ack, Operation, Reply, Write};
+use protocol::{BlockId, GenerationStamp};
+
+use crate::{Connection, ConnectionPool, Packet, TransferFailure};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Pipe {
+    connection: Connection,
+    /// The operation's frame, until it is sent.
+    before: Vec<u8>,
+    is_answered: bool,
+}
+
+impl Pipe {
+    /// Connects; the operation waits for the first packet.
+    ///
+    /// # Errors
+    /// [`TransferFailure`]: the DataNode cannot be reached, or does not prove who it is.
+    pub fn open(
+        pool: &ConnectionPool,
+        target: &DatanodeInfo,
+        (block, stamp, token): (BlockId, GenerationStamp, &BlockToken),
+        write: Write,
+    ) -> Result<Self, TransferFailure> {
+        let mut connection = pool.take(target, (block, stamp, token))?;
+        let before = connection.sealed(&Operation::Write(write), token);
+        Ok(Pipe { connection, before, is_answered: false })
+    }
+
+    /// Sends a packet; returns how long the member kept it waiting.
+    ///
+    /// # Errors
+    /// [`TransferFailure`]; the member may have said why before ([`Pipe::take_answer`], [`Pipe::take_ack`]).
+    pub fn send(&mut self, packet: &Packet) -> Result<Duration, TransferFailure> {
+        let waited = self.connection.send_packet(&self.before, packet)?;
+        self.before = Vec::new();
+        Ok(waited)
+    }
+
+    /// Waits until the member has taken the operation, unless it is known.
+    ///
+    /// # Errors
+    /// [`TransferFailure`], of a member that refuses it [`TransferFailure::Remote`].
+    pub fn take_answer(&mut self) -> Result<(), TransferFailure> {
+        if !self.is_answered {
+            match self.connection.read_answer()? {
+                Reply::Writing => self.is_answered = true,
+                _ => return Err(TransferFailure::Unexpected),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next ack.
+    ///
+    /// # Errors
+    /// As [`Pipe::take_answer`].
+    pub fn take_ack(&mut self) -> Result<Ack, TransferFailure> {
+        self.take_answer()?;
+        self.connection.read_ack()
+    }
+
+    /// To wait for what comes.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The connection, on which nothing is in transit any more.
+    pub fn into_connection(self) -> Connection {
+        self.connection
+    }
+}
