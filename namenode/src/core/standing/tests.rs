@@ -1,5 +1,7 @@
 //! The standing orders live, on replay and from checkpoints.
 
+use std::collections::BTreeMap;
+
 use protocol::delegation::{Order, Refusal, TOKENS_MAX, TokenInfo};
 use protocol::level::Supported;
 use protocol::namenode::{Call, SafeModeAction};
@@ -265,7 +267,7 @@ fn golden_rows_and_every_cut_of_them() {
     ] {
         standing.apply(&edit).unwrap();
     }
-    let rows: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
+    let rows: BTreeMap<Vec<u8>, Vec<u8>> =
         standing.take_rows().into_iter().map(|(key, value)| (key, value.unwrap())).collect();
     let id = [7; 16];
     let node = [&id[..], &[1, b'h', 3], b"h:1", &[3], b"h:2", &[2], b"/r", &[0, 0, 1]].concat();
@@ -317,16 +319,28 @@ fn a_log_or_checkpoint_of_a_later_level_is_refused_and_names_the_remedy() {
     assert_eq!(loaded.load_row(b"l", &[0xac, 2]), Err(refused));
 }
 
+/// A DataNode chooses its id.
 #[test]
-fn what_a_newer_program_wrote_is_distinguished_from_damage() {
-    let is_newer = |refused| matches!(refused, Err(CoreError::NewerForm { version: 9, .. }));
-    let mut loaded = Loaded::default();
-    for key in [&b"c"[..], b"r\0\0\0\0\0\0\0\0", b"t\0\0\0\0", b"l", b"i\0\0\0\0\0\0\0\0"] {
-        assert!(is_newer(loaded.load_row(key, &[0x80, 0, 9, 1, 2])), "{key:?}");
-        assert!(matches!(loaded.load_row(key, &[0x80]), Err(CoreError::BadRow(_))), "{key:?}");
+fn a_node_in_maintenance_is_known_again_whatever_its_id_begins_with() {
+    for start in [[0x80, 0, 9], [0x80, 0, 1], [0, 0, 0]] {
+        let mut node = away(1);
+        node.id.0[..3].copy_from_slice(&start);
+        let mut standing = Standing::default();
+        for edit in [
+            StandingEdit::KeepNode(node.clone()),
+            StandingEdit::KeepReplicas { datanode: node.id, replicas: vec![replica(5)] },
+            StandingEdit::KeptNode { datanode: node.id },
+        ] {
+            standing.apply(&edit).unwrap();
+        }
+        let rows: BTreeMap<Vec<u8>, Vec<u8>> = standing
+            .take_rows()
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect();
+        let mut loaded = loaded(&rows.into_iter().collect::<Vec<_>>());
+        assert_eq!(loaded.away.take_whole(), [(node, vec![replica(5)])]);
     }
-    assert!(is_newer(loaded.replay(&[9, 1, 2])));
-    assert_eq!(loaded.replay(&[0, 1, 2]), Err(CoreError::BadRecord));
 }
 
 #[test]
