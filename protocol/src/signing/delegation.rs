@@ -112,7 +112,7 @@ pub enum Order {
 }
 
 /// Why the list of tokens was not changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
     /// There are [`TOKENS_MAX`] tokens already.
     #[error(
@@ -131,6 +131,9 @@ pub enum Refusal {
     /// Its time is over.
     #[error("the delegation token is expired")]
     Expired,
+    /// A disk of the metadata is nearly full, and tokens would fill it; the text says so.
+    #[error("{0}")]
+    SafeMode(String),
     /// The NameNode is stopping.
     #[error("the NameNode is stopping")]
     Stopping,

@@ -205,6 +205,7 @@ fn refused(refusal: Refusal, owner: &str) -> WebError {
             return WebError::new(Exception::AccessControl, refusal.to_string());
         }
         Refusal::Full => return WebError::new(Exception::Io, refusal.to_string()),
+        Refusal::SafeMode(text) => return WebError::new(Exception::SafeMode, text),
         Refusal::Stopping => return WebError::new(Exception::Runtime, refusal.to_string()),
     };
     WebError::new(exception, format!("token ({DELEGATION_KIND} token for {owner}) {what}"))

@@ -47,6 +47,7 @@ async fn answer(book: &Book, request: Request, now_ms: u64) -> Answer {
     answered.map_err(|error: WebError| {
         let kind = match error.exception {
             Exception::IllegalArgument | Exception::InvalidToken => ErrorKind::InvalidArgument,
+            Exception::SafeMode => ErrorKind::SafeMode,
             Exception::Runtime => ErrorKind::Unavailable,
             _ => ErrorKind::Storage,
         };

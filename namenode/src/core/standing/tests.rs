@@ -109,6 +109,30 @@ fn nobody_renews_a_token_without_a_renewer_and_a_renewal_takes_nothing_away() {
 }
 
 #[test]
+fn no_order_about_a_token_fills_a_disk_that_is_nearly_full() {
+    for mode in [SafeMode::Startup { reached_ms: None }, SafeMode::Off, SafeMode::Manual] {
+        let mut h = Harness::new(1);
+        let token = order(&mut h, &issue("alice", "yarn")).unwrap();
+        h.state.safe_mode = mode;
+        h.state.note_resources(true);
+        for (verb, asked) in [
+            ("issue", issue("bob", "")),
+            ("renew", renew(&token, Some("yarn"))),
+            ("cancel", cancel(&token, None)),
+        ] {
+            let Err(Refusal::SafeMode(text)) = order(&mut h, &asked) else { panic!("{verb}") };
+            let start = format!(
+                "Cannot {verb} delegation token. Name node is in safe mode.\nResources are low on NN."
+            );
+            assert!(text.starts_with(&start), "{text}");
+        }
+        h.state.note_resources(false);
+        order(&mut h, &renew(&token, Some("yarn"))).unwrap();
+        order(&mut h, &cancel(&token, None)).unwrap();
+    }
+}
+
+#[test]
 fn expired_tokens_leave_with_the_next_one_on_every_replica_and_there_are_not_too_many() {
     let mut h = Harness::new(1);
     let first = order(&mut h, &issue("a", "")).unwrap();
