@@ -609,6 +609,26 @@ async fn tokens_of_an_earlier_version_are_taken_over_and_what_ended_stays_ended(
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_cancels_the_token_that_the_order_holds_and_no_later_one_of_its_number() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let (owner, renewer, service) = ("carol".to_owned(), String::new(), String::new());
+    let issue = delegation::Call::Issue { owner, renewer, service, lifetime_ms: 9000 };
+    let issued = ask_tokens(&server, issue).await;
+    let Some(delegation::Reply::Token(token)) = issued else { panic!("{issued:?}") };
+    let key = token_key(&server.secret);
+    let current = Delegation::open(&key, &token).unwrap();
+    let ended = Delegation { issued_ms: current.issued_ms - 1, ..current };
+    let ended = ended.seal(&key, DELEGATION_KIND, "");
+    assert_eq!(ask_tokens(&server, delegation::Call::Cancel(ended)).await, None);
+    assert!(is_known(&server, &token).await);
+    let done = Some(delegation::Reply::Done);
+    assert_eq!(ask_tokens(&server, delegation::Call::Cancel(token.clone())).await, done);
+    assert!(!is_known(&server, &token).await);
+    server.stop().await;
+}
+
 /// Takes what any version wrote.
 struct Anything;
 

@@ -44,7 +44,7 @@ impl<N: Namesystem> Face<N> {
         let token = asked.query.required(op, "token")?;
         match op {
             Op::RenewDelegationToken => book.renew(token, Some(user)).await.map(json::long),
-            _ => book.cancel(token, user).await.map(|()| json::nothing()),
+            _ => book.cancel(token, Some(user)).await.map(|()| json::nothing()),
         }
     }
 }

@@ -100,14 +100,6 @@ impl Book {
         }
     }
 
-    /// The number of a token.
-    ///
-    /// # Errors
-    /// If it is none of this cluster's.
-    pub fn number(&self, text: &str) -> Result<u32, WebError> {
-        Ok(self.read(text)?.sequence)
-    }
-
     /// The user as whom the holder of a token acts.
     ///
     /// # Errors
@@ -144,17 +136,18 @@ impl Book {
         }
     }
 
-    /// Ends a token, for its owner or renewer.
+    /// Ends a token, for its owner or renewer or, without a `user`, for an operator.
     ///
     /// # Errors
     /// If `user` is neither, or the token is not good any more.
-    pub async fn cancel(&self, text: &str, user: &str) -> Result<(), WebError> {
+    pub async fn cancel(&self, text: &str, user: Option<&str>) -> Result<(), WebError> {
         let token = self.read(text)?;
         let (number, issued_ms) = (token.sequence, Some(token.issued_ms));
-        let order = Order::Cancel { number, issued_ms, by: Some(user.to_owned()) };
+        let order = Order::Cancel { number, issued_ms, by: user.map(str::to_owned) };
         match self.ledger.change(order).await {
             Ok(_) => Ok(()),
             Err(Refusal::NotOwner) => {
+                let user = user.unwrap_or_default();
                 let text = format!("{user} is not authorized to cancel the token");
                 Err(WebError::new(Exception::AccessControl, text))
             }

@@ -37,10 +37,7 @@ async fn answer(book: &Book, request: Request, now_ms: u64) -> Answer {
             book.issue(wanted).await.map(Reply::Token)
         }
         Call::Renew(token) => book.renew(&token, None).await.map(Reply::Until),
-        Call::Cancel(token) => match book.number(&token) {
-            Ok(number) => book.cancel_number(number).await.map(|()| Reply::Done),
-            Err(error) => Err(error),
-        },
+        Call::Cancel(token) => book.cancel(&token, None).await.map(|()| Reply::Done),
         Call::CancelNumber(number) => book.cancel_number(number).await.map(|()| Reply::Done),
         Call::List => book.list(now_ms).await.map(Reply::Tokens),
     };
