@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use protocol::datanode::{Command, Heartbeat};
 use tokio::sync::Notify;
 
@@ -35,6 +35,11 @@ impl NodeTable {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, NodesAndWakes> {
         self.inner.lock()
+    }
+
+    /// The table alone.
+    pub(crate) fn nodes(&self) -> MappedMutexGuard<'_, Datanodes> {
+        MutexGuard::map(self.inner.lock(), |inner| &mut inner.nodes)
     }
 
     /// Takes a heartbeat; `None` if the node must register.

@@ -112,13 +112,10 @@ impl Shared {
         let look = |state: &State, txid: journal::Txid| {
             let reader = Reader { caller, host: &request.host, now, txid: txid.0 };
             match &request.body {
-                Body::One(call) => match state.query_namespace(call, caller) {
-                    Some(answer) => answer,
-                    None => state.query(&self.nodes.lock().nodes, call, reader),
-                },
+                Body::One(call) => state.query_with(|| self.nodes.nodes(), call, reader),
                 Body::Batch(calls) => {
-                    let nodes = self.nodes.lock();
-                    let answer = |call| state.query(&nodes.nodes, call, reader);
+                    let nodes = self.nodes.nodes();
+                    let answer = |call| state.query(&nodes, call, reader);
                     Ok(Reply::Batch(calls.iter().map(answer).collect()))
                 }
             }
