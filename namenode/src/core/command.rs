@@ -164,7 +164,7 @@ impl State {
         Ok(self.answer(nodes, &record.outcome, now))
     }
 
-    /// Answers calls that change nothing durable: repeated, they do the same again.
+    /// Answers calls that need no retry cache: repeated, they do the same again.
     fn soft_call(
         &mut self,
         nodes: &mut Datanodes,

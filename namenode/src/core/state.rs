@@ -427,7 +427,7 @@ impl State {
         self.retry_stuck();
     }
 
-    /// How many inode rows are out of date, for deciding when to write a checkpoint.
+    /// How many rows are out of date, those of answers aside, for deciding when to write a checkpoint.
     pub fn dirty_count(&self) -> usize {
         self.ns.dirty_count() + self.standing.dirty_count()
     }
