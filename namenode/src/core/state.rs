@@ -227,10 +227,6 @@ impl State {
         if starting {
             let situation = self.situation(nodes);
             more |= self.safe_mode.update(&self.settings.safe_mode, situation, now.mono_ms);
-            // Somebody turned it on before this NameNode took over.
-            if !self.safe_mode.is_on() && self.standing.is_safe_by_hand() {
-                self.safe_mode = self.safe_mode.entered_by_hand();
-            }
         }
         self.safe_mode.note_resources(self.resources_low);
         if !starting {

@@ -229,7 +229,7 @@ fn a_node_that_was_not_kept_completely_is_unknown_and_forgotten() {
 }
 
 #[test]
-fn safe_mode_by_hand_is_known_to_whoever_takes_over_and_ends_with_an_order() {
+fn safe_mode_by_hand_is_in_the_log_until_an_order_or_a_restart_ends_it() {
     let mut h = Harness::with_nodes(1, 3);
     for (action, by_hand) in [
         (SafeModeAction::Get, false),
@@ -247,18 +247,12 @@ fn safe_mode_by_hand_is_known_to_whoever_takes_over_and_ends_with_an_order() {
         assert_eq!(h.records.len() - logged, usize::from(before != by_hand), "{action:?}");
         assert_eq!(h.replay().standing.is_safe_by_hand(), by_hand, "{action:?}");
     }
-    // Another NameNode takes over: once it knows its blocks, safe mode stays on by hand.
     h.state = State::new(h.replay(), settings(), Generator::new(2), h.now);
-    assert!(matches!(h.state.safe_mode, SafeMode::Startup { .. }));
-    h.register(1);
-    h.report(1, vec![], vec![]);
-    h.work();
-    assert_eq!(h.state.safe_mode, SafeMode::Manual);
-    // The only NameNode starts again: it ends.
-    h.state = State::new(h.replay(), settings(), Generator::new(3), h.now);
     let mut out = Output::default();
     h.state.note_safe_by_hand(&mut h.nodes, false, h.now, &mut out).unwrap();
     h.records.extend(out.records);
+    h.register(1);
+    h.report(1, vec![], vec![]);
     h.work();
     assert!(!h.state.is_safe_mode_on() && !h.replay().standing.is_safe_by_hand());
 }
