@@ -464,8 +464,15 @@ impl JobTracker {
         let now = step.now;
         let answer = match request {
             tracker::Request::Register(register) => {
-                tracing::info!(worker = %register.worker, host = register.host, slots = register.slot_count, "worker registers");
-                step.state.core.register(&register, now).map(|out| {
+                let registered = step.state.core.register(&register, now);
+                let (worker, host) = (register.worker, register.host);
+                match &registered {
+                    Ok(_) => {
+                        tracing::info!(%worker, host, slots = register.slot_count, "worker registered");
+                    }
+                    Err(refusal) => tracing::warn!(%worker, host, %refusal, "worker refused"),
+                }
+                registered.map(|out| {
                     step.take(out);
                     let poll_ms =
                         u64::try_from(self.outside.poll_max.as_millis()).unwrap_or(u64::MAX);

@@ -303,19 +303,7 @@ impl Stand {
     }
 
     async fn register(&mut self, running: Vec<AttemptId>) {
-        let register = Register {
-            version: tracker::VERSION,
-            levels: Supported::OWN,
-            worker: WORKER,
-            host: "here".to_owned(),
-            rack: "/r".to_owned(),
-            boot_id: "b".to_owned(),
-            http_address: "127.0.0.1:1".to_owned(),
-            slot_count: 2,
-            isolation: String::new(),
-            running,
-            held_outputs: Vec::new(),
-        };
+        let register = Register { running, ..registration(WORKER) };
         match self.worker_call(tracker::Request::Register(register)).await.unwrap() {
             tracker::Reply::Registered { epoch, .. } => (self.epoch, self.received) = (epoch, 0),
             other => panic!("{other:?}"),
@@ -631,6 +619,82 @@ async fn unsigned_and_old_senders_are_refused() {
     assert!(health.secret_file.unwrap().ends_with(Path::new("secret")));
     assert!(wrong.get_as("ann", "/api/v1/jobs/job_000000000001_0001/events").await.is_err());
     stand.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_says_that_a_worker_registered_only_if_it_has_and_else_why_not() {
+    tracing::subscriber::set_global_default(Log).unwrap();
+    let mut stand = Stand::start().await;
+    let worker = WorkerId([9; 16]);
+    let id = worker.to_string();
+    let logged = || {
+        let all = LINES.lock();
+        all.iter().filter(|line| line.contains(&id)).cloned().collect::<Vec<String>>()
+    };
+    let fitting = registration(worker);
+    let wrong = Register { slot_count: 0, ..fitting.clone() };
+    let refusal = stand.worker_call(tracker::Request::Register(wrong)).await.unwrap_err();
+    let [line] = &logged()[..] else { panic!("{:?}", logged()) };
+    assert!(line.starts_with("WARN") && line.contains("worker refused"), "{line}");
+    assert!(line.contains(&refusal.message), "{line}");
+    stand.worker_call(tracker::Request::Register(fitting)).await.unwrap();
+    let [_, line] = &logged()[..] else { panic!("{:?}", logged()) };
+    assert!(line.starts_with("INFO") && line.contains("worker registered"), "{line}");
+    stand.close().await;
+}
+
+/// Lines of `jobtracker::server`, of all tests of this process.
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Collects [`LINES`].
+struct Log;
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == "jobtracker::server"
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        LINES.lock().push(line.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+struct Line(String);
+
+impl tracing::field::Visit for Line {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.push_str(&format!(" {}={value:?}", field.name()));
+    }
+}
+
+fn registration(worker: WorkerId) -> Register {
+    Register {
+        version: tracker::VERSION,
+        levels: Supported::OWN,
+        worker,
+        host: "here".to_owned(),
+        rack: "/r".to_owned(),
+        boot_id: "b".to_owned(),
+        http_address: "127.0.0.1:1".to_owned(),
+        slot_count: 2,
+        isolation: String::new(),
+        running: Vec::new(),
+        held_outputs: Vec::new(),
+    }
 }
 
 /// A worker's update on an attempt that has ended.

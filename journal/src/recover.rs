@@ -31,7 +31,7 @@ use crate::home::mark::{self, Found, Mark, Start};
 use crate::home::mirrors;
 use crate::home::{Home, Homes, image_dir, log_dir};
 use crate::id::{Epoch, Txid};
-use crate::image;
+use crate::image::{self, ImageInfo};
 use crate::log::LogWriter;
 use crate::places::{LeftOut, Places, leave_out};
 use crate::segment;
@@ -169,7 +169,10 @@ struct Base {
     is_image_bad: bool,
 }
 
-/// Restores the newest checkpoint that is whole and that the log continues.
+/// Restores the newest checkpoint that is whole, that the owner accepts and that the log continues.
+///
+/// # Errors
+/// The first reason why one was not taken. What is damaged beside the log is no reason, but a note: the log alone may be enough.
 fn find_base(
     places: &Places,
     chain: &Chain,
@@ -178,65 +181,71 @@ fn find_base(
     notes: &mut Vec<String>,
 ) -> Result<Base, JournalError> {
     let disk = &*places.disk;
-    let (mut refusal, mut is_image_bad) = (None, false);
+    let (mut refusals, mut is_image_bad) = (Vec::new(), false);
     let images = homes.images();
     let imaged = images.first().map_or(Txid::ZERO, |(applied, _)| *applied);
     let mut proof = Proof { applied: imaged, found: homes.found() };
     let mut covers = |applied: Txid| {
         proof.applied = proof.applied.max(applied);
-        match chain.covers_from(applied, &proof, &places.dir) {
-            Ok(()) => true,
-            Err(error) => {
-                refusal.get_or_insert(error);
-                false
-            }
-        }
+        chain.covers_from(applied, &proof, &places.dir)
     };
     match load_store(places, state, notes) {
-        Ok(Some(store)) => {
-            if covers(store.applied()) {
+        Ok(Some(store)) => match covers(store.applied()) {
+            Ok(()) => {
                 let (applied, epoch) = (store.applied(), store.epoch());
                 return Ok(Base { applied, epoch, store: Some(store), image: None, is_image_bad });
             }
-        }
+            Err(error) => refusals.push(error),
+        },
         Ok(None) => {}
         Err(error @ StoreError::InUse { .. }) => return Err(JournalError::Store(error)),
         Err(error) => {
             notes.push(format!("the checkpoint store is not usable: {}", error_chain(&error)));
+            if let StoreError::NotAccepted(_) = error {
+                refusals.push(JournalError::Store(error));
+            }
         }
     }
-    for (_, path) in &images {
-        state.reset();
-        let read = image::read(disk, path, &mut |key, value| state.load(key, value));
-        let info = read.and_then(|info| match state.loaded(info.applied) {
-            Ok(()) => Ok(info),
-            Err(source) => Err(JournalError::Restore { applied: info.applied, source }),
-        });
-        match info {
-            Ok(info) if covers(info.applied) => {
-                return Ok(Base {
-                    applied: info.applied,
-                    epoch: info.epoch,
-                    store: None,
-                    image: Some(path.clone()),
-                    is_image_bad,
-                });
-            }
-            Ok(_) => {}
+    for (_, path) in images {
+        match load_image(disk, &path, state) {
+            Ok(ImageInfo { applied, epoch, .. }) => match covers(applied) {
+                Ok(()) => {
+                    let image = Some(path);
+                    return Ok(Base { applied, epoch, store: None, image, is_image_bad });
+                }
+                Err(error) => refusals.push(error),
+            },
             Err(error @ JournalError::Foreign { .. }) => return Err(error),
             Err(error) => {
                 is_image_bad = true;
                 notes.push(error_chain(&error));
+                if let JournalError::Restore { .. } = error {
+                    refusals.push(error);
+                }
             }
         }
     }
     state.reset();
-    if covers(Txid::ZERO) {
-        let applied = Txid::ZERO;
-        state.loaded(applied).map_err(|source| JournalError::Restore { applied, source })?;
-        return Ok(Base { applied, epoch: Epoch(0), store: None, image: None, is_image_bad });
+    let applied = Txid::ZERO;
+    if let Err(error) = covers(applied) {
+        refusals.push(error);
+        return Err(refusals.swap_remove(0));
     }
-    Err(refusal.expect("the last attempt failed because the log does not cover it"))
+    state.loaded(applied).map_err(|source| JournalError::Restore { applied, source })?;
+    Ok(Base { applied, epoch: Epoch(0), store: None, image: None, is_image_bad })
+}
+
+/// Loads an image into the state.
+fn load_image(
+    disk: &dyn Disk,
+    path: &Path,
+    state: &mut dyn Recover,
+) -> Result<ImageInfo, JournalError> {
+    state.reset();
+    let info = image::read(disk, path, &mut |key, value| state.load(key, value))?;
+    let applied = info.applied;
+    state.loaded(applied).map_err(|source| JournalError::Restore { applied, source })?;
+    Ok(info)
 }
 
 /// Loads the store into the state; `None` if there is no store.

@@ -554,6 +554,61 @@ fn a_missing_segment_is_named() {
     assert!(matches!(error, JournalError::LogGap { from: Txid(3), .. }), "{error:?}");
 }
 
+/// The owner of rows that a newer program wrote.
+struct Older;
+
+impl Recover for Older {
+    fn load(&mut self, _: &[u8], _: &[u8]) -> Result<(), RecoverError> {
+        Err(RecoverError::new("use a newer version"))
+    }
+
+    fn loaded(&mut self, _: Txid) -> Result<(), RecoverError> {
+        Ok(())
+    }
+
+    fn replay(&mut self, _: Txid, _: &[u8]) -> Result<(), RecoverError> {
+        Err(RecoverError::new("use a newer version"))
+    }
+
+    fn reset(&mut self) {}
+}
+
+/// That the log alone is not enough then is no reason to give anything up.
+#[test]
+fn the_owners_reason_against_a_checkpoint_is_the_one_that_a_start_gives() {
+    let mut run = Run::new(8, ONE);
+    run.start().unwrap();
+    for _ in 0..4 {
+        for _ in 0..4 {
+            run.step(&Op::Commit(vec![vec![1; 1600]])).unwrap();
+        }
+        run.step(&Op::Checkpoint).unwrap();
+        run.step(&Op::Export).unwrap();
+    }
+    run.started = None;
+    let refused = |run: &Run| recover::start(&run.places, &mut Older).err();
+    let error = refused(&run);
+    assert!(matches!(error, Some(JournalError::Store(StoreError::NotAccepted(_)))), "{error:?}");
+    run.world.lose_engine();
+    let error = refused(&run);
+    let newest = Txid(run.acknowledged);
+    assert!(
+        matches!(error, Some(JournalError::Restore { applied, .. }) if applied == newest),
+        "{error:?}"
+    );
+    // A program that knows the rows starts.
+    run.may_lose_engine = true;
+    run.start().unwrap();
+    // Damage is another matter: without any checkpoint the log is too short.
+    run.started = None;
+    run.world.lose_engine();
+    for image in run.world.files("/j/image") {
+        run.world.tamper(&image, |bytes| bytes[40] ^= 1);
+    }
+    let error = refused(&run);
+    assert!(matches!(error, Some(JournalError::LogGap { from: Txid(1), .. })), "{error:?}");
+}
+
 /// What the checkpoint contains had been in the log: a log that ends before it has been damaged, and what came after is unknown. After
 /// a clean stop it is known.
 #[test]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use protocol::datanode::{Command, Heartbeat};
+use protocol::{Epoch, ErrorKind, RemoteError};
 use tokio::sync::Notify;
 
 use crate::core::nodes::{Datanodes, NodeIndex};
@@ -23,7 +24,7 @@ pub(crate) struct Beat {
     pub(crate) index: NodeIndex,
     pub(crate) commands: Vec<Command>,
     pub(crate) wake: Arc<Notify>,
-    /// The first since the node registered.
+    /// The first since the node registered. Now it has room: safe mode may end and copies may begin, with a tick.
     pub(crate) first: bool,
 }
 
@@ -37,15 +38,34 @@ impl NodeTable {
         self.inner.lock()
     }
 
-    /// Takes a heartbeat; `None` if the node must register.
-    pub(crate) fn heartbeat(&self, beat: &Heartbeat, now_ms: u64) -> Option<Beat> {
+    /// The table alone.
+    pub(crate) fn nodes(&self) -> MappedMutexGuard<'_, Datanodes> {
+        MutexGuard::map(self.inner.lock(), |inner| &mut inner.nodes)
+    }
+
+    /// Takes a heartbeat for the NameNode of this `epoch`.
+    ///
+    /// # Errors
+    /// A refusal: the node must register.
+    pub(crate) fn heartbeat(
+        &self,
+        beat: &Heartbeat,
+        epoch: Epoch,
+        now_ms: u64,
+    ) -> Result<Beat, RemoteError> {
+        let fenced = |text| RemoteError::new(ErrorKind::Fenced, text);
+        if beat.epoch != epoch {
+            return Err(fenced("the NameNode was restarted: register again"));
+        }
         let mut inner = self.inner.lock();
         let known = inner.nodes.index(beat.datanode);
         let first = known.is_some_and(|index| !inner.nodes.node(index).beaten);
-        let index = inner.nodes.heartbeat(beat, now_ms)?;
+        let index = inner.nodes.heartbeat(beat, now_ms).ok_or_else(|| {
+            fenced("this DataNode is not registered or was given up: register again")
+        })?;
         let commands = inner.nodes.take_commands(index);
         let wake = inner.wake(index);
-        Some(Beat { index, commands, wake, first })
+        Ok(Beat { index, commands, wake, first })
     }
 
     pub(crate) fn take_commands(&self, index: NodeIndex) -> Vec<Command> {

@@ -111,17 +111,7 @@ impl Shared {
         let now = self.now();
         let look = |state: &State, txid: journal::Txid| {
             let reader = Reader { caller, host: &request.host, now, txid: txid.0 };
-            match &request.body {
-                Body::One(call) => match state.query_namespace(call, caller) {
-                    Some(answer) => answer,
-                    None => state.query(&self.nodes.lock().nodes, call, reader),
-                },
-                Body::Batch(calls) => {
-                    let nodes = self.nodes.lock();
-                    let answer = |call| state.query(&nodes.nodes, call, reader);
-                    Ok(Reply::Batch(calls.iter().map(answer).collect()))
-                }
-            }
+            read(state, &self.nodes, &request.body, reader)
         };
         self.host.view(look).await.map_err(ended)?
     }
@@ -133,6 +123,18 @@ impl Shared {
 
     pub(crate) fn now(&self) -> Now {
         moment(self.host.now())
+    }
+}
+
+/// Answers a read from the state as it is.
+pub(crate) fn read(state: &State, nodes: &NodeTable, body: &Body, reader: Reader<'_>) -> Answer {
+    match body {
+        Body::One(call) => state.query_with(|| nodes.nodes(), call, reader),
+        Body::Batch(calls) => {
+            let nodes = nodes.nodes();
+            let answer = |call| state.query(&nodes, call, reader);
+            Ok(Reply::Batch(calls.iter().map(answer).collect()))
+        }
     }
 }
 

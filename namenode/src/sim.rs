@@ -8,9 +8,9 @@ use host::{Now, Stepped, Taken};
 use journal::{Change, Recover, RecoverError, Txid};
 use protocol::auth::Key;
 use protocol::datanode::{self, Reply as NodeReply, Request as NodeRequest};
-use protocol::namenode::{Answer, Body, Kind, Reply, Request};
+use protocol::namenode::{Answer, Kind, Request};
 use protocol::token::TokenKeys;
-use protocol::{ClusterId, Epoch, ErrorKind, RemoteError};
+use protocol::{ClusterId, Epoch};
 use tokio::sync::oneshot;
 
 use crate::config::Config;
@@ -22,7 +22,8 @@ use crate::groups::Membership;
 use crate::migration::Stored;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
-use crate::server::{Answered, Event, Founder, NameNode, Notes, moment};
+use crate::server::{Answered, Event, Founder, NameNode, Notes, moment, read};
+use crate::service::check_bounds;
 use crate::settings_of;
 use crate::startup::{Startup, Work};
 
@@ -125,14 +126,7 @@ impl Master {
         let caller = membership.caller(&request.user);
         let txid = self.host.last();
         let reader = Reader { caller, host: &request.host, now: moment(now), txid: txid.0 };
-        let answer = {
-            let (state, nodes) = (self.host.state(), self.nodes.lock());
-            let answer = |call| state.query(&nodes.nodes, call, reader);
-            match &request.body {
-                Body::One(call) => answer(call),
-                Body::Batch(calls) => Ok(Reply::Batch(calls.iter().map(answer).collect())),
-            }
-        };
+        let answer = read(&self.host.state(), &self.nodes, &request.body, reader);
         self.waiting.push_back((number, Waits::View(txid, answer)));
     }
 
@@ -140,19 +134,19 @@ impl Master {
     pub fn datanode(&mut self, number: u64, request: NodeRequest, now: Now) {
         let (sender, receiver) = oneshot::channel();
         self.waiting.push_back((number, Waits::Datanode(receiver)));
-        let NodeRequest::Heartbeat(beat) = &request else {
-            self.events.push(Event::Datanode(Box::new(request), sender));
-            return;
-        };
-        let taken = (beat.epoch == self.epoch)
-            .then(|| self.nodes.heartbeat(beat, moment(now).mono_ms))
-            .flatten();
-        let answer = match taken {
-            Some(taken) => {
-                self.wants_tick |= taken.first;
-                Ok(NodeReply::Commands { epoch: self.epoch, commands: taken.commands })
+        let answer = match (check_bounds(&request), request) {
+            (Err(refusal), _) => Err(refusal),
+            (Ok(()), NodeRequest::Heartbeat(beat)) => {
+                let taken = self.nodes.heartbeat(&beat, self.epoch, moment(now).mono_ms);
+                taken.map(|taken| {
+                    self.wants_tick |= taken.first;
+                    NodeReply::Commands { epoch: self.epoch, commands: taken.commands }
+                })
             }
-            None => Err(RemoteError::new(ErrorKind::Fenced, "register again")),
+            (Ok(()), request) => {
+                self.events.push(Event::Datanode(Box::new(request), sender));
+                return;
+            }
         };
         // The receiver waits in this very struct.
         let _ = sender.send(answer);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use client::RpcError;
 use client::rpc::{CallOptions, RpcClient};
 use daemon::Shutdown;
+use journal::{Change, Journal, Options, Recover, RecoverError, Txid};
 use namenode::Config;
 use parking_lot::Mutex;
 use protocol::auth::{Key, Role};
@@ -606,4 +607,68 @@ async fn tokens_of_an_earlier_version_are_taken_over_and_what_ended_stays_ended(
     Client::new(&server, 2).out_of_safe_mode().await;
     node.stop().await;
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_cancels_the_token_that_the_order_holds_and_no_later_one_of_its_number() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let (owner, renewer, service) = ("carol".to_owned(), String::new(), String::new());
+    let issue = delegation::Call::Issue { owner, renewer, service, lifetime_ms: 9000 };
+    let issued = ask_tokens(&server, issue).await;
+    let Some(delegation::Reply::Token(token)) = issued else { panic!("{issued:?}") };
+    let key = token_key(&server.secret);
+    let current = Delegation::open(&key, &token).unwrap();
+    let ended = Delegation { issued_ms: current.issued_ms - 1, ..current };
+    let ended = ended.seal(&key, DELEGATION_KIND, "");
+    assert_eq!(ask_tokens(&server, delegation::Call::Cancel(ended)).await, None);
+    assert!(is_known(&server, &token).await);
+    let done = Some(delegation::Reply::Done);
+    assert_eq!(ask_tokens(&server, delegation::Call::Cancel(token.clone())).await, done);
+    assert!(!is_known(&server, &token).await);
+    server.stop().await;
+}
+
+/// Takes what any version wrote.
+struct Anything;
+
+impl Recover for Anything {
+    fn load(&mut self, _: &[u8], _: &[u8]) -> Result<(), RecoverError> {
+        Ok(())
+    }
+
+    fn loaded(&mut self, _: Txid) -> Result<(), RecoverError> {
+        Ok(())
+    }
+
+    fn replay(&mut self, _: Txid, _: &[u8]) -> Result<(), RecoverError> {
+        Ok(())
+    }
+
+    fn reset(&mut self) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_level_is_refused_with_the_remedy_although_the_log_begins_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    Server::start(directory.path()).await.stop().await;
+    let dir = directory.path().join("namenode/journal");
+    let (journal, _) =
+        Journal::open(Options::new(&dir), &mut Anything, Box::new(|_| ()), Box::new(|_| ()))
+            .unwrap();
+    // Level 300, in both images: the log before them goes.
+    for _ in 0..2 {
+        let at = journal.append(vec![vec![1]]);
+        journal.roll().unwrap();
+        journal.checkpoint(at, vec![Change { key: b"l".to_vec(), value: Some(vec![0xac, 2]) }]);
+        journal.export_image().unwrap();
+    }
+    drop(journal);
+    let report = journal::admin::verify(&dir).unwrap();
+    assert!(report.log_first > Txid(1) && report.images.len() == 2, "{report:?}");
+
+    let server = Server::start(directory.path()).await;
+    let refused = client::error::chain(&server.task.await.unwrap().unwrap_err());
+    assert!(refused.contains("feature level 300"), "{refused}");
+    assert!(refused.ends_with("use a newer version"), "{refused}");
 }

@@ -164,7 +164,7 @@ impl State {
         Ok(self.answer(nodes, &record.outcome, now))
     }
 
-    /// Answers calls that change nothing durable: repeated, they do the same again.
+    /// Answers calls that need no retry cache: repeated, they do the same again.
     fn soft_call(
         &mut self,
         nodes: &mut Datanodes,
@@ -276,6 +276,9 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<Result<TokenInfo, Refusal>, CoreError> {
+        if let Some(refusal) = self.low_resources_refusal(nodes, order, now) {
+            return Ok(Err(refusal));
+        }
         let (number, edit) = match self.standing.tokens.judge(order, now.wall_ms, &mut self.random)
         {
             Ok(judged) => judged,
@@ -285,6 +288,21 @@ impl State {
         self.commit_standing(nodes, vec![edit], now, out)?;
         // One that was cancelled is only known from before.
         Ok(self.standing.tokens.get(number).or(before).ok_or(Refusal::Missing))
+    }
+
+    /// Any user may renew a token again and again: none of these changes fills a disk that is nearly full.
+    fn low_resources_refusal(&self, nodes: &Datanodes, order: &Order, now: Now) -> Option<Refusal> {
+        if !self.resources_low {
+            return None;
+        }
+        let (rule, situation) = (&self.settings.safe_mode, self.situation(nodes));
+        let reason = SafeMode::LowResources.reason(rule, situation, now.mono_ms)?;
+        let what = match order {
+            Order::Issue { .. } => "issue delegation token",
+            Order::Renew { .. } => "renew delegation token",
+            Order::Cancel { .. } => "cancel delegation token",
+        };
+        Some(Refusal::SafeMode(self.safe_mode_text(what, &reason)))
     }
 
     /// Logs a delegation token that an earlier version kept in a file, unless the log has it.
@@ -339,15 +357,18 @@ impl State {
             Target::File(file) => of(file),
             Target::Block(block, file) => format!("{block} of {}", of(file)),
         };
-        let host = &self.settings.host;
-        let text = format!(
-            "Cannot {verb}{target}. Name node is in safe mode.\n{reason} NamenodeHostName:{host}"
-        );
+        let text = self.safe_mode_text(&format!("{verb}{target}"), &reason);
         let kind = match self.safe_mode {
             // It ends by itself within seconds of a start, so clients try again for a while.
             SafeMode::Startup { .. } => ErrorKind::StartupSafeMode,
             _ => ErrorKind::SafeMode,
         };
         Some(refuse(kind, text))
+    }
+
+    /// HDFS's words.
+    fn safe_mode_text(&self, what: &str, reason: &str) -> String {
+        let host = &self.settings.host;
+        format!("Cannot {what}. Name node is in safe mode.\n{reason} NamenodeHostName:{host}")
     }
 }

@@ -1,5 +1,7 @@
 //! Reads. They take the state and the table of DataNodes as they are and change nothing.
 
+use std::ops::Deref;
+
 use protocol::namenode::{
     AdminState, Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport,
     DatanodeState, FileStatus, LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, TypedCall,
@@ -33,15 +35,27 @@ pub struct Reader<'a> {
 }
 
 impl State {
-    /// Answers a read that needs no DataNodes; `None` for the others.
-    pub fn query_namespace(&self, call: &Call, caller: Caller<'_>) -> Option<Answer> {
-        match Named::of(call) {
-            Ok(named) => self.query_named(&named, caller),
-            Err(refusal) => Some(Err(refusal)),
+    /// Answers a read.
+    pub fn query(&self, nodes: &Datanodes, call: &Call, reader: Reader<'_>) -> Answer {
+        self.query_with(|| nodes, call, reader)
+    }
+
+    /// Answers a read; takes the table of DataNodes only if the answer needs it.
+    pub fn query_with<N: Deref<Target = Datanodes>>(
+        &self,
+        nodes: impl FnOnce() -> N,
+        call: &Call,
+        reader: Reader<'_>,
+    ) -> Answer {
+        let named = Named::of(call)?;
+        match self.query_namespace(&named, reader.caller) {
+            Some(answer) => answer,
+            None => self.query_nodes(&nodes(), &named.call, reader),
         }
     }
 
-    fn query_named(
+    /// Answers a read that needs no DataNodes; `None` for the others.
+    fn query_namespace(
         &self,
         Named { call, is_raw }: &Named<'_>,
         caller: Caller<'_>,
@@ -120,13 +134,9 @@ impl State {
         })
     }
 
-    /// Answers a read.
-    pub fn query(&self, nodes: &Datanodes, call: &Call, reader: Reader<'_>) -> Answer {
-        let named = Named::of(call)?;
-        if let Some(answer) = self.query_named(&named, reader.caller) {
-            return answer;
-        }
-        match &*named.call {
+    /// Answers the other reads.
+    fn query_nodes(&self, nodes: &Datanodes, call: &Call, reader: Reader<'_>) -> Answer {
+        match call {
             Call::Locations { path, offset, length } => {
                 calls::Locations::answer(self.locations(nodes, path, (*offset, *length), reader))
             }

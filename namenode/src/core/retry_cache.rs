@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use super::edit::{CallKey, Outcome};
-use super::inodes::decode;
+use super::inodes::{decode, encode};
 use crate::error::CoreError;
 
 /// How long an answer is kept, as `dfs.namenode.retrycache.expirytime.millis`.
@@ -144,10 +144,6 @@ fn row_key(number: u64) -> Vec<u8> {
     let mut key = vec![ROW_PREFIX];
     key.extend(number.to_be_bytes());
     key
-}
-
-fn encode(entries: &Vec<(CallKey, u64, &Outcome)>) -> Vec<u8> {
-    postcard::to_allocvec(entries).expect("answers are plain data: encoding cannot fail")
 }
 
 fn outcome_bytes(outcome: &Outcome) -> usize {

@@ -227,10 +227,6 @@ impl State {
         if starting {
             let situation = self.situation(nodes);
             more |= self.safe_mode.update(&self.settings.safe_mode, situation, now.mono_ms);
-            // Somebody turned it on before this NameNode took over.
-            if !self.safe_mode.is_on() && self.standing.is_safe_by_hand() {
-                self.safe_mode = self.safe_mode.entered_by_hand();
-            }
         }
         self.safe_mode.note_resources(self.resources_low);
         if !starting {
@@ -427,7 +423,7 @@ impl State {
         self.retry_stuck();
     }
 
-    /// How many inode rows are out of date, for deciding when to write a checkpoint.
+    /// How many rows are out of date, those of answers aside, for deciding when to write a checkpoint.
     pub fn dirty_count(&self) -> usize {
         self.ns.dirty_count() + self.standing.dirty_count()
     }

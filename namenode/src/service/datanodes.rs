@@ -8,25 +8,33 @@ use protocol::{ErrorKind, RemoteError};
 use super::calls::Service;
 use crate::server::{Event, ended};
 
+/// Refuses a message that names more replicas than one may.
+pub(crate) fn check_bounds(request: &Request) -> Result<(), RemoteError> {
+    let (count, what) = match request {
+        Request::FullReport(report) => {
+            (report.finalized.len() + report.unfinished.len(), "replicas in one part")
+        }
+        Request::Changes(changes) => (changes.count(), "changes in one message"),
+        _ => return Ok(()),
+    };
+    match count > REPORT_REPLICAS_MAX {
+        true => {
+            let text = format!("more than {REPORT_REPLICAS_MAX} {what}");
+            Err(RemoteError::new(ErrorKind::InvalidArgument, text))
+        }
+        false => Ok(()),
+    }
+}
+
 impl Service {
     /// Answers a DataNode.
     pub(crate) async fn datanode(&self, mut request: Request) -> datanode::Answer {
         if let Request::Register(register) = &mut request {
             register.info.rack = self.topology.rack_of(&register.info).await;
         }
-        match &request {
-            Request::Heartbeat(beat) => return self.heartbeat(beat).await,
-            Request::FullReport(report)
-                if report.finalized.len() + report.unfinished.len() > REPORT_REPLICAS_MAX =>
-            {
-                let text = format!("more than {REPORT_REPLICAS_MAX} replicas in one part");
-                return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-            }
-            Request::Changes(changes) if changes.count() > REPORT_REPLICAS_MAX => {
-                let text = format!("more than {REPORT_REPLICAS_MAX} changes in one message");
-                return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-            }
-            _ => {}
+        check_bounds(&request)?;
+        if let Request::Heartbeat(beat) = &request {
+            return self.heartbeat(beat).await;
         }
         let request = Box::new(request);
         let asked = self.shared.host.ask(|sender| Event::Datanode(request, sender)).await;
@@ -35,16 +43,8 @@ impl Service {
 
     async fn heartbeat(&self, beat: &Heartbeat) -> datanode::Answer {
         let shared = &self.shared;
-        let fenced = |text: &str| Err(RemoteError::new(ErrorKind::Fenced, text));
-        if beat.epoch != shared.epoch {
-            return fenced("the NameNode was restarted: register again");
-        }
-        let now_ms = shared.now().mono_ms;
-        let Some(beat) = shared.nodes.heartbeat(beat, now_ms) else {
-            return fenced("this DataNode is not registered or was given up: register again");
-        };
+        let beat = shared.nodes.heartbeat(beat, shared.epoch, shared.now().mono_ms)?;
         if beat.first {
-            // Now it has room: safe mode may end and copies may begin.
             shared.host.tick();
         }
         let mut commands = beat.commands;

@@ -17,6 +17,8 @@ mod tokens;
 
 pub(crate) use self::audit::Origin;
 pub(crate) use self::calls::Service;
+#[cfg(feature = "sim")]
+pub(crate) use self::datanodes::check_bounds;
 pub(crate) use self::load::Load;
 pub(crate) use self::local::Local;
 pub(crate) use self::tokens::TokenLedger;

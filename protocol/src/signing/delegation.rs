@@ -9,6 +9,10 @@ use crate::wire::at_most;
 
 /// Most tokens that are valid at once: a hundred bytes each, in memory and in the checkpoint.
 pub const TOKENS_MAX: usize = 10_000;
+/// How long a token is valid unless it is renewed, and how long a renewal extends it, as HDFS: a day.
+pub const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
+/// How long a token can be renewed, as HDFS: seven days. No token is issued for longer, either.
+pub const LIFETIME_MS: u64 = 7 * RENEW_INTERVAL_MS;
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 1;
@@ -112,7 +116,7 @@ pub enum Order {
 }
 
 /// Why the list of tokens was not changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
     /// There are [`TOKENS_MAX`] tokens already.
     #[error(
@@ -131,6 +135,9 @@ pub enum Refusal {
     /// Its time is over.
     #[error("the delegation token is expired")]
     Expired,
+    /// A disk of the metadata is nearly full, and tokens would fill it; the text says so.
+    #[error("{0}")]
+    SafeMode(String),
     /// The NameNode is stopping.
     #[error("the NameNode is stopping")]
     Stopping,

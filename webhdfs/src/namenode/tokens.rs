@@ -2,13 +2,14 @@
 
 use axum::response::Response;
 use client::namesystem::Namesystem;
+use protocol::delegation::RENEW_INTERVAL_MS;
 
 use super::{Asked, Face, Trust};
 use crate::config::Auth;
 use crate::error::{Exception, WebError};
 use crate::json;
 use crate::op::Op;
-use crate::token::book::{Order, RENEW_INTERVAL_MS};
+use crate::token::book::Wanted;
 use crate::token::keeper::Keeper;
 
 impl<N: Namesystem> Face<N> {
@@ -30,20 +31,20 @@ impl<N: Namesystem> Face<N> {
         let (op, user) = (asked.op, asked.user.as_str());
         if op == Op::GetDelegationToken {
             let service = asked.query.text("service");
-            let order = Order {
+            let wanted = Wanted {
                 owner: user,
                 renewer: asked.query.text("renewer").unwrap_or(user),
                 kind: asked.query.text("kind"),
                 service: service.unwrap_or(&self.inner.settings.advertised),
                 lifetime_ms: RENEW_INTERVAL_MS,
             };
-            let url = json::named("urlString", book.issue(order).await?);
+            let url = json::named("urlString", book.issue(wanted).await?);
             return Ok(json::ok(&json::named("Token", url)));
         }
         let token = asked.query.required(op, "token")?;
         match op {
             Op::RenewDelegationToken => book.renew(token, Some(user)).await.map(json::long),
-            _ => book.cancel(token, user).await.map(|()| json::nothing()),
+            _ => book.cancel(token, Some(user)).await.map(|()| json::nothing()),
         }
     }
 }

@@ -7,15 +7,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use protocol::auth::Key;
-use protocol::delegation::{Order as Change, Refusal, TokenInfo};
+use protocol::delegation::{LIFETIME_MS, Order, Refusal, TokenInfo};
 
 use crate::error::{Exception, WebError};
 use crate::token::{DELEGATION_KIND, Delegation};
 
-/// How long a token is valid unless it is renewed, as HDFS: a day.
-pub const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
-/// How long it can be renewed, as HDFS: seven days. No token is issued for longer, either.
-pub const LIFETIME_MS: u64 = 7 * RENEW_INTERVAL_MS;
 /// Longest name in a token, bytes: as a user's in a login link.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -27,8 +23,8 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     /// All tokens; some may have expired.
     fn all(&self) -> BoxFuture<'_, Result<Vec<TokenInfo>, Refusal>>;
 
-    /// Changes the list. Returns the token as it is now, or was.
-    fn change(&self, change: Change) -> BoxFuture<'_, Result<TokenInfo, Refusal>>;
+    /// Carries out an order. Returns the token as it is now, or was.
+    fn change(&self, order: Order) -> BoxFuture<'_, Result<TokenInfo, Refusal>>;
 }
 
 /// The tokens. Cheap to clone.
@@ -40,7 +36,7 @@ pub struct Book {
 
 /// A request for a token.
 #[derive(Clone, Copy, Debug)]
-pub struct Order<'a> {
+pub struct Wanted<'a> {
     /// The user as whom its holder acts.
     pub owner: &'a str,
     /// Who may renew it; may be empty.
@@ -63,19 +59,19 @@ impl Book {
     ///
     /// # Errors
     /// If a name has control characters or is too long, the lifetime is not between 1 ms and `LIFETIME_MS`, or there are too many tokens.
-    pub async fn issue(&self, order: Order<'_>) -> Result<String, WebError> {
-        let kind = order.kind.unwrap_or(DELEGATION_KIND);
-        check(&order, kind)?;
-        let change = Change::Issue {
-            owner: order.owner.to_owned(),
-            renewer: order.renewer.to_owned(),
-            lifetime_ms: order.lifetime_ms,
+    pub async fn issue(&self, wanted: Wanted<'_>) -> Result<String, WebError> {
+        let kind = wanted.kind.unwrap_or(DELEGATION_KIND);
+        check(&wanted, kind)?;
+        let order = Order::Issue {
+            owner: wanted.owner.to_owned(),
+            renewer: wanted.renewer.to_owned(),
+            lifetime_ms: wanted.lifetime_ms,
         };
-        let issued = self.ledger.change(change).await;
+        let issued = self.ledger.change(order).await;
         let TokenInfo { number, owner, renewer, issued_ms, last_ms, .. } =
-            issued.map_err(|refusal| refused(refusal, order.owner))?;
+            issued.map_err(|refusal| refused(refusal, wanted.owner))?;
         let token = Delegation { owner, renewer, issued_ms, last_ms, sequence: number };
-        Ok(token.seal(&self.key, kind, order.service))
+        Ok(token.seal(&self.key, kind, wanted.service))
     }
 
     /// The tokens that are good.
@@ -93,8 +89,8 @@ impl Book {
     /// # Errors
     /// If there is none.
     pub async fn cancel_number(&self, number: u32) -> Result<(), WebError> {
-        let change = Change::Cancel { number, issued_ms: None, by: None };
-        match self.ledger.change(change).await {
+        let order = Order::Cancel { number, issued_ms: None, by: None };
+        match self.ledger.change(order).await {
             Ok(_) => Ok(()),
             Err(Refusal::Missing) => {
                 let text = format!("there is no delegation token {number}");
@@ -102,14 +98,6 @@ impl Book {
             }
             Err(refusal) => Err(refused(refusal, "")),
         }
-    }
-
-    /// The number of a token.
-    ///
-    /// # Errors
-    /// If it is none of this cluster's.
-    pub fn number(&self, text: &str) -> Result<u32, WebError> {
-        Ok(self.read(text)?.sequence)
     }
 
     /// The user as whom the holder of a token acts.
@@ -136,8 +124,8 @@ impl Book {
     pub async fn renew(&self, text: &str, user: Option<&str>) -> Result<u64, WebError> {
         let token = self.read(text)?;
         let (number, issued_ms) = (token.sequence, token.issued_ms);
-        let change = Change::Renew { number, issued_ms, by: user.map(str::to_owned) };
-        match self.ledger.change(change).await {
+        let order = Order::Renew { number, issued_ms, by: user.map(str::to_owned) };
+        match self.ledger.change(order).await {
             Ok(renewed) => Ok(renewed.expires_ms),
             Err(Refusal::NotRenewer) => {
                 let (user, renewer) = (user.unwrap_or_default(), &token.renewer);
@@ -148,17 +136,18 @@ impl Book {
         }
     }
 
-    /// Ends a token, for its owner or renewer.
+    /// Ends a token, for its owner or renewer or, without a `user`, for an operator.
     ///
     /// # Errors
     /// If `user` is neither, or the token is not good any more.
-    pub async fn cancel(&self, text: &str, user: &str) -> Result<(), WebError> {
+    pub async fn cancel(&self, text: &str, user: Option<&str>) -> Result<(), WebError> {
         let token = self.read(text)?;
         let (number, issued_ms) = (token.sequence, Some(token.issued_ms));
-        let change = Change::Cancel { number, issued_ms, by: Some(user.to_owned()) };
-        match self.ledger.change(change).await {
+        let order = Order::Cancel { number, issued_ms, by: user.map(str::to_owned) };
+        match self.ledger.change(order).await {
             Ok(_) => Ok(()),
             Err(Refusal::NotOwner) => {
+                let user = user.unwrap_or_default();
                 let text = format!("{user} is not authorized to cancel the token");
                 Err(WebError::new(Exception::AccessControl, text))
             }
@@ -173,12 +162,12 @@ impl Book {
 }
 
 /// Checks what the caller says.
-fn check(order: &Order<'_>, kind: &str) -> Result<(), WebError> {
+fn check(wanted: &Wanted<'_>, kind: &str) -> Result<(), WebError> {
     let names = [
-        ("user.name", order.owner),
+        ("user.name", wanted.owner),
         ("kind", kind),
-        ("renewer", order.renewer),
-        ("service", order.service),
+        ("renewer", wanted.renewer),
+        ("service", wanted.service),
     ];
     for (name, text) in names {
         if text.chars().any(char::is_control) {
@@ -189,7 +178,7 @@ fn check(order: &Order<'_>, kind: &str) -> Result<(), WebError> {
             return Err(WebError::parameter(name, problem));
         }
     }
-    if !(1..=LIFETIME_MS).contains(&order.lifetime_ms) {
+    if !(1..=LIFETIME_MS).contains(&wanted.lifetime_ms) {
         let problem = format!("a token is good for 1 ms to {LIFETIME_MS} ms (seven days)");
         return Err(WebError::parameter("lifetime", problem));
     }
@@ -205,6 +194,7 @@ fn refused(refusal: Refusal, owner: &str) -> WebError {
             return WebError::new(Exception::AccessControl, refusal.to_string());
         }
         Refusal::Full => return WebError::new(Exception::Io, refusal.to_string()),
+        Refusal::SafeMode(text) => return WebError::new(Exception::SafeMode, text),
         Refusal::Stopping => return WebError::new(Exception::Runtime, refusal.to_string()),
     };
     WebError::new(exception, format!("token ({DELEGATION_KIND} token for {owner}) {what}"))
@@ -212,11 +202,13 @@ fn refused(refusal: Refusal, owner: &str) -> WebError {
 
 #[cfg(test)]
 mod tests {
+    use protocol::delegation::RENEW_INTERVAL_MS;
+
     use super::*;
 
     #[test]
     fn names_have_no_control_characters_and_an_end() {
-        let good = Order {
+        let good = Wanted {
             owner: "alice",
             renewer: "yarn",
             kind: None,
@@ -225,16 +217,16 @@ mod tests {
         };
         assert_eq!(check(&good, DELEGATION_KIND), Ok(()));
         let long = "x".repeat(256);
-        for (order, kind) in [
-            (Order { renewer: "a\0b", ..good }, DELEGATION_KIND),
+        for (wanted, kind) in [
+            (Wanted { renewer: "a\0b", ..good }, DELEGATION_KIND),
             (good, "kind\0x"),
-            (Order { service: "host\n:1", ..good }, DELEGATION_KIND),
-            (Order { renewer: &long, ..good }, DELEGATION_KIND),
-            (Order { lifetime_ms: 0, ..good }, DELEGATION_KIND),
-            (Order { lifetime_ms: LIFETIME_MS + 1, ..good }, DELEGATION_KIND),
+            (Wanted { service: "host\n:1", ..good }, DELEGATION_KIND),
+            (Wanted { renewer: &long, ..good }, DELEGATION_KIND),
+            (Wanted { lifetime_ms: 0, ..good }, DELEGATION_KIND),
+            (Wanted { lifetime_ms: LIFETIME_MS + 1, ..good }, DELEGATION_KIND),
         ] {
-            let refused = check(&order, kind).unwrap_err();
-            assert_eq!(refused.exception, Exception::IllegalArgument, "{order:?} {kind:?}");
+            let refused = check(&wanted, kind).unwrap_err();
+            assert_eq!(refused.exception, Exception::IllegalArgument, "{wanted:?} {kind:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use protocol::{ErrorKind, RemoteError};
 
 use crate::error::{Exception, WebError};
 use crate::identity::is_user;
-use crate::token::book::{Book, Order};
+use crate::token::book::{Book, Wanted};
 
 /// Bytes of a request: the longest token with room to spare.
 const BYTES_MAX: usize = 64 << 10;
@@ -33,20 +33,18 @@ async fn answer(book: &Book, request: Request, now_ms: u64) -> Answer {
                 }
             }
             let (owner, renewer, service) = (owner.as_str(), renewer.as_str(), service.as_str());
-            let order = Order { owner, renewer, kind: None, service, lifetime_ms };
-            book.issue(order).await.map(Reply::Token)
+            let wanted = Wanted { owner, renewer, kind: None, service, lifetime_ms };
+            book.issue(wanted).await.map(Reply::Token)
         }
         Call::Renew(token) => book.renew(&token, None).await.map(Reply::Until),
-        Call::Cancel(token) => match book.number(&token) {
-            Ok(number) => book.cancel_number(number).await.map(|()| Reply::Done),
-            Err(error) => Err(error),
-        },
+        Call::Cancel(token) => book.cancel(&token, None).await.map(|()| Reply::Done),
         Call::CancelNumber(number) => book.cancel_number(number).await.map(|()| Reply::Done),
         Call::List => book.list(now_ms).await.map(Reply::Tokens),
     };
     answered.map_err(|error: WebError| {
         let kind = match error.exception {
             Exception::IllegalArgument | Exception::InvalidToken => ErrorKind::InvalidArgument,
+            Exception::SafeMode => ErrorKind::SafeMode,
             Exception::Runtime => ErrorKind::Unavailable,
             _ => ErrorKind::Storage,
         };

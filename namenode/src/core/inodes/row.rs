@@ -1,5 +1,5 @@
-//! What rows of the checkpoint are made of: keys, values, and how blocks are written in them. A row is in its first form, or says which version it
-//! has (ADR 22).
+//! What rows of the checkpoint are made of: keys, values, and how blocks are written in them. A row is in its first form, or states its
+//! version (ADR 22).
 
 use protocol::{BlockId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
@@ -37,23 +37,72 @@ pub(in crate::core) fn with_chunk(mut key: Vec<u8>, chunk: usize) -> Vec<u8> {
     key
 }
 
-/// First bytes of a row that is not in its first form; its version follows. No row of the first form has them: it begins with a number, a length
-/// or an option, and postcard writes none of these with a superfluous byte.
+/// First bytes of a row that states its version, which follows. A row without them is in its first form.
 const VERSION_MARK: [u8; 2] = [0x80, 0];
+/// Version of the first form. It is stated only by a row that would otherwise begin with the mark.
+const FIRST_VERSION: u8 = 1;
 
+/// The value of a row: every row is made here. So no content, whoever chose it, passes for a newer form.
 pub(in crate::core) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
-    postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail")
+    let bytes =
+        postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail");
+    match bytes.starts_with(&VERSION_MARK) {
+        true => [&VERSION_MARK[..], &[FIRST_VERSION], &bytes].concat(),
+        false => bytes,
+    }
 }
 
+/// Reads what [`encode`] wrote.
+///
+/// # Errors
+/// [`CoreError::NewerForm`] if a newer program wrote it, [`CoreError::BadRow`] if it is not exactly one row.
 pub(in crate::core) fn decode<'a, T: Deserialize<'a>>(
     value: &'a [u8],
     what: &'static str,
 ) -> Result<T, CoreError> {
-    if let Some((version, _)) = value.strip_prefix(&VERSION_MARK).and_then(<[u8]>::split_first) {
-        return Err(CoreError::NewerForm { what, version: *version });
-    }
-    match postcard::take_from_bytes(value) {
+    let encoded = match value.strip_prefix(&VERSION_MARK) {
+        None => value,
+        Some([FIRST_VERSION, encoded @ ..]) => encoded,
+        Some([version, ..]) if *version > FIRST_VERSION => {
+            return Err(CoreError::NewerForm { what, version: *version });
+        }
+        Some(_) => return Err(CoreError::BadRow(what)),
+    };
+    match postcard::take_from_bytes(encoded) {
         Ok((row, [])) => Ok(row),
         _ => Err(CoreError::BadRow(what)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_row_is_read_as_it_was_written_whatever_it_begins_with(
+            start in prop_oneof![Just([0x80, 0, 9]), Just([0x80, 0, 1]), any::<[u8; 3]>()],
+            number: u64,
+        ) {
+            let row = (start, number);
+            let value = encode(&row);
+            prop_assert_eq!(decode::<([u8; 3], u64)>(&value, "a row"), Ok(row));
+            for end in 0..value.len() {
+                prop_assert!(decode::<([u8; 3], u64)>(&value[..end], "a row").is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn golden_bytes_of_a_row_that_begins_with_the_mark() {
+        assert_eq!(encode(&([0x80_u8, 0, 9], 5_u64)), [0x80, 0, 1, 0x80, 0, 9, 5]);
+        assert_eq!(encode(&([0x80_u8, 1, 9], 5_u64)), [0x80, 1, 9, 5]);
+        let refused = |value: &[u8]| decode::<u64>(value, "a row").unwrap_err();
+        assert_eq!(refused(&[0x80, 0, 2, 5]), CoreError::NewerForm { what: "a row", version: 2 });
+        for damaged in [&[0x80, 0][..], &[0x80, 0, 0, 5], &[0x80]] {
+            assert_eq!(refused(damaged), CoreError::BadRow("a row"));
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! The standing orders live, on replay and from checkpoints.
 
+use std::collections::BTreeMap;
+
 use protocol::delegation::{Order, Refusal, TOKENS_MAX, TokenInfo};
-use protocol::level::Supported;
+use protocol::level::{Supported, Unsupported};
 use protocol::namenode::{Call, SafeModeAction};
 use protocol::{BlockId, DatanodeId, FeatureLevel, GenerationStamp};
 
@@ -107,6 +109,30 @@ fn nobody_renews_a_token_without_a_renewer_and_a_renewal_takes_nothing_away() {
 }
 
 #[test]
+fn no_order_about_a_token_fills_a_disk_that_is_nearly_full() {
+    for mode in [SafeMode::Startup { reached_ms: None }, SafeMode::Off, SafeMode::Manual] {
+        let mut h = Harness::new(1);
+        let token = order(&mut h, &issue("alice", "yarn")).unwrap();
+        h.state.safe_mode = mode;
+        h.state.note_resources(true);
+        for (verb, asked) in [
+            ("issue", issue("bob", "")),
+            ("renew", renew(&token, Some("yarn"))),
+            ("cancel", cancel(&token, None)),
+        ] {
+            let Err(Refusal::SafeMode(text)) = order(&mut h, &asked) else { panic!("{verb}") };
+            let start = format!(
+                "Cannot {verb} delegation token. Name node is in safe mode.\nResources are low on NN."
+            );
+            assert!(text.starts_with(&start), "{text}");
+        }
+        h.state.note_resources(false);
+        order(&mut h, &renew(&token, Some("yarn"))).unwrap();
+        order(&mut h, &cancel(&token, None)).unwrap();
+    }
+}
+
+#[test]
 fn expired_tokens_leave_with_the_next_one_on_every_replica_and_there_are_not_too_many() {
     let mut h = Harness::new(1);
     let first = order(&mut h, &issue("a", "")).unwrap();
@@ -203,7 +229,7 @@ fn a_node_that_was_not_kept_completely_is_unknown_and_forgotten() {
 }
 
 #[test]
-fn safe_mode_by_hand_is_known_to_whoever_takes_over_and_ends_with_an_order() {
+fn safe_mode_by_hand_is_in_the_log_until_an_order_or_a_restart_ends_it() {
     let mut h = Harness::with_nodes(1, 3);
     for (action, by_hand) in [
         (SafeModeAction::Get, false),
@@ -221,18 +247,12 @@ fn safe_mode_by_hand_is_known_to_whoever_takes_over_and_ends_with_an_order() {
         assert_eq!(h.records.len() - logged, usize::from(before != by_hand), "{action:?}");
         assert_eq!(h.replay().standing.is_safe_by_hand(), by_hand, "{action:?}");
     }
-    // Another NameNode takes over: once it knows its blocks, safe mode stays on by hand.
     h.state = State::new(h.replay(), settings(), Generator::new(2), h.now);
-    assert!(matches!(h.state.safe_mode, SafeMode::Startup { .. }));
-    h.register(1);
-    h.report(1, vec![], vec![]);
-    h.work();
-    assert_eq!(h.state.safe_mode, SafeMode::Manual);
-    // The only NameNode starts again: it ends.
-    h.state = State::new(h.replay(), settings(), Generator::new(3), h.now);
     let mut out = Output::default();
     h.state.note_safe_by_hand(&mut h.nodes, false, h.now, &mut out).unwrap();
     h.records.extend(out.records);
+    h.register(1);
+    h.report(1, vec![], vec![]);
     h.work();
     assert!(!h.state.is_safe_mode_on() && !h.replay().standing.is_safe_by_hand());
 }
@@ -265,7 +285,7 @@ fn golden_rows_and_every_cut_of_them() {
     ] {
         standing.apply(&edit).unwrap();
     }
-    let rows: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
+    let rows: BTreeMap<Vec<u8>, Vec<u8>> =
         standing.take_rows().into_iter().map(|(key, value)| (key, value.unwrap())).collect();
     let id = [7; 16];
     let node = [&id[..], &[1, b'h', 3], b"h:1", &[3], b"h:2", &[2], b"/r", &[0, 0, 1]].concat();
@@ -310,23 +330,35 @@ fn a_log_or_checkpoint_of_a_later_level_is_refused_and_names_the_remedy() {
         outcome: Outcome::Done,
     };
     let refused = h.replay().replay(&record.encode()).unwrap_err();
-    let text = "the cluster is at feature level 300, and this version supports levels 1 to 1: use a newer version";
-    assert_eq!(refused.to_string(), text);
+    let supported = Supported::OWN;
+    assert_eq!(refused, CoreError::Level(Unsupported { cluster: level, supported }));
     let mut loaded = Loaded::default();
     assert_eq!(loaded.load_row(b"l", &[1]), Ok(()));
     assert_eq!(loaded.load_row(b"l", &[0xac, 2]), Err(refused));
 }
 
+/// A DataNode chooses its id.
 #[test]
-fn what_a_newer_program_wrote_is_distinguished_from_damage() {
-    let is_newer = |refused| matches!(refused, Err(CoreError::NewerForm { version: 9, .. }));
-    let mut loaded = Loaded::default();
-    for key in [&b"c"[..], b"r\0\0\0\0\0\0\0\0", b"t\0\0\0\0", b"l", b"i\0\0\0\0\0\0\0\0"] {
-        assert!(is_newer(loaded.load_row(key, &[0x80, 0, 9, 1, 2])), "{key:?}");
-        assert!(matches!(loaded.load_row(key, &[0x80]), Err(CoreError::BadRow(_))), "{key:?}");
+fn a_node_in_maintenance_is_known_again_whatever_its_id_begins_with() {
+    for start in [[0x80, 0, 9], [0x80, 0, 1], [0, 0, 0]] {
+        let mut node = away(1);
+        node.id.0[..3].copy_from_slice(&start);
+        let mut standing = Standing::default();
+        for edit in [
+            StandingEdit::KeepNode(node.clone()),
+            StandingEdit::KeepReplicas { datanode: node.id, replicas: vec![replica(5)] },
+            StandingEdit::KeptNode { datanode: node.id },
+        ] {
+            standing.apply(&edit).unwrap();
+        }
+        let rows: BTreeMap<Vec<u8>, Vec<u8>> = standing
+            .take_rows()
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect();
+        let mut loaded = loaded(&rows.into_iter().collect::<Vec<_>>());
+        assert_eq!(loaded.away.take_whole(), [(node, vec![replica(5)])]);
     }
-    assert!(is_newer(loaded.replay(&[9, 1, 2])));
-    assert_eq!(loaded.replay(&[0, 1, 2]), Err(CoreError::BadRecord));
 }
 
 #[test]

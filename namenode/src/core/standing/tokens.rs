@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::delegation::{Order, Refusal, TOKENS_MAX, TokenInfo};
+use protocol::delegation::{LIFETIME_MS, Order, RENEW_INTERVAL_MS, Refusal, TOKENS_MAX, TokenInfo};
 
 use super::edit::{StandingEdit, Token};
 use crate::core::inodes::{Row, decode, encode};
@@ -13,10 +13,6 @@ use crate::error::CoreError;
 
 /// First byte of a token's row.
 pub(in crate::core) const ROW_PREFIX: u8 = b't';
-/// How long a renewal extends a token, as HDFS: a day.
-const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
-/// How long a token can be renewed, as HDFS: seven days.
-const LIFETIME_MS: u64 = 7 * RENEW_INTERVAL_MS;
 
 /// The list.
 #[derive(Default, Debug)]

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::namenode::{Call, DiffKind, Reply};
 
 use super::harness::{Harness, dfs};
-use crate::core::rights::Caller;
 
 /// A copy of a tree: what is at a path below its root ("" for the root), and everything a difference compares of it.
 pub(crate) type Copy = BTreeMap<String, (u64, String)>;
@@ -72,8 +71,8 @@ pub(crate) fn expected(earlier: &Copy, later: &Copy) -> BTreeSet<String> {
 pub(crate) fn told(harness: &Harness, path: &str, (from, to): (&str, &str)) -> BTreeSet<String> {
     let (from, to) = (from.to_owned(), to.to_owned());
     let call = Call::SnapshotDiff { path: dfs(path), from, to, skip: 0 };
-    let answer = harness.state.query_namespace(&call, Caller::NAMENODE);
-    let Some(Ok(Reply::SnapshotDiff { entries, .. })) = answer else { panic!("{answer:?}") };
+    let answer = harness.read_as_namenode(&call);
+    let Ok(Reply::SnapshotDiff { entries, .. }) = answer else { panic!("{answer:?}") };
     let slash = |way: &str| if way.is_empty() { String::new() } else { format!("/{way}") };
     let mut lines = BTreeSet::new();
     for entry in &entries {

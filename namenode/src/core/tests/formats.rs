@@ -15,6 +15,7 @@ use crate::core::edit::{Allotted, CallKey, Edit, Outcome, Record};
 use crate::core::standing::{NodeAway, ReplicaAway, StandingEdit, Token};
 use crate::core::state::Loaded;
 use crate::core::tests::harness::canonical;
+use crate::error::CoreError;
 
 /// A file for each version ever written, the newest last. The others never change.
 const VERSIONS: [&str; 1] = ["edits-v1.txt"];
@@ -402,4 +403,35 @@ fn rows_that_were_ever_written_are_read() {
     assert_eq!(loaded.standing.away.take_whole(), live.standing.away.take_whole());
     assert!(loaded.standing.is_safe_by_hand());
     assert_eq!((loaded.retry.count(), live.retry.count()), (1, 1));
+}
+
+/// Loads the stored rows, one of which has another value.
+fn load_with(changed: &[u8], value: &[u8]) -> Result<Loaded, CoreError> {
+    let mut loaded = Loaded::default();
+    for (key, stored) in stored_rows() {
+        loaded.load_row(&key, if key == changed { value } else { &stored })?;
+    }
+    loaded.ns.finish_load()?;
+    Ok(loaded)
+}
+
+#[test]
+fn what_a_newer_program_wrote_is_distinguished_from_damage() {
+    let is_newer = |refused| matches!(refused, CoreError::NewerForm { version: 9, .. });
+    let rows = stored_rows();
+    let with_value = rows.iter().filter(|(_, value)| !value.is_empty());
+    let mut kinds = BTreeSet::new();
+    for (key, value) in with_value {
+        kinds.insert(char::from(key[0]));
+        assert!(is_newer(load_with(key, &[0x80, 0, 9, 1, 2]).err().unwrap()), "{key:?}");
+        let damaged = load_with(key, &[0x80]).err();
+        assert!(matches!(damaged, Some(CoreError::BadRow(_))), "{key:?}: {damaged:?}");
+        let stated = [&[0x80, 0, 1][..], value].concat();
+        assert!(load_with(key, &stated).is_ok(), "{key:?}");
+    }
+    // Row `h` has no value.
+    assert_eq!(kinds.into_iter().collect::<String>(), "bcfilmopqrstvwx");
+    let mut loaded = Loaded::default();
+    assert!(is_newer(loaded.replay(&[9, 1, 2]).unwrap_err()));
+    assert_eq!(loaded.replay(&[0, 1, 2]), Err(CoreError::BadRecord));
 }

@@ -422,8 +422,7 @@ fn apply(model: &mut Model, caller: Caller<'_>, op: &Op) -> Outcome {
 }
 
 fn query(harness: &Harness, call: Call) -> Reply {
-    let answer = harness.state.query_namespace(&call, Caller::NAMENODE);
-    answer.expect("a read of the namespace").unwrap_or_else(|error| panic!("{call:?}: {error:?}"))
+    harness.read_as_namenode(&call).unwrap_or_else(|error| panic!("{call:?}: {error:?}"))
 }
 
 /// A path shows what the model has there.

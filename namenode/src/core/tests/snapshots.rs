@@ -62,7 +62,7 @@ enum Op {
 }
 
 fn query(harness: &Harness, call: Call) -> Answer {
-    harness.state.query_namespace(&call, Caller::NAMENODE).expect("a read of the namespace")
+    harness.read_as_namenode(&call)
 }
 
 fn list(harness: &Harness, path: &str) -> Vec<FileStatus> {
