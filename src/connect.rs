@@ -15,7 +15,7 @@ use client::job::JobClient;
 use client::rpc::{Health, RpcClient, read_secret, runtime};
 use client::{ClientConfig, Daemon, RpcError};
 use protocol::ClientId;
-use protocol::address::FileSystem;
+use protocol::address::{FileSystem, authority_of};
 use protocol::auth::{Key, Role};
 
 /// How long the first contact is tried: long enough for a daemon that is just restarting.
@@ -130,7 +130,7 @@ fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -
     format!(
         "Call From {} to {} failed on connection exception: {reason}; is the cluster running?",
         sys::host::host_name(),
-        address.trim_start_matches("http://"),
+        authority_of(address),
     )
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use client::rpc::{CallOptions, RpcClient, now_ms, runtime};
+use protocol::address::authority_of;
 use protocol::delegation::{Call, Reply, Request, TokenInfo, VERSION};
 use webhdfs::token::hadoop_file;
 
@@ -171,7 +172,7 @@ fn issue(rpc: &RpcClient, args: &TokenArgs, own: &str) -> Result<()> {
     }
     let owner = args.user.clone().unwrap_or_else(|| own.to_owned());
     let renewer = args.renewer.clone().unwrap_or_else(|| owner.clone());
-    let authority = rpc.base().trim_start_matches("http://").to_owned();
+    let authority = authority_of(rpc.base()).to_owned();
     let lifetime_ms = u64::try_from(args.lifetime.as_millis()).unwrap_or(u64::MAX);
     let service = authority.clone();
     let Reply::Token(token) = ask(rpc, Call::Issue { owner, renewer, service, lifetime_ms })?

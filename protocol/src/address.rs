@@ -75,7 +75,7 @@ impl<'a> Typed<'a> {
     /// `http://host:port` of the NameNode, if it names one by its HTTP address.
     pub fn namenode(&self) -> Option<String> {
         let is_named = self.scheme == Some(Scheme::Namenode) && !self.authority.is_empty();
-        is_named.then(|| format!("http://{}", with_port(self.authority)))
+        is_named.then(|| url_of(&with_port(self.authority)))
     }
 
     /// True if it has the scheme for this machine.
@@ -288,14 +288,17 @@ pub fn namenode_address(option: &'static str, text: &str) -> Result<String, Addr
     }
 }
 
+/// The scheme of the URLs of daemons, spelled here alone.
+const SCHEME: &str = "http://";
+
 /// The address of a daemon, `http://host:port`, from the value of `option`, with or without `http://`.
 ///
 /// # Errors
 /// [`AddressError::Malformed`].
 pub fn daemon_address(option: &'static str, text: &str) -> Result<String, AddressError> {
     let malformed = |reason| AddressError::Malformed { option, text: shown(text), reason };
-    let has_http = text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://"));
-    let bare = if has_http { &text[7..] } else { text };
+    let scheme = text.get(..SCHEME.len()).filter(|start| start.eq_ignore_ascii_case(SCHEME));
+    let bare = &text[scheme.map_or(0, str::len)..];
     let bare = bare.trim_end_matches('/');
     if bare.contains("://") {
         return Err(malformed("has another scheme than http"));
@@ -312,7 +315,7 @@ pub fn daemon_address(option: &'static str, text: &str) -> Result<String, Addres
     };
     match port.parse::<u16>() {
         _ if !is_host => Err(malformed("has no host")),
-        Ok(port) if port > 0 => Ok(format!("http://{bare}")),
+        Ok(port) if port > 0 => Ok(url_of(bare)),
         _ => Err(malformed("has no port from 1 to 65535")),
     }
 }
@@ -336,8 +339,14 @@ pub fn home(user: &str) -> String {
     format!("/user/{user}")
 }
 
-fn authority_of(address: &str) -> &str {
-    address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/')
+/// The URL of a daemon at `host:port`.
+pub fn url_of(authority: &str) -> String {
+    format!("{SCHEME}{authority}")
+}
+
+/// `host:port` of the URL of a daemon.
+pub fn authority_of(url: &str) -> &str {
+    url.strip_prefix(SCHEME).unwrap_or(url).trim_end_matches('/')
 }
 
 fn with_port(authority: &str) -> String {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use client::rpc::{Health, RpcClient};
+use protocol::address::url_of;
 use protocol::auth::{Key, Role};
 use tokio::time::{sleep, timeout};
 
@@ -48,10 +49,9 @@ impl Daemon {
         match self {
             Daemon::Namenode => format!("{bind}data_dir = {data}\n"),
             Daemon::Jobtracker { namenode } => {
+                let namenode = url_of(&format!("127.0.0.1:{namenode}"));
                 let secret = text(secret_file(directory));
-                format!(
-                    "{bind}data = {data}\nsecret_file = {secret}\nnamenode = \"http://127.0.0.1:{namenode}\"\n"
-                )
+                format!("{bind}data = {data}\nsecret_file = {secret}\nnamenode = \"{namenode}\"\n")
             }
         }
     }
@@ -94,7 +94,7 @@ impl Process {
             .stderr(log)
             .spawn()
             .with_context(|| format!("start a {name}"))?;
-        let address = format!("http://127.0.0.1:{port}");
+        let address = url_of(&format!("127.0.0.1:{port}"));
         Ok(Process { name, child, directory: directory.to_owned(), address })
     }
 

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use protocol::address::url_of;
 use serde::{Deserialize, Serialize};
 use sys::fs::LockFile;
 use webhdfs::Auth;
@@ -257,8 +258,9 @@ fn local(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-fn url(port: u16) -> String {
-    format!("http://{}", local(port))
+/// The URL of a daemon of the cluster.
+pub(super) fn url(port: u16) -> String {
+    url_of(&local(port))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

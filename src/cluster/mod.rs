@@ -23,7 +23,7 @@ use tokio::task::{JoinHandle, LocalSet};
 use webhdfs::Auth;
 
 use self::child::{Child, Progress};
-use self::layout::{Layout, Plan};
+use self::layout::{Layout, Plan, url};
 use crate::daemons::Kind;
 use crate::output::{EXIT_FAILED, EXIT_OK, tell};
 
@@ -142,8 +142,9 @@ fn announce(ports: &layout::Ports, auth: Auth) -> io::Result<()> {
     };
     writeln!(
         out,
-        "ready namenode=http://127.0.0.1:{} jobtracker=http://127.0.0.1:{}{warning}",
-        ports.namenode, ports.jobtracker
+        "ready namenode={} jobtracker={}{warning}",
+        url(ports.namenode),
+        url(ports.jobtracker)
     )?;
     out.flush()
 }

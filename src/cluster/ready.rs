@@ -9,7 +9,7 @@ use protocol::auth::Role;
 use protocol::{CallId, jobs, namenode};
 
 use super::child::Progress;
-use super::layout::{Plan, Ports};
+use super::layout::{Plan, Ports, url};
 use crate::connect::random_client;
 use crate::output::tell;
 
@@ -24,9 +24,8 @@ const ENDS_MAX: u32 = 5;
 
 /// Returns when the cluster accepts work.
 pub(super) async fn wait(plan: &Plan, ports: &Ports, progress: &Progress) -> Result<()> {
-    let address = |port| format!("http://127.0.0.1:{port}");
-    let namenode = RpcClient::new(&address(ports.namenode), Role::Client, None)?;
-    let jobtracker = RpcClient::new(&address(ports.jobtracker), Role::Client, None)?;
+    let namenode = RpcClient::new(&url(ports.namenode), Role::Client, None)?;
+    let jobtracker = RpcClient::new(&url(ports.jobtracker), Role::Client, None)?;
     let mut reported = Instant::now();
     loop {
         let missing = match namenode_missing(&namenode, plan).await {

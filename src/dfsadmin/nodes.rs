@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use client::rpc::{RpcClient, runtime};
+use protocol::address::url_of;
 use protocol::auth::Role;
 use protocol::namenode::{AdminState, DatanodeReport, calls};
 
@@ -109,7 +110,7 @@ pub(super) fn find(session: &Session, text: &str) -> Result<DatanodeReport, Fail
 
 fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
     let node = find(session, &words[0])?;
-    let asked = RpcClient::new(&format!("http://{}", node.info.http_address), Role::Client, None)
+    let asked = RpcClient::new(&url_of(&node.info.http_address), Role::Client, None)
         .and_then(|rpc| runtime().block_on(rpc.health()));
     let health = asked.map_err(|error| {
         Failure::Text(format!("Datanode unreachable. {}", connect::describe(&error)))

@@ -2,6 +2,7 @@
 
 use client::dfs::{DfsClient, DfsError};
 use protocol::DfsPath;
+use protocol::address::authority_of;
 use protocol::namenode::{TypedCall, calls};
 
 use crate::connect::{self, Overrides, file_system};
@@ -58,7 +59,7 @@ impl Session {
 
     /// `host:port` of the NameNode.
     pub(crate) fn authority(&self) -> &str {
-        self.client.namenode().trim_start_matches("http://")
+        authority_of(self.client.namenode())
     }
 }
 

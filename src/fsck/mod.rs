@@ -18,6 +18,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
+use protocol::address::authority_of;
 use protocol::namenode::{BlockInfo, DOT_SNAPSHOT, ReplicaState, calls};
 use protocol::{BlockId, DfsPath, ErrorKind};
 
@@ -87,7 +88,7 @@ fn begin(client: &DfsClient, what: &str) -> String {
 fn own_address(namenode: &str) -> String {
     // Connecting a datagram socket sends nothing; it only determines the route.
     let way = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        socket.connect(namenode.trim_start_matches("http://").trim_end_matches('/'))?;
+        socket.connect(authority_of(namenode))?;
         socket.local_addr()
     });
     way.map_or_else(|_| sys::host::host_name(), |address| address.ip().to_string())

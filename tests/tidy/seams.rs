@@ -194,6 +194,34 @@ fn names_of_properties_stand_in_their_table_alone() {
     assert_passed(properties_by_name, &[("protocol/src/lib.rs", code)]);
 }
 
+/// Where the scheme of daemons stands.
+const ADDRESSES: &str = "protocol/src/address.rs";
+
+/// Whoever adds or strips the scheme would have to be found when there is a second one.
+fn schemes(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    for source in house.production().filter(|source| source.path != ADDRESSES) {
+        for text in source
+            .found
+            .texts
+            .iter()
+            .filter(|text| text.text == "http://" || text.text.contains("http://{"))
+        {
+            violations.push(format!("{}: use protocol::address", source.at(text.line)));
+        }
+    }
+    violations
+}
+
+#[test]
+fn the_scheme_of_daemons_is_added_and_stripped_in_one_place() {
+    assert_kept(schemes);
+    let code = "fn f(host: &str) -> String { format!(\"http://{host}\") }";
+    assert_found(schemes, &[("worker/src/lib.rs", code)]);
+    let code = "fn f(text: &str) -> &str { text.trim_start_matches(\"http://\") }";
+    assert_found(schemes, &[("worker/src/lib.rs", code)]);
+}
+
 /// What is imported by glob hides where a name comes from.
 fn globs(house: &House) -> Vec<String> {
     let mut violations = Vec::new();

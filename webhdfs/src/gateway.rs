@@ -23,6 +23,7 @@ use daemon::hosts::Hosts;
 use daemon::serve::{self, Limits, Told};
 use daemon::session;
 use daemon::{ServeError, Shutdown};
+use protocol::address::authority_of;
 use protocol::auth::{Role, Service};
 use serde::{Deserialize, Serialize};
 
@@ -214,7 +215,7 @@ impl Gateway {
         let path = path::decode(parts.uri.path())?;
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let address = host.unwrap_or(&self.advertised);
-        let namenode = self.config.namenode.trim_start_matches("http://");
+        let namenode = authority_of(&self.config.namenode);
         let credentials = self.trust.credentials(&user, op, &path);
         let url = redirect::location(address, &path, op, &credentials, namenode, query);
         Ok(format!("{url}&{DATA}=true"))

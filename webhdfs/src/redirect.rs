@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use protocol::DfsPath;
+use protocol::address::url_of;
 use protocol::namenode::{DatanodeInfo, DatanodeReport};
 
 use crate::error::{Exception, WebError};
@@ -26,8 +27,8 @@ pub fn location(
     namenode: &str,
     query: &Query,
 ) -> String {
-    let mut url =
-        format!("http://{address}{}{}?op={}", path::PREFIX, path::encode(path), op.name());
+    let (base, path) = (url_of(address), path::encode(path));
+    let mut url = format!("{base}{}{path}?op={}", path::PREFIX, op.name());
     let mut push = |name: &str, value: &str| {
         url.push('&');
         url.push_str(name);

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response, Result};
 use client::RpcError;
 use client::rpc::RpcClient;
 use futures_util::stream;
+use protocol::address::url_of;
 use protocol::auth::{Role, Service};
 use protocol::{AttemptId, JobId};
 
@@ -31,9 +32,8 @@ pub(crate) async fn ask(
     id: AttemptId,
     query: &str,
 ) -> std::result::Result<client::Body, RpcError> {
-    let client =
-        RpcClient::new(&format!("http://{worker}"), Role::Jobtracker, Some(&shared.secret))?
-            .expecting(Service::Worker);
+    let client = RpcClient::new(&url_of(worker), Role::Jobtracker, Some(&shared.secret))?
+        .expecting(Service::Worker);
     client.get(&format!("/logs/{id}?{query}")).await
 }
 

@@ -14,6 +14,7 @@ use client::config::{NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use daemon::auth::Authenticator;
 use daemon::rpc;
 use futures_util::stream;
+use protocol::address::url_of;
 use protocol::auth::Role;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
@@ -60,7 +61,7 @@ impl Fsck {
     pub(super) fn new(auth: Authenticator, config: Arc<Config>, address: &str) -> Self {
         let believes = config.webhdfs.auth == webhdfs::Auth::Simple;
         let turns = Arc::new(Semaphore::new(CHECKS_MAX));
-        Fsck { auth, believes, namenode: format!("http://{address}"), config, turns }
+        Fsck { auth, believes, namenode: url_of(address), config, turns }
     }
 }
 

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use client::dfs::{CreateOptions, DfsWriter};
 use http_body_util::BodyExt;
 use protocol::ErrorKind;
+use protocol::address::authority_of;
 use tokio::sync::{SemaphorePermit, mpsc, oneshot};
 
 use super::{Asked, Face, TURN_WAIT_MAX, UPLOADS_MAX, panicked};
@@ -74,7 +75,7 @@ impl Face {
 
 /// Where the file is for clients that speak Hadoop's own protocol.
 fn location(asked: &Asked) -> Result<HeaderValue, WebError> {
-    let namenode = asked.client.namenode().trim_start_matches("http://").to_owned();
+    let namenode = authority_of(asked.client.namenode());
     let url = format!("hdfs://{namenode}{}", path::encode(&asked.path));
     HeaderValue::from_str(&url).map_err(|_| WebError::new(Exception::Io, "the path fits no header"))
 }

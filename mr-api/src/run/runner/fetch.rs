@@ -17,6 +17,7 @@ use client::error::chain;
 use client::pass::PassHolder;
 use client::rpc::{RpcClient, runtime};
 use protocol::AttemptId;
+use protocol::address::url_of;
 use protocol::auth::Service;
 use protocol::frame;
 use protocol::runner::Setup;
@@ -238,7 +239,7 @@ impl Shared {
         let job = self.reduce.task.job;
         let request =
             FetchRequest { job, partitions: self.partitions.clone(), maps: maps.to_vec() };
-        let worker = RpcClient::of_task(&format!("http://{host}"), &self.pass)
+        let worker = RpcClient::of_task(&url_of(host), &self.pass)
             .map_err(|error| chain(&error))?
             .expecting(Service::Worker);
         let response = tokio::time::timeout(READ_TIMEOUT, worker.get(&request.to_target())).await;
