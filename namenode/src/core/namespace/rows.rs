@@ -181,6 +181,11 @@ impl Namespace {
     pub fn load_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), CoreError> {
         match key {
             b"c" => {
+                if let Some(&version) = value.first()
+                    && (ROWS_VERSION + 1..0x80).contains(&version)
+                {
+                    return Err(CoreError::NewerForm { what: "the counters", version });
+                }
                 let (version, row): (u8, CountersRow) = decode(value, "counters")?;
                 if version != ROWS_VERSION {
                     return Err(CoreError::BadRow("another version"));

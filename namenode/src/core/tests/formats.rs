@@ -429,6 +429,8 @@ fn what_a_newer_program_wrote_is_distinguished_from_damage() {
         let stated = [&[0x80, 0, 1][..], value].concat();
         assert!(load_with(key, &stated).is_ok(), "{key:?}");
     }
+    // The counters have a version of their own since before the mark.
+    assert!(is_newer(load_with(b"c", &[9, 1, 2]).err().unwrap()));
     // Row `h` has no value.
     assert_eq!(kinds.into_iter().collect::<String>(), "bcfilmopqrstvwx");
     let mut loaded = Loaded::default();
