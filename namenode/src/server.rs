@@ -463,35 +463,40 @@ impl NameNode {
         register: datanode::Register,
         now: Now,
     ) -> datanode::Answer {
-        let refuse = |text: String| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-        RemoteError::check_version(register.version, datanode::VERSION)?;
+        let info = &register.info;
+        let (datanode, host, address) = (info.id, &info.host, &info.transfer_address);
+        if let Err(refusal) = check_registration(state, &register) {
+            tracing::warn!(%datanode, host, address, %refusal, "datanode refused");
+            return Err(refusal);
+        }
+        tracing::info!(%datanode, address, "datanode registered");
         let level = state.standing.level();
-        if let Err(unsupported) = register.levels.check(level) {
-            return refuse(unsupported.to_string());
-        }
         let cluster = state.cluster();
-        if let Some(other) = register.cluster.filter(|other| *other != cluster) {
-            let id = register.info.id;
-            tracing::warn!(datanode = %id, cluster = %other, "datanode of another cluster refused");
-            return refuse(format!(
-                "this DataNode's data belongs to cluster {other}, not {cluster}"
-            ));
-        }
-        if !state.allows(&register.info) {
-            let (host, address) = (&register.info.host, &register.info.transfer_address);
-            tracing::warn!(host, address, "datanode that is not in the include list refused");
-            return refuse(format!(
-                "Datanode denied communication with namenode because the host is not in the include-list: {address} ({host})"
-            ));
-        }
-        tracing::info!(
-            datanode = %register.info.id, address = %register.info.transfer_address, "datanode registered"
-        );
         let node = nodes.register(register.info, now.mono_ms);
         state.note_registered(nodes, node);
         let (epoch, heartbeat_ms) = (self.epoch, self.heartbeat_ms);
         Ok(NodeReply::Registered { cluster, epoch, heartbeat_ms, level })
     }
+}
+
+/// Whether a DataNode can be one of this cluster.
+fn check_registration(state: &State, register: &datanode::Register) -> Result<(), RemoteError> {
+    let refuse = |text: String| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+    RemoteError::check_version(register.version, datanode::VERSION)?;
+    if let Err(unsupported) = register.levels.check(state.standing.level()) {
+        return refuse(unsupported.to_string());
+    }
+    let cluster = state.cluster();
+    if let Some(other) = register.cluster.filter(|other| *other != cluster) {
+        return refuse(format!("this DataNode's data belongs to cluster {other}, not {cluster}"));
+    }
+    if !state.allows(&register.info) {
+        let (host, address) = (&register.info.host, &register.info.transfer_address);
+        return refuse(format!(
+            "Datanode denied communication with namenode because the host is not in the include-list: {address} ({host})"
+        ));
+    }
+    Ok(())
 }
 
 fn fenced(what: &str) -> RemoteError {
