@@ -43,7 +43,7 @@ fn the_same_code_combines_and_reduces_however_often_it_runs() {
         Job::new("largest")
             .input(text([path("in")]))
             .map(map)
-            .combine_with(Largest)
+            .combine(Largest)
             .reduce(Largest)
             .reducers(1)
             .output(text_out(path(output)))

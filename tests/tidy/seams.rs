@@ -166,7 +166,8 @@ const PROPERTIES: &[&str] = &[
 ];
 
 /// Where properties may not be read by their names.
-const JOBS: &[&str] = &["mr-api", "mr-model", "mr-formats", "jobtracker", "worker", "client", "examples"];
+const JOBS: &[&str] =
+    &["mr-api", "mr-model", "mr-formats", "jobtracker", "worker", "client", "examples"];
 
 /// A name of a property that stands in code could be read there, whatever the table says of it.
 fn properties_by_name(house: &House) -> Vec<String> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mr_formats::{Format, ToText};
 
 use super::inputs::Input;
-use super::into_reducer::{IntoMerger, IntoReducer};
+use super::into_reducer::{ByCombiner, ByFold, IntoMerger, IntoReducer};
 use super::outputs::OutputTo;
 use crate::datum::{Datum, Key};
 use crate::engine::{
@@ -56,6 +56,34 @@ pub struct Combined<M: Mapper, F> {
 pub struct CombinedSorted<M: Mapper, C> {
     mapped: Mapped<M>,
     combiner: C,
+}
+
+/// What can combine the pairs of a mapper: a [`Fold`] or a [`Combiner`].
+pub trait IntoCombined<M: Mapper, Kind> {
+    /// The step that the job has then reached.
+    type Step;
+    /// Reaches it.
+    fn combined(self, mapped: Mapped<M>) -> Self::Step;
+}
+
+impl<M: Mapper, F: Fold<M::Value>> IntoCombined<M, ByFold> for F {
+    type Step = Combined<M, F>;
+
+    fn combined(self, mapped: Mapped<M>) -> Self::Step {
+        Combined { mapped, fold: self }
+    }
+}
+
+impl<M, C> IntoCombined<M, ByCombiner> for C
+where
+    M: Mapper,
+    C: Combiner<Key = M::Key, Value = M::Value>,
+{
+    type Step = CombinedSorted<M, C>;
+
+    fn combined(self, mapped: Mapped<M>) -> Self::Step {
+        CombinedSorted { mapped, combiner: self }
+    }
 }
 
 /// A job has everything but an output.
@@ -159,22 +187,14 @@ impl<M: Mapper> Job<Mapped<M>> {
         Job { settings, state: Mapped { format, mapper } }
     }
 
-    /// Combines the values of a key on the map side, in a hash table where possible. From here on the values are accumulators.
-    pub fn combine<F: Fold<M::Value>>(self, fold: F) -> Job<Combined<M, F>> {
+    /// Combines the pairs of a key on the map side. A [`Fold`] does it in a hash table where possible, and from here on the values are its
+    /// accumulators. A [`Combiner`] gets sorted pairs. Either may be the job's reducer, too.
+    pub fn combine<Kind, C: IntoCombined<M, Kind>>(self, combiner: C) -> Job<C::Step> {
         let Job { settings, state } = self;
-        Job { settings, state: Combined { mapped: state, fold } }
+        Job { settings, state: combiner.combined(state) }
     }
 
-    /// Combines sorted pairs on the map side by a [`Combiner`], which may be the job's reducer too.
-    pub fn combine_with<C>(self, combiner: C) -> Job<CombinedSorted<M, C>>
-    where
-        C: Combiner<Key = M::Key, Value = M::Value>,
-    {
-        let Job { settings, state } = self;
-        Job { settings, state: CombinedSorted { mapped: state, combiner } }
-    }
-
-    /// Sets the reducer: a [`Reducer`] or a [`Fold`].
+    /// Sets the reducer: a [`Reducer`], a [`Fold`] or a [`Combiner`].
     pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
         let Job { settings, state } = self;
         reduced(settings, state, Sorting, reducer.into_reducer())
@@ -272,14 +292,14 @@ impl<M: Mapper, F: Fold<M::Value>> Job<Combined<M, F>> {
 }
 
 impl<M: Mapper, C: Combiner> Job<CombinedSorted<M, C>> {
-    /// Sets the reducer: a [`Reducer`] or a [`Fold`].
+    /// Sets the reducer: a [`Reducer`], a [`Fold`] or a [`Combiner`].
     pub fn reduce<Kind, R: IntoReducer<M::Key, M::Value, Kind>>(self, reducer: R) -> Job<Reduced> {
         let Job { settings, state } = self;
         reduced(settings, state.mapped, CombiningSorted(state.combiner), reducer.into_reducer())
     }
 }
 
-/// Like [`Job::combine_with`] plus a reducer, for a combiner that processes whole fillings of the sort buffer.
+/// Like [`Job::combine`] and [`Job::reduce`], for a combiner that processes whole fillings of the sort buffer.
 pub fn combine_fillings<M, C, R>(job: Job<Mapped<M>>, combiner: C, reducer: R) -> Job<Reduced>
 where
     M: Mapper,

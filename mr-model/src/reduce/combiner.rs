@@ -50,7 +50,7 @@ use crate::task::{Context, Output};
 /// let job = Job::new("top-three")
 ///     .input(text(["/sales"]))
 ///     .map_fn::<String, u64, _>(|line, out| out.emit("all", line.bytes.len() as u64))
-///     .combine_with(TopThree)
+///     .combine(TopThree)
 ///     .reduce(TopThree)
 ///     .output(text_out("/top"));
 /// # let _ = job;
