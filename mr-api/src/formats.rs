@@ -10,4 +10,4 @@ pub use mr_formats::{
     TextRules, TextWriter, ToText, Uncut, WholeFiles, Words, codec, sequence, writable,
 };
 
-pub use crate::task::Output;
+pub use mr_model::Output;

@@ -1,44 +1,22 @@
-//! Decoders that accept any bytes, for `fuzz/`: map outputs, files of properties, words of command lines.
+//! Decoders that accept any bytes, for `fuzz/`: files of properties, words of command lines, what scripts print.
 
-use crate::datum::{Datum, Desc};
-use crate::engine::SideFile;
 use crate::run::{Args, conf};
 use crate::streaming::fuzz as streaming;
 pub use crate::streaming::fuzz::{key_fields, script_records, typed_bytes};
-use crate::task::replay::RecordPlace;
+use mr_model::runner::SideFile;
+use mr_model::task::replay::RecordPlace;
 
 /// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
 pub const DECODERS: &[Decoder] = &[
-    ("map_outputs", map_outputs),
     ("typed_bytes", typed_bytes),
     ("script_records", script_records),
     ("key_fields", key_fields),
     ("job_words", job_words),
     ("conf_files", conf_files),
 ];
-
-fn datum<D: Datum>(bytes: &[u8]) {
-    let _ = (D::read(bytes).is_ok(), D::describe(bytes));
-    let _ = D::text(bytes, &mut Vec::new());
-    let mut rest = bytes;
-    if D::read_part(&mut rest).is_ok() {
-        assert!(bytes.ends_with(rest), "a part is taken from the front");
-    }
-}
-
-/// Keys and values of map outputs.
-pub fn map_outputs(bytes: &[u8]) {
-    datum::<u64>(bytes);
-    datum::<f64>(bytes);
-    datum::<String>(bytes);
-    datum::<Vec<u8>>(bytes);
-    datum::<(String, i32)>(bytes);
-    datum::<(Option<String>, Desc<Vec<u8>>, bool)>(bytes);
-    datum::<(Desc<(String, u16)>, Option<(i64, String)>)>(bytes);
-}
 
 /// The words of a job's command line, one a line.
 pub fn job_words(bytes: &[u8]) {

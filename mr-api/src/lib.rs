@@ -46,28 +46,23 @@
 //! | count and inspect the task | [`Context`], [`Counter`](task::Counter) in [`task`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
-mod console;
-pub mod datum;
-mod engine;
-mod error;
 pub mod formats;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
-mod guard;
-pub mod job;
-pub mod map;
-pub mod reduce;
 mod run;
-mod scratch;
 pub mod streaming;
-pub mod task;
 pub mod testing;
 
-pub use error::{BoxError, Error, Result};
-pub use job::{Auto, Finished, Job, Plan, from_files, intermediate, previous, text, text_out};
-pub use map::{Emit, Mapper, Sink, map_fn};
 pub use mr_formats::{Line, Lines, codec, sequence, writable};
-pub use reduce::{Count, Fold, Max, Min, Reducer, Sum, Values, reduce_fn};
+pub use mr_model::{
+    Auto, BoxError, Context, Count, Emit, Error, Finished, Fold, Job, Mapper, Max, Min, Output,
+    Plan, Reducer, Result, Sink, Sum, Values, counters, datum, from_files, intermediate, job, map,
+    map_fn, previous, reduce, reduce_fn, replay, task, text, text_out,
+};
 pub use run::{Args, LocalRunner, main, usage_error};
-pub use task::{Context, Output, replay};
+
+/// The programs of the guide are compiled, and run where they can, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/mapreduce.md")]
+struct Guide;

@@ -20,7 +20,8 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("client", &["flow", "protocol", "sys", "transport"]),
     ("daemon", &["protocol", "sys"]),
     ("mr-formats", &["protocol", "shuffle"]),
-    ("mr-api", &["client", "mr-formats", "protocol", "shuffle", "sys"]),
+    ("mr-model", &["mr-formats", "protocol", "shuffle"]),
+    ("mr-api", &["client", "mr-formats", "mr-model", "protocol", "shuffle", "sys"]),
     ("webhdfs", &["client", "daemon", "protocol", "sys"]),
     ("namenode", &["client", "daemon", "host", "journal", "protocol", "sys", "webhdfs"]),
     ("datanode", &["client", "daemon", "protocol", "sys", "transport", "webhdfs"]),
@@ -89,21 +90,51 @@ fn risky_crates_stay_behind_their_seam() {
     assert_passed(names_behind_seams, &[("sys/src/lib.rs", code)]);
 }
 
-/// What an author names and how one task works: rooms of `mr-api` that know neither who runs them nor where.
-const AUTHORS_ROOMS: &[&str] = &["datum", "task", "map", "reduce", "engine", "job"];
+/// What runs jobs, and by what: nothing for the crate of what an author names.
+const RUNNERS: &[&str] = &["client", "mr_api", "reqwest", "tokio", "sys", "std::net", "async"];
 
-/// Who runs them, and by what.
-const RUNNERS: &[&str] =
-    &["client", "reqwest", "tokio", "crate::run", "crate::streaming", "crate::testing"];
+/// The rooms of that crate, and which of them each stands on.
+const AUTHORS_ROOMS: &[(&str, &[&str])] = &[
+    ("datum", &[]),
+    ("task", &[]),
+    ("map", &["datum", "task"]),
+    ("reduce", &["datum", "task"]),
+    ("engine", &["datum", "task", "map", "reduce"]),
+    ("job", &["datum", "task", "map", "reduce", "engine"]),
+];
 
-fn runners_in_rooms_of_authors(house: &House) -> Vec<String> {
+fn names_above_authors(house: &House) -> Vec<String> {
     let mut violations = Vec::new();
-    for room in AUTHORS_ROOMS {
-        for source in house.below(&format!("mr-api/src/{room}")) {
-            let is_runner = |name: &&Name| RUNNERS.iter().any(|runner| name.is_in(runner));
-            for name in source.found.all().filter(is_runner) {
+    for source in house.below("mr-model/src") {
+        let is_runner = |name: &&Name| RUNNERS.iter().any(|runner| name.is_in(runner));
+        for name in source.found.all().filter(is_runner) {
+            violations.push(format!("{}: stands below {}", source.at(name.line), name.text));
+        }
+    }
+    for (room, below) in AUTHORS_ROOMS {
+        let rooms = AUTHORS_ROOMS.iter().map(|(other, _)| *other).chain(["runner"]);
+        let above: Vec<String> = rooms
+            .filter(|other| other != room && !below.contains(other))
+            .map(|other| format!("crate::{other}"))
+            .collect();
+        for source in house.below(&format!("mr-model/src/{room}")) {
+            for name in source.found.all().filter(|name| above.iter().any(|path| name.is_in(path)))
+            {
                 let place = source.at(name.line);
-                violations.push(format!("{place}: {room} stands below {}", name.text));
+                violations.push(format!("{place}: {room} does not stand on {}", name.text));
+            }
+        }
+    }
+    violations
+}
+
+/// What only runners see of jobs is not handed on to authors.
+fn runners_view_handed_on(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    for source in house.below("mr-api/src") {
+        for (index, line) in source.text.lines().enumerate() {
+            if line.trim_start().starts_with("pub use mr_model::runner") {
+                violations.push(format!("{}: {line}", source.at(index + 1)));
             }
         }
     }
@@ -112,19 +143,30 @@ fn runners_in_rooms_of_authors(house: &House) -> Vec<String> {
 
 #[test]
 fn what_an_author_names_knows_nothing_of_who_runs_it() {
-    assert_kept(runners_in_rooms_of_authors);
+    assert_kept(names_above_authors);
     const FACE: [(&str, &str); 2] =
-        [("mr-api/src/lib.rs", "mod job; mod run;"), ("mr-api/src/job/mod.rs", "mod plan;")];
+        [("mr-model/src/lib.rs", "mod job; mod map;"), ("mr-model/src/map/mod.rs", "mod mapper;")];
     for code in [
         "fn f() { tokio::spawn(work()); }",
-        "use client::dfs::DfsClient;",
-        "fn f() { crate::run::main(); }",
+        "use std::net::TcpStream;",
+        "fn f() { sys::process::pause(7); }",
+        "fn f() { crate::job::text(); }",
+        "use crate::runner::Stage;",
     ] {
-        let plan = ("mr-api/src/job/plan.rs", code);
-        assert_found(runners_in_rooms_of_authors, &[FACE[0], FACE[1], plan]);
+        let mapper = ("mr-model/src/map/mapper.rs", code);
+        assert_found(names_above_authors, &[FACE[0], FACE[1], mapper]);
     }
-    let run = [("mr-api/src/lib.rs", "mod run;"), ("mr-api/src/run/mod.rs", "use client::dfs;")];
-    assert_passed(runners_in_rooms_of_authors, &run);
+    let mapper = ("mr-model/src/map/mapper.rs", "use crate::task::Context; use std::io::Read;");
+    assert_passed(names_above_authors, &[FACE[0], FACE[1], mapper]);
+}
+
+#[test]
+fn authors_do_not_get_what_runners_see() {
+    assert_kept(runners_view_handed_on);
+    let face = [("mr-api/src/lib.rs", "pub use mr_model::runner::Stage;")];
+    assert_found(runners_view_handed_on, &face);
+    let inside = [("mr-api/src/lib.rs", "use mr_model::runner::Stage; pub use mr_model::Job;")];
+    assert_passed(runners_view_handed_on, &inside);
 }
 
 fn dependencies(name: &str) -> Vec<String> {

@@ -365,15 +365,16 @@ fn what_breaks_the_table_is_found() {
     );
 }
 
-/// A library, and what may not be linked with it: formats are read and written without a runtime, a network or a cluster, and blocks are written and read
-/// without sockets.
+/// A library, and what may not be linked with it: formats are read and written, and jobs described, without a runtime, a network or a cluster, and blocks
+/// are written and read without sockets.
 const PURE: &[(&str, &[&str])] = &[
     ("mr-formats", &["client", "hyper", "reqwest", "tokio"]),
+    ("mr-model", &["client", "hyper", "reqwest", "rustix", "sys", "tokio"]),
     ("flow", &["rand", "rustix", "sys", "tokio", "tracing", "transport"]),
 ];
 
 #[test]
-fn formats_and_flow_link_no_runtime_and_no_network() {
+fn formats_jobs_and_flow_link_no_runtime_and_no_network() {
     let metadata = metadata(&Table::read());
     for (name, refused) in PURE {
         let linked = metadata.linked_with(name);

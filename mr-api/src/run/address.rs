@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use client::dfs::DfsClient;
+use mr_model::{Error, Result};
 use protocol::DfsPath;
 use protocol::address::{self, Side, Site};
-
-use crate::error::Error;
-use crate::error::Result;
 
 /// A path and the side it is on.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,12 +4,12 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use mr_model::runner::SideFile;
+use mr_model::{Error, Result};
 use protocol::property::keys;
 
 use super::options::{Options, set_property};
 use super::shipped::Shipped;
-use crate::engine::SideFile;
-use crate::error::{Error, Result};
 
 /// The text that every job program prints after its own help.
 pub(crate) const OPTIONS_HELP: &str = "\

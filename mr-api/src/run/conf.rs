@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::error::Error;
+use mr_model::Error;
 
 /// Largest file that is read (4 MiB): a hundred times the longest of Hadoop's.
 const FILE_BYTES_MAX: u64 = 4 << 20;

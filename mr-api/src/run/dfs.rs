@@ -4,14 +4,13 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
+use mr_formats::{Source, SplitRange};
+use mr_model::runner::{MapPart, OpenFile, OutputFile};
+use mr_model::{BoxError, Error, Result};
 use protocol::DfsPath;
 use protocol::jobs::Split;
 
 use super::address;
-use crate::engine::MapPart;
-use crate::error::{BoxError, Error, Result};
-use crate::formats::{Source, SplitRange};
-use crate::task::{OpenFile, OutputFile};
 
 /// Most bytes of a slice, the unit of progress and memory where the block is not mapped.
 const SLICE_BYTES_MAX: usize = 1 << 20;

@@ -3,18 +3,19 @@
 use std::process::ExitCode;
 
 use client::error::chain;
+use mr_model::job::Plan;
+use mr_model::runner::{print, say};
+use mr_model::{BoxError, Error, Result};
 use protocol::jobs::{Counters, JobState};
 use protocol::property::Scope;
 use serde::Serialize;
 
 use super::args::{Args, OPTIONS_HELP};
+use super::json::print_json;
 use super::local::LocalRunner;
 use super::options::Options;
 use super::shipped::Shipped;
 use super::{conf, driver, runner};
-use crate::console::{print, print_json, say};
-use crate::error::{BoxError, Error, Result};
-use crate::job::Plan;
 
 /// Runs a job program.
 ///
@@ -92,7 +93,7 @@ pub(crate) fn start(
     }
     let ended = match options.local {
         Some(_) => run_locally(plan, &options),
-        None => driver::run(plan, &options, &[&shipped.words(), words].concat()),
+        None => driver::run(plan.into(), &options, &[&shipped.words(), words].concat()),
     };
     if let Err(error) = &ended
         && options.json

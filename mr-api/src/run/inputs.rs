@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use mr_formats::splits::{FileToCut, is_hidden};
+use mr_model::{Error, Result};
 use protocol::glob::{Pattern, expand_braces, is_glob};
 use protocol::property::keys;
 
 use super::options::Options;
-use crate::error::Error;
-use crate::error::Result;
 
 /// What a path refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

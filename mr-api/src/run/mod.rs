@@ -3,10 +3,12 @@
 mod address;
 mod args;
 pub(crate) mod conf;
+mod debugger;
 mod dfs;
 mod driver;
 pub(crate) mod entry;
 mod inputs;
+mod json;
 mod local;
 pub(crate) mod options;
 mod progress;

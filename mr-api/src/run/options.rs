@@ -1,11 +1,10 @@
 //! The job options of a command line, with the properties of [`protocol::property`].
 
 use mr_formats::splits::SplitLimits;
+use mr_model::Error;
+use mr_model::runner::SideFile;
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
-
-use crate::engine::SideFile;
-use crate::error::Error;
 
 /// What the command line says about running the job.
 #[derive(Clone, Debug, Default)]

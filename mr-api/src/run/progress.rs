@@ -3,9 +3,8 @@
 use std::io::{IsTerminal, stderr};
 
 use client::job::counters_text;
+use mr_model::runner::{draw, say};
 use protocol::jobs::Counters;
-
-use crate::console::{draw, say};
 
 /// Prints progress: lines when the text changes, or one redrawn line on a terminal.
 pub(crate) struct Progress {

@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
+use mr_model::runner::SideFile;
+use mr_model::{Error, Result};
 use sys::environment::Answers;
 
 use super::side_files;
-use crate::engine::SideFile;
-use crate::error::{Error, Result};
 
 const ENV: &str = "--shipped-env";
 const FILE: &str = "--shipped-file";

@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 
 use client::dfs::DfsClient;
 use client::job::{Content, binary_path, upload};
+use mr_model::runner::SideFile;
+use mr_model::runner::side_file::{Origin, check_name};
+use mr_model::{Error, Result};
 use protocol::content::Hasher;
 use protocol::{BinaryHash, DfsPath};
 use serde::{Deserialize, Serialize};
 
 use super::address;
-use crate::engine::SideFile;
-use crate::engine::side_file::{Origin, check_name};
-use crate::error::{Error, Result};
 
 /// Job property that lists the side files for the workers.
 pub(crate) const FILES_PROPERTY: &str = "hanno.side.files";
@@ -140,7 +140,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::side_file::link;
+    use mr_model::runner::side_file::link;
 
     #[test]
     fn an_attempt_gets_links() {

@@ -10,8 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::Error;
-use crate::error::Result;
+use mr_model::{Error, Result};
 
 /// The name of the library on a command line.
 pub(super) const AGGREGATE: &str = "aggregate";

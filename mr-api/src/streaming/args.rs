@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mr_model::Error;
+use mr_model::job::{Input, OutputTo, from_files, text_out};
+use mr_model::runner::{Naming, PARTITION_SEED, Partition, SideFile};
 use protocol::property::{Count, Key, PipeEncoding as Encoding, Properties, Value, keys};
 
 use super::aggregate::AGGREGATE;
@@ -11,10 +14,6 @@ use super::io::{RecordReader, RecordWriter};
 use super::key_field::KeyFields;
 use super::process::Script;
 use super::{command, key_field};
-use crate::engine::{InputPaths, SideFile};
-use crate::error::Error;
-use crate::job::{Input, OutputTo, text_out};
-use crate::map::Partition;
 use crate::run::{Args, Options};
 
 /// `hanno job streaming -help`.
@@ -483,12 +482,12 @@ impl Spec {
 
     pub(super) fn input(&self) -> Input<StreamInput> {
         let format = StreamInput::new(self.input_kind, self.key_value_separator);
-        Input { paths: InputPaths::Paths(self.inputs.clone()), format }
+        from_files(self.inputs.clone(), format)
     }
 
     pub(super) fn output(&self) -> OutputTo {
         let output = text_out(self.output.clone());
-        let output = if self.lazy { output.lazy() } else { output }.named_plainly();
+        let output = if self.lazy { output.lazy() } else { output }.naming(Naming::Plain);
         if self.output_kind == OutputKind::Null { output.discard() } else { output }
     }
 
@@ -502,7 +501,7 @@ impl Spec {
             let key = if sorted { key_field::decode(key) } else { key };
             match &fields {
                 Some(fields) => fields.partition(key, partitions),
-                None => shuffle::partition_of(key, partitions, crate::map::PARTITION_SEED),
+                None => shuffle::partition_of(key, partitions, PARTITION_SEED),
             }
         })))
     }

@@ -1,18 +1,17 @@
 //! The environment of a script: the job's configuration and the task's context, under Hadoop's current and former names, with every
 //! character outside `[0-9A-Za-z]` turned into `_`.
 
+use mr_model::Result;
+use mr_model::runner::{DESCRIPTION_PROPERTY, TaskState};
+use mr_model::task::Context;
 use protocol::TaskKind;
 use protocol::property::{self, keys};
-
-use crate::error::Result;
-use crate::job::DESCRIPTION_PROPERTY;
-use crate::task::Context;
 
 /// Names and values for the environment of a task's script.
 pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
     let mut variables = Vec::new();
     let own = [DESCRIPTION_PROPERTY, crate::run::FILES_PROPERTY];
-    let bytes_max = context.value(keys::VARIABLE_BYTES_MAX)?;
+    let bytes_max = TaskState::of(context).value(keys::VARIABLE_BYTES_MAX)?;
     let bytes_max =
         bytes_max.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     for (name, value) in context.properties() {
@@ -36,7 +35,7 @@ fn given_variables(context: &Context, variables: &mut Vec<(String, String)>) -> 
     };
     let lists = [(keys::CHILD_ENV, ','), (of_kind, ','), (keys::ADD_ENVIRONMENT, ' ')];
     for (key, between) in lists {
-        let list = context.value(key)?.unwrap_or_default();
+        let list = TaskState::of(context).value(key)?.unwrap_or_default();
         let pairs = list.split(between).filter_map(|pair| pair.trim().split_once('='));
         for (name, value) in pairs.filter(|(name, _)| !name.is_empty()) {
             let value = substitute(value, |name| std::env::var(name).unwrap_or_default());
@@ -97,7 +96,7 @@ fn task_variables(context: &Context, variables: &mut Vec<(String, String)>) {
         set(&["mapreduce_map_input_start", "map_input_start"], input.start.to_string());
         set(&["mapreduce_map_input_length", "map_input_length"], input.length.to_string());
     }
-    if let Some(user) = context.user() {
+    if let Some(user) = TaskState::of(context).user() {
         set(&["mapreduce_job_user_name", "user_name"], user.to_owned());
     }
 }

@@ -1,10 +1,10 @@
 //! Input formats of streaming jobs.
 
+use mr_formats::{Cut, Format, Line, Lines, Source, SplitRange};
+use mr_model::Result;
 use protocol::property::PipeEncoding as Encoding;
 
 use super::io::Field;
-use crate::error::Result;
-use crate::formats::{Cut, Format, Line, Lines, Source, SplitRange};
 
 /// How input files become records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,12 +11,11 @@
 use std::io::{self, Read};
 
 use memchr::memmem;
+use mr_formats::{Format, LINE_BYTES_MAX, Lines, Source, SplitRange, TextRules};
+use mr_model::{Error, Result};
 use protocol::property::PipeEncoding as Encoding;
 
 use super::typed;
-use crate::error::Error;
-use crate::error::Result;
-use crate::formats::{Format, LINE_BYTES_MAX, Lines, Source, SplitRange, TextRules};
 
 /// A key or value on its way to a script.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +69,7 @@ fn put_text(field: Field<'_>, out: &mut Vec<u8>) {
     match field {
         Field::Bytes(bytes, Encoding::Text | Encoding::Raw) => out.extend_from_slice(bytes),
         Field::Bytes(bytes, Encoding::Typed) => typed::put_text(bytes, out),
-        Field::Number(number) => crate::formats::ToText::write_text(&number, out),
+        Field::Number(number) => mr_formats::ToText::write_text(&number, out),
     }
 }
 

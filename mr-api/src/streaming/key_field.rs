@@ -4,7 +4,7 @@
 //! endian)`. Sorting therefore stays a comparison of bytes, and the key itself breaks ties. Numbers compare as decimal text of any length,
 //! not as floats.
 
-use crate::error::Error;
+use mr_model::Error;
 
 /// One `-k` option: `FIELD[.CHARACTER][,FIELD[.CHARACTER]]` with `n` and `r`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ impl KeyFields {
 
     /// The partition of a key: by a hash of the selected parts.
     pub(super) fn partition(&self, key: &[u8], partitions: u32) -> u32 {
-        let seed = crate::map::PARTITION_SEED;
+        let seed = mr_model::runner::PARTITION_SEED;
         if let [span] = &self.spans[..] {
             let range = self.range(key, span).unwrap_or_default();
             return shuffle::partition_of(&key[range], partitions, seed);
@@ -166,7 +166,7 @@ fn span(text: &str) -> Option<Span> {
 /// Appends text, marked as present, escaped and terminated, so that no text is a prefix of another: `00` as `00 FF`, the end as `00 00`.
 fn put_text(part: &[u8], out: &mut Vec<u8>) {
     out.push(PRESENT);
-    crate::datum::Put::<Vec<u8>>::put_part(part, out);
+    mr_model::datum::Put::<Vec<u8>>::put_part(part, out);
 }
 
 /// Appends sign, length of the integer part, digits, decimals without trailing zeros, end. For negative numbers, all but the sign is

@@ -22,10 +22,11 @@ mod read_ahead;
 mod stages;
 mod typed;
 
+use mr_model::Result;
+use mr_model::job::{Job, Plan};
+use mr_model::runner::{amend, combine_fillings};
 use protocol::property::Scope;
 
-use crate::error::Result;
-use crate::job::{Job, Plan};
 use crate::run::{Shipped, conf, entry};
 
 pub use args::HELP;
@@ -52,20 +53,20 @@ fn start(prefix: &[&str], words: &[String]) -> Result<()> {
 
 /// The job that a command line describes.
 fn plan(spec: &Spec) -> Result<Plan> {
-    let mut job = Job::new(spec.name.clone())
-        .input(spec.input())
-        .map(StreamMapper::new(spec))
-        .side_files(spec.side_files.clone())
-        .describe(spec.describe());
+    let job = Job::new(spec.name.clone()).input(spec.input()).map(StreamMapper::new(spec));
+    let job = amend(job, |settings| {
+        settings.side_files.extend(spec.side_files.iter().cloned());
+        settings.describe(&spec.describe());
+        if let Some(partition) = spec.partition().filter(|_| !spec.is_map_only()) {
+            settings.partition = partition;
+        }
+    });
     if spec.is_map_only() {
         return Ok(job.output(spec.output()).into());
     }
-    if let Some(partition) = spec.partition() {
-        job = job.partition_by(partition);
-    }
     let reducer = StreamReducer::new(spec);
     let job = match StreamCombiner::new(spec) {
-        Some(combiner) => job.combine_and_reduce(combiner, reducer),
+        Some(combiner) => combine_fillings(job, combiner, reducer),
         None => job.reduce(reducer),
     };
     Ok(job.reducers(spec.reducers.unwrap_or(REDUCERS_DEFAULT)).output(spec.output()).into())

@@ -13,12 +13,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 
+use mr_model::task::Context;
+use mr_model::{Error, Result};
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
 
 use super::command::locate;
-use crate::error::Error;
-use crate::error::Result;
-use crate::task::Context;
 
 /// Bytes written to the script at once; as many as a large pipe takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -163,7 +162,7 @@ fn joined(result: thread::Result<Result<()>>) -> Result<()> {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn is_closed_input(error: &crate::error::BoxError) -> bool {
+fn is_closed_input(error: &mr_model::BoxError) -> bool {
     matches!(error.downcast_ref::<Error>(), Some(Error::ScriptInput { source }) if source.kind() == io::ErrorKind::BrokenPipe)
 }
 
@@ -297,6 +296,7 @@ impl Quoted {
 mod tests {
     use std::collections::BTreeMap;
 
+    use mr_model::runner::TaskState;
     use protocol::{AttemptId, JobId, TaskId, TaskKind};
 
     use super::*;
@@ -305,7 +305,7 @@ mod tests {
         let job = JobId { cluster_start: 1, number: 1 };
         let task = TaskId { job, kind: TaskKind::Map, index: 0 };
         let context = Context::new(AttemptId { task, number: 0 }, BTreeMap::new());
-        context.set_directory(directory.to_owned(), BTreeMap::new());
+        TaskState::of(&context).set_directory(directory.to_owned(), BTreeMap::new());
         context
     }
 
@@ -355,7 +355,7 @@ mod tests {
         let script = "cat > /dev/null; for i in 1 2; do echo 'reporter:counter:My Group,a, b,21' >&2; done
             echo reporter:counter:G,c,-5 >&2; echo reporter:status:busy >&2; printf 'reporter:counter:G,last,1' >&2";
         check(&sh(script), &context, b"").unwrap();
-        let counters = context.counters();
+        let counters = TaskState::of(&context).counters();
         assert_eq!(counters.value("My Group", "a, b"), 42);
         assert_eq!(counters.value("G", "c"), 0, "a sum cannot be negative");
         assert_eq!(counters.value("G", "last"), 1);
@@ -380,14 +380,14 @@ mod tests {
         let dies = check(&sh("echo dead >&2; exit 4"), &context, &plenty).unwrap_err();
         assert!(dies.to_string().contains("exit status: 4"), "{dies}");
         let missing = Script { words: vec!["./no-such-script".into()], ..sh("") };
-        let text = crate::guard::guard(|| check(&missing, &context, b"")).unwrap_err();
+        let text = mr_model::runner::guard(|| check(&missing, &context, b"")).unwrap_err();
         assert!(text.contains("./no-such-script") && text.contains("No such file"), "{text}");
         assert!(text.contains("`-file ./no-such-script` sends it along"), "{text}");
         std::fs::write(directory.path().join("bare.sh"), "echo hi\n").unwrap();
         let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(directory.path().join("bare.sh"), all).unwrap();
         let bare = Script { words: vec!["bare.sh".into()], ..sh("") };
-        let text = crate::guard::guard(|| check(&bare, &context, b"")).unwrap_err();
+        let text = mr_model::runner::guard(|| check(&bare, &context, b"")).unwrap_err();
         assert!(text.contains("#!/bin/sh"), "{text}");
     }
 }

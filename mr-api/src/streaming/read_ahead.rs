@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::task::{Context, Counter};
+use mr_model::task::{Context, Counter};
 
 /// Most uncounted records to remember: many more than the pipes and buffers of a script hold, and half a mebibyte.
 const RECORDS_MAX: usize = 1 << 16;

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use mr_model::Result;
+use mr_model::map::{Emit, Mapper, Records, Sink};
+use mr_model::reduce::{Groups, Reducer, Values};
+use mr_model::runner::{CombineFilling, EmitPair, SortedPairs, TaskState};
+use mr_model::task::{Context, Output};
 use protocol::property::PipeEncoding as Encoding;
 
 use super::args::{Spec, Work};
@@ -10,11 +15,7 @@ use super::io::{Field, RecordReader, RecordWriter};
 use super::key_field::KeyFields;
 use super::read_ahead::ReadAhead;
 use super::{aggregate, key_field, process, typed};
-use crate::error::Result;
-use crate::map::{Emit, Mapper, Records, Sink};
-use crate::reduce::{CombineFilling, EmitPair, Groups, Reducer, SortedPairs, Values};
 use crate::run::options;
-use crate::task::{Context, Output};
 
 /// Keys and values are bytes; the encodings of the job define their meaning.
 type Bytes = Vec<u8>;
@@ -84,9 +85,9 @@ impl Mapper for StreamMapper {
                 emit(&key, &value)
             });
         };
-        let cursor = records.cursor;
-        let mut ahead =
-            options::script_counts(context.all_properties())?.then(|| ReadAhead::new(&context));
+        let cursor = records.cursor();
+        let mut ahead = options::script_counts(TaskState::of(&context).properties())?
+            .then(|| ReadAhead::new(&context));
         let ran = process::run(
             script,
             &context,
@@ -117,7 +118,7 @@ impl Mapper for StreamMapper {
 fn field_bytes(field: Field<'_>, out: &mut Vec<u8>) {
     match field {
         Field::Bytes(bytes, _) => out.extend_from_slice(bytes),
-        Field::Number(number) => crate::formats::ToText::write_text(&number, out),
+        Field::Number(number) => mr_formats::ToText::write_text(&number, out),
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! Invariants: reading accepts any bytes and never allocates by a length whose bytes it has not seen; nesting is limited.
 
-use crate::error::Error;
+use mr_model::Error;
 
 /// How deep values may be nested.
 const DEPTH_MAX: usize = 64;

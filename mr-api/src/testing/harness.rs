@@ -6,21 +6,22 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
+use mr_formats::{Source, SplitRange};
+use mr_model::Result;
+use mr_model::datum::{Datum, Key, Put};
+use mr_model::job::Plan;
+use mr_model::map::{Emit, Mapper, Records, Sink};
+use mr_model::reduce::{Groups, Reducer};
+use mr_model::runner::{
+    LocalFiles, OutputOptions, PARTITION_SEED, RecordCursor, Scratch, TaskState, reduce_options,
+};
+use mr_model::task::{Context, Output, TaskInput};
 use protocol::jobs::Counters;
 use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{Codec, MapOutputOptions, MapOutputWriter, ReduceInput, SegmentSource};
 
-use crate::datum::{Datum, Key, Put};
-use crate::engine::reduce_options;
-use crate::error::Result;
-use crate::formats::{Source, SplitRange};
-use crate::job::Plan;
-use crate::map::{Emit, Mapper, PARTITION_SEED, Records, Sink};
-use crate::reduce::{Groups, Reducer};
 use crate::run::LocalRunner;
-use crate::scratch::Scratch;
-use crate::task::{Context, LocalFiles, Output, OutputOptions, RecordCursor, TaskInput};
 
 fn attempt(kind: TaskKind) -> AttemptId {
     let job = JobId { cluster_start: 0, number: 1 };
@@ -97,25 +98,25 @@ impl<M: Mapper> MapDriver<M> {
             std::fs::write(&place, bytes)?;
             places.insert(name, place);
         }
-        context.set_directory(scratch.path().to_owned(), places);
+        TaskState::of(&context).set_directory(scratch.path().to_owned(), places);
         let split = SplitRange { start: 0, end: self.input.len() as u64 };
-        context.set_input(TaskInput { path: "input".to_owned(), start: 0, length: split.end });
+        TaskState::of(&context).set_input(TaskInput {
+            path: "input".to_owned(),
+            start: 0,
+            length: split.end,
+        });
         let mut emit = Emit::new(context.clone(), Collected::<M::Key, M::Value>::default());
         let mut mapper = self.mapper;
         mapper.setup(&context)?;
         let cells = [Cell::new(0), Cell::new(0)];
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[]);
-        let records = Records {
-            format: &self.format,
-            split,
-            source: &mut Bytes(&self.input),
-            cursor: cursor.in_part(0, u64::MAX),
-            input: 0,
-        };
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| ());
+        let mut source = Bytes(&self.input);
+        let part = cursor.in_part(0, u64::MAX);
+        let records = Records::new(&self.format, (split, &mut source), part, 0);
         let ran = mapper.run(records, &mut emit);
         let cleaned = mapper.cleanup(&mut emit);
         ran.and(cleaned)?;
-        Ok(MapRun { pairs: emit.into_sink().pairs, counters: context.counters() })
+        Ok(MapRun { pairs: emit.into_sink().pairs, counters: TaskState::of(&context).counters() })
     }
 }
 
@@ -218,9 +219,9 @@ impl<R: Reducer> ReduceDriver<R> {
     /// Groups as [`Job::group_by_first`](crate::Job::group_by_first) does.
     pub fn group_by_first(mut self) -> Self
     where
-        R::Key: crate::map::FirstElement,
+        R::Key: mr_model::map::FirstElement,
     {
-        self.group_prefix = Some(crate::map::first_element_bytes::<R::Key>);
+        self.group_prefix = Some(mr_model::runner::first_element_bytes::<R::Key>);
         self
     }
 
@@ -266,7 +267,7 @@ impl<R: Reducer> ReduceDriver<R> {
             reduce_options(scratch.path().to_owned(), DRIVER_MEMORY_BYTES, merge_factor);
         options.group_prefix = self.group_prefix;
         let context = Context::new(attempt(TaskKind::Reduce), self.properties);
-        context.set_directory(scratch.path().to_owned(), BTreeMap::new());
+        TaskState::of(&context).set_directory(scratch.path().to_owned(), BTreeMap::new());
         let files = scratch.path().join("output");
         std::fs::create_dir(&files)?;
         let mut output = Output::new(
@@ -283,7 +284,7 @@ impl<R: Reducer> ReduceDriver<R> {
         let cleaned = reducer.cleanup(&mut output);
         ran.and(cleaned)?;
         output.close()?;
-        OutputRun::of(&files, vec![context.counters()])
+        OutputRun::of(&files, vec![TaskState::of(&context).counters()])
     }
 }
 
@@ -381,9 +382,9 @@ const SMALL_SPLIT_BYTES: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datum::Desc;
-    use crate::formats::KeyValueLines;
     use crate::{Lines, map_fn, reduce_fn, text, text_out};
+    use mr_formats::KeyValueLines;
+    use mr_model::datum::Desc;
 
     #[test]
     fn mappers_see_properties_and_side_files() {
@@ -429,7 +430,7 @@ mod tests {
     #[test]
     fn each_byte_of_a_compressed_file_is_counted_once() {
         let lines = (0..200_000u64).map(|i| format!("{}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let stored = crate::formats::codec::FileCodec::Gzip
+        let stored = mr_formats::codec::FileCodec::Gzip
             .compress(lines.collect::<String>().as_bytes())
             .unwrap();
         let length = stored.len() as u64;
@@ -446,7 +447,7 @@ mod tests {
         });
         let run = run.unwrap();
         assert_eq!(run.text("part"), "lines\t200000\n");
-        assert_eq!(run.counters[0].value(crate::task::INPUT_COUNTERS, "BYTES_READ"), length);
+        assert_eq!(run.counters[0].value(mr_model::runner::INPUT_COUNTERS, "BYTES_READ"), length);
     }
 
     #[test]
@@ -482,9 +483,9 @@ mod tests {
             let job = crate::Job::new("files").input(text([path("in")])).map(map);
             Ok(job.reduce(reduce).reducers(1).output(text_out(path("out"))).into())
         };
-        let caught = crate::guard::guard(|| driver.assert_deterministic(more));
+        let caught = mr_model::runner::guard(|| driver.assert_deterministic(more));
         assert!(caught.unwrap_err().contains("depends on how the job runs"));
-        let caught = crate::guard::guard(|| driver.assert_deterministic(job(false)));
+        let caught = mr_model::runner::guard(|| driver.assert_deterministic(job(false)));
         assert!(caught.unwrap_err().contains("depends on how the job runs"));
     }
 }

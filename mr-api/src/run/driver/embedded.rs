@@ -10,10 +10,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use mr_model::runner::Scratch;
+use mr_model::{Error, Result};
+
 use super::staging::remove;
-use crate::error::Error;
-use crate::error::Result;
-use crate::scratch::Scratch;
 
 /// Time for the cluster to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);

@@ -2,15 +2,13 @@
 
 use client::dfs::DfsClient;
 use mr_formats::splits::{Ends, FileToCut, SplitLimits};
-use mr_formats::{rows, splits};
+use mr_formats::{SplitRange, TextRules, rows, splits};
+use mr_model::runner::{JobInput, MapPart};
+use mr_model::{Error, Result};
 use protocol::DfsPath;
 use protocol::jobs::{Split, SplitPart};
 use protocol::namenode::{FileStatus, LocatedBlock};
 
-use crate::engine::{JobInput, MapPart};
-use crate::error::Error;
-use crate::error::Result;
-use crate::formats::{SplitRange, TextRules};
 use crate::run::dfs::open_part;
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 use crate::run::options::Options;
@@ -94,7 +92,7 @@ pub(super) fn splits(
             Ends::OfGroups => {
                 let range = SplitRange { start: 0, end: file.length };
                 let whole = MapPart { path: path.to_string(), range };
-                (input.groups.0)(&mut *open_part(dfs, &whole)?)
+                input.groups(&mut *open_part(dfs, &whole)?)
             }
         }
     })?;

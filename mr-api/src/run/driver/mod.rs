@@ -16,31 +16,32 @@ use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::error::chain;
 use client::job::{Content, JobClient, JobError, upload};
+use mr_model::job::{Finished, Reducers};
+use mr_model::runner::{
+    BOUNDARIES_PROPERTY, DESCRIPTION_PROPERTY, Graph, InputPaths, JobSettings, OpenFn, OutputPath,
+    Planned, Sampling, Scratch, fingerprint, output_property, say,
+};
+use mr_model::{Error, Result};
 use protocol::address::FileSystem;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::property::Properties;
 use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
-use crate::console::{print_json, say};
-use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, JobSettings, OutputPath, Reducers, Sampling};
-use crate::error::{Error, Result};
-use crate::job::JobOutput;
-use crate::job::{DESCRIPTION_PROPERTY, Finished, Graph, OpenFn, Plan, fingerprint};
 use crate::run::address::Location;
 use crate::run::dfs::{map_parts, open_part, opener};
 use crate::run::inputs::Subdirectories;
+use crate::run::json::print_json;
 use crate::run::options::{ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
 use crate::run::{address, side_files};
-use crate::scratch::Scratch;
 use embedded::EmbeddedCluster;
 use names::Names;
 use running::Running;
 use staging::LocalPaths;
 
 /// Runs a plan on the configured cluster, or on an embedded one if none is.
-pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()> {
+pub(crate) fn run(plan: Planned, options: &Options, words: &[String]) -> Result<()> {
     if cfg!(debug_assertions) {
         Progress::new(options.quiet).say(DEBUG_BUILD);
     }
@@ -67,7 +68,7 @@ pub(crate) fn run(plan: Plan, options: &Options, words: &[String]) -> Result<()>
 
 /// Runs a plan on an existing cluster; copies inputs from this machine in and outputs out.
 fn run_on_cluster(
-    plan: Plan,
+    plan: Planned,
     options: &Options,
     words: &[String],
     config: &ClientConfig,
@@ -95,7 +96,7 @@ fn run_on_cluster(
 
 /// Starts a cluster only for this plan; copies the inputs in and the last output out.
 fn run_embedded(
-    plan: Plan,
+    plan: Planned,
     options: &Options,
     words: &[String],
     mut config: ClientConfig,
@@ -116,18 +117,18 @@ fn run_embedded(
 
 /// Runs a plan with paths of this machine, staged in a directory with this many replicas.
 fn run_staged(
-    plan: Plan,
+    plan: Planned,
     driver: &Driver<'_>,
     local: &LocalPaths,
     (directory, replication): (&DfsPath, Option<u16>),
 ) -> Result<()> {
     let names = local.put(&driver.dfs, directory, replication)?;
-    let Plan { graph, after } = plan;
+    let Planned { graph, after } = plan;
     let (on_cluster, on_machine) = match local.last_output() {
         Some(output) => (None, after.zip(Some(output))),
         None => (after, None),
     };
-    let counters = driver.run(Plan { graph, after: on_cluster }, &names)?;
+    let counters = driver.run(Planned { graph, after: on_cluster }, &names)?;
     local.fetch(&driver.dfs, &names)?;
     match on_machine {
         Some((after, output)) => after(&mut crate::run::local::finished(output, counters)?),
@@ -156,8 +157,8 @@ impl<'a> Driver<'a> {
     }
 
     /// Runs all jobs; returns the sums of their counters.
-    fn run(&self, plan: Plan, names: &Names) -> Result<Counters> {
-        let Plan { graph: plan, after } = plan;
+    fn run(&self, plan: Planned, names: &Names) -> Result<Counters> {
+        let Planned { graph: plan, after } = plan;
         let outputs = self.outputs(&plan, names)?;
         let result = self.run_stages(&plan, names, &outputs);
         for (stage, output) in plan.stages.iter().zip(&outputs) {
@@ -280,7 +281,7 @@ impl<'a> Driver<'a> {
         let mut properties = self.options.properties.clone();
         properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
         for need in &plan.needs[index] {
-            properties.insert(JobOutput(*need).property(), outputs[*need].to_string());
+            properties.insert(output_property(*need), outputs[*need].to_string());
         }
         let side_files = [&settings.side_files[..], &self.options.side_files].concat();
         if !side_files.is_empty() {
@@ -403,7 +404,7 @@ impl<'a> Driver<'a> {
             };
             parts.push(Box::new(open) as Box<OpenFn<'_>>);
         }
-        Ok(Finished { counters, parts })
+        Ok(Finished::new(counters, parts))
     }
 }
 

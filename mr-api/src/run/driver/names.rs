@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use mr_model::{Error, Result};
 use protocol::DfsPath;
 use protocol::address::Site;
 
-use crate::error::Error;
-use crate::error::Result;
 use crate::run::address::{self, Location};
 
 /// Translates the paths of a plan.

@@ -6,10 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mr_model::{Error, Result};
 use protocol::JobId;
-
-use crate::error::Error;
-use crate::error::Result;
 
 #[derive(Default)]
 pub(super) struct Running {

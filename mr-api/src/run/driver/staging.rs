@@ -10,15 +10,13 @@ use std::io::copy;
 use std::path::{Path, PathBuf};
 
 use client::dfs::{CreateOptions, DfsClient};
+use mr_model::runner::{InputPaths, OutputPath, Planned, say};
+use mr_model::{Error, Result};
 use protocol::DfsPath;
 use protocol::address;
 
 use super::inputs;
 use super::names::Names;
-use crate::console::say;
-use crate::engine::{InputPaths, OutputPath};
-use crate::error::{Error, Result};
-use crate::job::Plan;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
 
@@ -40,7 +38,7 @@ pub(super) struct LocalPaths {
 impl LocalPaths {
     /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist and no output does.
     pub(super) fn find(
-        plan: &Plan,
+        plan: &Planned,
         inner: Subdirectories,
         of_machine: impl Fn(&str) -> Result<Option<PathBuf>>,
     ) -> Result<Self> {

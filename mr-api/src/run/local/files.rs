@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use mr_formats::sources::LocalSource;
-use mr_formats::splits;
 use mr_formats::splits::{Ends, FileToCut, SplitLimits};
+use mr_formats::{SplitRange, TextRules, splits};
+use mr_model::runner::JobInput;
+use mr_model::{Error, Result};
 
 use super::tasks::LocalSplit;
-use crate::engine::JobInput;
-use crate::error::Error;
-use crate::error::Result;
-use crate::formats::{SplitRange, TextRules};
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 
 /// A file to read.
@@ -91,7 +89,7 @@ pub(super) fn splits(
         let file = fs::File::open(path).map_err(Error::file("open", path))?;
         match ends {
             Ends::OfLines(count) => Ok(splits::line_ends(file, count, rules.delimiter.as_deref())?),
-            Ends::OfGroups => (input.groups.0)(&mut LocalSource::new(file)),
+            Ends::OfGroups => input.groups(&mut LocalSource::new(file)),
         }
     })?;
     let place = |(index, offset, length): splits::Part| {

@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use client::error::chain;
-use mr_formats::rows;
 use mr_formats::splits::SplitLimits;
+use mr_formats::{TextRules, rows};
+use mr_model::job::{Finished, Plan, Reducers};
+use mr_model::runner::{
+    BOUNDARIES_PROPERTY, Graph, InputPaths, OpenFn, OutputPath, Planned, SideFile, Stage,
+    output_property, say,
+};
+use mr_model::{Error, Result};
 use protocol::JobId;
 use protocol::jobs::Counters;
 use protocol::property::{Properties, present_name};
 use shuffle::BufferPool;
 
-use crate::console::say;
-use crate::engine::{BOUNDARIES_PROPERTY, InputPaths, OutputPath, Reducers, SideFile, Stage};
-use crate::error::{Error, Result};
-use crate::formats::TextRules;
-use crate::job::JobOutput;
-use crate::job::{Finished, Graph, OpenFn, Plan};
 use crate::run::inputs::Subdirectories;
 use crate::run::options::Options;
 use crate::run::progress::Progress;
@@ -144,7 +144,7 @@ impl LocalRunner {
     /// # Errors
     /// The first failure; the plan's output directories are then removed.
     pub fn run(&self, plan: impl Into<Plan>) -> Result<Vec<Counters>> {
-        let Plan { graph: plan, after } = plan.into();
+        let Planned { graph: plan, after } = plan.into().into();
         let outputs = self.outputs(&plan)?;
         let (made, ended) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let run_stage = |index: usize| {
@@ -155,7 +155,7 @@ impl LocalRunner {
             let mut properties = self.options.properties.clone();
             for need in &plan.needs[index] {
                 let output = outputs[*need].display().to_string();
-                properties.insert(JobOutput(*need).property(), output);
+                properties.insert(output_property(*need), output);
             }
             self.run_stage(&*plan.stages[index], index, output, splits, properties, &ended)
         };
@@ -333,5 +333,5 @@ pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'st
         };
         parts.push(Box::new(open) as Box<OpenFn<'static>>);
     }
-    Ok(Finished { counters, parts })
+    Ok(Finished::new(counters, parts))
 }

@@ -9,21 +9,21 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use mr_formats::sources::LocalSource;
+use mr_formats::{Source, SplitRange};
+use mr_model::runner::{
+    JobSettings, LocalFiles, MapPart, MapResult, MapTarget, MapTask, OpenFile, RecordCursor,
+    ReduceTask, Sampling, Scratch, Stage, TASK_COUNTERS, TaskState, map_options, reduce_options,
+    side_file,
+};
+use mr_model::task::{Context, Output, TaskCounts};
+use mr_model::{Error, Result};
 use protocol::jobs::Counters;
 use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentSource};
 
-use crate::engine::{
-    JobSettings, MapPart, MapResult, MapTarget, MapTask, ReduceTask, Sampling, Stage, map_options,
-    reduce_options, side_file,
-};
-use crate::error::{Error, Result};
-use crate::formats::{Source, SplitRange};
 use crate::run::progress::Progress;
-use crate::run::{address, options};
-use crate::scratch::Scratch;
-use crate::task::{Context, LocalFiles, OpenFile, Output, RecordCursor, TASK_COUNTERS, TaskCounts};
+use crate::run::{address, debugger, options};
 
 /// Interval between progress checks.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
@@ -122,7 +122,9 @@ impl JobRun<'_> {
         )?;
         progress.update(1.0, 1.0);
         let mut counters = Counters::default();
-        maps.iter().chain(&reduces).for_each(|context| counters.merge(&context.counters()));
+        maps.iter()
+            .chain(&reduces)
+            .for_each(|context| counters.merge(&TaskState::of(context).counters()));
         Ok(counters)
     }
 
@@ -141,11 +143,12 @@ impl JobRun<'_> {
         let work = work.join(context.attempt().to_string());
         fs::create_dir_all(&work).map_err(Error::file("create", &work))?;
         side_file::link(&self.side_files, &work)?;
-        context.set_directory(work, self.side_files.clone());
-        context.set_output_directory(directory.display().to_string());
-        context.set_open(opener());
+        let task = TaskState::of(context);
+        task.set_directory(work, self.side_files.clone());
+        task.set_output_directory(directory.display().to_string());
+        task.set_open(opener());
         let maps = self.splits.len() as u32;
-        context.set_task_counts(TaskCounts { maps, reduces: self.reduces });
+        task.set_task_counts(TaskCounts { maps, reduces: self.reduces });
         Ok(directory)
     }
 
@@ -167,7 +170,7 @@ impl JobRun<'_> {
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let cells = [Cell::new(0), Cell::new(0)];
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[]);
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], debugger::stop_before);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
@@ -196,8 +199,9 @@ impl JobRun<'_> {
                 stored: segment.stored,
             });
         }
-        context.add_to(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES", stored);
-        context.add_to(TASK_COUNTERS, "SHUFFLED_MAPS", outputs.len() as u64);
+        let task = TaskState::of(context);
+        task.add_to(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES", stored);
+        task.add_to(TASK_COUNTERS, "SHUFFLED_MAPS", outputs.len() as u64);
         let output = self.output(&directory, context)?;
         let work = context.directory().to_owned();
         let options = reduce_options(work, self.memory_bytes, self.merge_factor);
@@ -224,7 +228,7 @@ fn run_all<T: Send>(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(context) = contexts.get(index) else { break };
             let result = run(index, context).map(|result| {
-                context.set_progress(1.0);
+                TaskState::of(context).set_progress(1.0);
                 let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                 results[index] = Some(result);
             });
@@ -250,7 +254,7 @@ fn run_all<T: Send>(
                 Ok(Ok(())) | Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
-            let sum: f32 = contexts.iter().map(Context::progress).sum();
+            let sum: f32 = contexts.iter().map(|context| TaskState::of(context).progress()).sum();
             watch(sum / contexts.len().max(1) as f32);
         }
     });

@@ -2,36 +2,34 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
 use client::pass::PassHolder;
+use mr_model::runner::{
+    LocalFiles, MapResult, MapTarget, MapTask, OutputFile, OutputFiles, Planned, RecordCursor,
+    ReduceTask, Skipped, Stage, TaskState, map_options, phases, reduce_options, side_file,
+};
+use mr_model::task::{Context, Output, TaskCounts};
+use mr_model::{Error, Result};
 use protocol::phase::Phase;
 use protocol::property::keys;
-use protocol::record::SKIP_DIRECTORY;
+use protocol::record::{PLACE_BYTES, RECORD_FILE, SKIP_DIRECTORY};
 use protocol::runner::Setup;
 use protocol::tracker::{AttemptState, FetchFailure, Program, ReduceWork, Work};
 use protocol::{AttemptId, DfsPath, RecordAt};
 use shuffle::BufferPool;
 use sys::broker::Broker;
+use sys::map::SharedCells;
 
 use super::channel::Channel;
 use super::fetch::Fetcher;
 use super::gather::{Gather, News};
-use crate::engine::{
-    MapResult, MapTarget, MapTask, ReduceTask, Stage, map_options, reduce_options, side_file,
-};
-use crate::error::{Error, Result};
-use crate::job::Plan;
 use crate::run::dfs::{DfsOutput, map_parts, open_part, opener};
-use crate::run::{options, side_files};
-use crate::task::{
-    Context, LocalFiles, Output, OutputFile, OutputFiles, RecordCursor, Skipped, TaskCounts,
-    cursor, phases,
-};
+use crate::run::{debugger, options, side_files};
 
 /// How often a reduce restarts because of a damaged map output before the attempt fails.
 const DAMAGED_INPUTS_MAX: u32 = 10;
@@ -85,7 +83,7 @@ impl Ground {
 }
 
 impl Host {
-    pub(crate) fn new(ground: Ground, mut plan: Plan) -> Result<Self> {
+    pub(crate) fn new(ground: Ground, mut plan: Planned) -> Result<Self> {
         let Ground { setup, pass, dfs, side_files } = ground;
         let program = &setup.program;
         let given = usize::try_from(setup.memory_bytes_max).unwrap_or(usize::MAX);
@@ -107,16 +105,17 @@ impl Host {
     pub(crate) fn run(&self, work: Work, launched: Launched) -> Result<AttemptState> {
         let (context, program) = (&launched.context, &self.setup.program);
         side_file::link(&self.side_files, &launched.directory)?;
-        context.set_directory(launched.directory.clone(), self.side_files.clone());
-        context.set_task_counts(TaskCounts {
+        let task = TaskState::of(context);
+        task.set_directory(launched.directory.clone(), self.side_files.clone());
+        task.set_task_counts(TaskCounts {
             maps: program.map_count,
             reduces: work_reduces(&work, program),
         });
         let output = self.output_directory(context.attempt())?;
         let local = self.setup.local_output.clone();
-        context.set_output_directory(local.unwrap_or_else(|| output.to_string()));
-        context.set_user(program.user.clone());
-        context.set_open(opener(&self.dfs));
+        task.set_output_directory(local.unwrap_or_else(|| output.to_string()));
+        task.set_user(program.user.clone());
+        task.set_open(opener(&self.dfs));
         match work {
             Work::Map { split, skip } => self.map(split, &skip, &launched),
             Work::Reduce(work) => self.reduce(work, launched),
@@ -143,11 +142,11 @@ impl Host {
         };
         let parts = map_parts(&split);
         let paths: Vec<String> = parts.iter().map(|part| part.path.clone()).collect();
-        let mut shared = cursor::share(&launched.directory)?;
+        let mut shared = share_place(&launched.directory)?;
         let [number, offset] = shared.cells() else {
             return Err("the place of a map is two numbers".into());
         };
-        let record = RecordCursor::new([number, offset], skip);
+        let record = RecordCursor::new([number, offset], skip, debugger::stop_before);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
@@ -185,7 +184,7 @@ impl Host {
         let mut file = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         for record in skipped {
             let input = &paths[record.record.part as usize];
-            file.write_all(cursor::line(input, record).as_bytes())?;
+            file.write_all(record.line(input).as_bytes())?;
         }
         Ok(file.close().map_err(Error::dfs("write", &path))?)
     }
@@ -208,7 +207,7 @@ impl Host {
             let begin = phases::clock();
             let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;
             let shuffled = phases::clock().saturating_sub(begin);
-            phases::spent(&context, Phase::Shuffle, shuffled);
+            phases::spent(TaskState::of(&context), Phase::Shuffle, shuffled);
             let records = inputs.iter().map(|input| input.records).sum();
             let (maps, sources): (Vec<AttemptId>, Vec<_>) = inputs
                 .into_iter()
@@ -224,12 +223,12 @@ impl Host {
             };
             match self.stage.run_reduce(task) {
                 Ok(()) => {
-                    let hot_keys = context.hot_keys();
+                    let hot_keys = TaskState::of(&context).hot_keys();
                     return Ok(AttemptState::OutputDone { directory: output_directory, hot_keys });
                 }
                 Err(Error::DamagedInput { index, reason }) => {
                     let map = maps[index];
-                    context.add("FAILED_SHUFFLE", 1);
+                    TaskState::of(&context).add("FAILED_SHUFFLE", 1);
                     channel.fetch_failed(FetchFailure {
                         reduce: attempt,
                         map,
@@ -263,6 +262,13 @@ impl Host {
         let files = DfsFiles { dfs, directory, replication, block_size };
         Output::new(Box::new(files), options, context.clone())
     }
+}
+
+/// The file in which an attempt publishes its position.
+fn share_place(directory: &Path) -> Result<SharedCells> {
+    let path = directory.join(RECORD_FILE);
+    let count = PLACE_BYTES / size_of::<u64>();
+    Ok(SharedCells::create(&path, count).map_err(Error::file("create", &path))?)
 }
 
 /// Number of the job's reduces, if chosen; for a map of a job whose reduces are not chosen yet, its partitions.

@@ -3,11 +3,10 @@
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mr_model::runner::say;
 use protocol::frame;
 use protocol::runner::FromRunner;
 use protocol::tracker::FetchFailure;
-
-use crate::console::say;
 
 /// The connection to the worker, shared by threads.
 #[derive(Clone)]

@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 use client::error::chain;
 use client::pass::PassHolder;
 use client::rpc::{RpcClient, runtime};
+use mr_model::Result;
+use mr_model::runner::TaskState;
+use mr_model::runner::phases::REDUCE_START_PROGRESS;
+use mr_model::task::Context;
 use protocol::AttemptId;
 use protocol::address::url_of;
 use protocol::auth::Service;
@@ -27,9 +31,6 @@ use shuffle::{SegmentSource, read_open_index, verify_segment};
 
 use super::channel::Channel;
 use super::gather::{Gather, Input, News};
-use crate::error::Result;
-use crate::task::Context;
-use crate::task::phases::REDUCE_START_PROGRESS;
 
 /// Requests at once per reduce, as in Hadoop.
 const PARALLEL_FETCHES_MAX: usize = 5;
@@ -102,7 +103,7 @@ impl Fetcher {
         self.shared.open_files.store(0, Ordering::Relaxed);
         loop {
             self.begin(gather, &mut busy, channel, context);
-            context.set_progress(gather.share() * REDUCE_START_PROGRESS / 2.0);
+            TaskState::of(context).set_progress(gather.share() * REDUCE_START_PROGRESS / 2.0);
             if gather.is_complete() && busy.is_empty() {
                 return Ok(gather.take());
             }
@@ -173,12 +174,12 @@ impl Fetcher {
     ) {
         match outcome {
             Ok(input) => {
-                context.add("REDUCE_SHUFFLE_BYTES", input.stored);
-                context.add("SHUFFLED_MAPS", 1);
+                TaskState::of(context).add("REDUCE_SHUFFLE_BYTES", input.stored);
+                TaskState::of(context).add("SHUFFLED_MAPS", 1);
                 gather.got(input);
             }
             Err(diagnostics) => {
-                context.add("FAILED_SHUFFLE", 1);
+                TaskState::of(context).add("FAILED_SHUFFLE", 1);
                 let reduce = self.shared.reduce;
                 channel.fetch_failed(FetchFailure { reduce, map, diagnostics });
                 gather.failed(map, Instant::now());

@@ -22,6 +22,10 @@ use std::thread;
 use std::time::Duration;
 
 use client::error::chain;
+use mr_model::job::Plan;
+use mr_model::runner::{DESCRIPTION_PROPERTY, Planned, TaskState, difference, fingerprint, guard};
+use mr_model::task::Context;
+use mr_model::{Error, Result};
 use protocol::AttemptId;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{
@@ -31,11 +35,6 @@ use protocol::tracker::{AttemptState, shortened};
 use sys::broker::Broker;
 use sys::process::{Work, own_work};
 
-use crate::error::Error;
-use crate::error::Result;
-use crate::guard::guard;
-use crate::job::{DESCRIPTION_PROPERTY, Plan, difference, fingerprint};
-use crate::task::Context;
 use attempt::{Ground, Host, Launched};
 use channel::Channel;
 use gather::News;
@@ -104,7 +103,7 @@ fn prepare(
     build: impl FnOnce() -> Result<Plan>,
 ) -> Result<Host> {
     let ground = Ground::new(setup, broker)?;
-    let plan = guard(build).map_err(|message| Error::Rebuild { message })?;
+    let plan = Planned::from(guard(build).map_err(|message| Error::Rebuild { message })?);
     let setup = &ground.setup;
     let index = setup.program.stage as usize;
     let description = plan.graph.description(index);
@@ -166,12 +165,12 @@ fn supervise(
         let before = own_work().ok();
         let state = guard(|| running.run(work, launched))
             .unwrap_or_else(|diagnostics| AttemptState::Failed { diagnostics });
-        count_work(&working, before, own_work().ok());
+        count_work(TaskState::of(&working), before, own_work().ok());
         // If the attempt was given up, nobody waits for its state.
         let _ = done.send(state);
     });
     // The first report is always sent, so that the worker knows the phase.
-    let mut last = None;
+    let (mut last, task) = (None, TaskState::of(&context));
     let state = loop {
         match ended.recv_timeout(REPORT_PAUSE) {
             Ok(state) => break state,
@@ -179,25 +178,25 @@ fn supervise(
                 break AttemptState::Failed { diagnostics: "the task's thread ended".to_owned() };
             }
             Err(RecvTimeoutError::Timeout) => {
-                if let Err(error) = context.check_counters() {
+                if let Err(error) = task.check_counters() {
                     // Its code still runs, and no other attempt may run beside it.
                     channel.send_or_exit(&FromRunner::Refused { diagnostics: error.to_string() });
                     std::process::exit(1);
                 }
-                let now = Some((context.progress(), context.life_signs()));
+                let now = Some((task.progress(), task.life_signs()));
                 if now == last {
                     continue;
                 }
                 last = now;
-                let (progress, phase) = (context.progress(), context.phase());
-                let counters = context.counters();
+                let (progress, phase) = (task.progress(), task.phase());
+                let counters = task.counters();
                 channel.send_or_exit(&FromRunner::Progress { attempt, progress, phase, counters });
             }
         }
     };
     // Its own output must be in its log before the worker learns of the end.
     let _ = stdout().flush();
-    let (progress, phase, counters) = (context.progress(), context.phase(), context.counters());
+    let (progress, phase, counters) = (task.progress(), task.phase(), task.counters());
     let state = match state {
         AttemptState::Failed { diagnostics } => {
             AttemptState::Failed { diagnostics: shortened(diagnostics) }
@@ -208,13 +207,13 @@ fn supervise(
 }
 
 /// Counts the resources that the attempt, the only one of this process, has used together with its commands.
-fn count_work(context: &Context, before: Option<Work>, after: Option<Work>) {
+fn count_work(task: &TaskState, before: Option<Work>, after: Option<Work>) {
     // Without `/proc` the use is unknown.
     let Some((before, after)) = before.zip(after) else { return };
     let cpu_time = after.cpu_time.saturating_sub(before.cpu_time).as_millis();
-    context.add("CPU_MILLISECONDS", u64::try_from(cpu_time).unwrap_or(u64::MAX));
-    context.add("PHYSICAL_MEMORY_BYTES", after.resident_bytes);
-    context.add("VIRTUAL_MEMORY_BYTES", after.virtual_bytes);
+    task.add("CPU_MILLISECONDS", u64::try_from(cpu_time).unwrap_or(u64::MAX));
+    task.add("PHYSICAL_MEMORY_BYTES", after.resident_bytes);
+    task.add("VIRTUAL_MEMORY_BYTES", after.virtual_bytes);
 }
 
 fn receive(stream: &mut UnixStream) -> Result<Option<ToRunner>> {
@@ -233,7 +232,7 @@ mod tests {
     use protocol::{BinaryHash, DfsPath, JobId};
 
     use super::*;
-    use crate::{Job, Max, Sum, text, text_out};
+    use mr_model::{Job, Max, Sum, text, text_out};
 
     fn plan(maximum: bool) -> Plan {
         let mapped = Job::new("sums").input(text(["in"])).map_fn::<String, u64, _>(|_, _| Ok(()));
@@ -241,7 +240,7 @@ mod tests {
         reduced.output(text_out("out")).into()
     }
 
-    fn setup(submitted: &Plan) -> Setup {
+    fn setup(submitted: &Planned) -> Setup {
         let description = submitted.graph.description(0);
         let job = JobId { cluster_start: 1, number: 1 };
         let pass_name = PassName { job, user: "ada".into(), expires_ms: u64::MAX };
@@ -270,9 +269,9 @@ mod tests {
 
     #[test]
     fn another_plan_is_refused_with_what_differs() {
-        assert!(prepare(setup(&plan(false)), None, || Ok(plan(false))).is_ok());
+        assert!(prepare(setup(&plan(false).into()), None, || Ok(plan(false))).is_ok());
         let error =
-            prepare(setup(&plan(false)), None, || Ok(plan(true))).err().unwrap().to_string();
+            prepare(setup(&plan(false).into()), None, || Ok(plan(true))).err().unwrap().to_string();
         assert!(error.contains("fold::Sum") && error.contains("fold::Max"), "{error}");
     }
 }

@@ -1,0 +1,114 @@
+//! One job, type-erased, as driver, local runner and task runner call it. Inside, everything is generic and compiled for the job's types.
+
+use shuffle::{
+    BufferPool, MapOutput, MapOutputOptions, MapOutputTimes, ReduceOptions, SegmentSource,
+};
+
+use super::map_input::{MapPart, OpenPart};
+use super::settings::JobSettings;
+use crate::error::{Error, Result};
+use crate::map::{Mapper, Partition, Sink};
+use crate::task::{Context, Output, RecordCursor};
+
+/// A map attempt's work.
+pub struct MapTask<'a> {
+    /// Of the attempt.
+    pub context: Context,
+    /// Which of the job's inputs the map reads.
+    pub input: u32,
+    /// The parts to read, one after the other.
+    pub parts: Vec<MapPart>,
+    /// Opens a part.
+    pub open: &'a OpenPart<'a>,
+    /// Where the map records which record it is in.
+    pub cursor: &'a RecordCursor<'a>,
+    /// Where its pairs go.
+    pub target: MapTarget,
+}
+
+/// Where a map's pairs go.
+pub enum MapTarget {
+    /// To reduces.
+    Shuffle {
+        /// Of the sort.
+        options: MapOutputOptions,
+        /// The memory of the process's sorts.
+        pool: BufferPool,
+    },
+    /// Into files: there is no reduce.
+    Output(Box<Output>),
+}
+
+/// What a map produced.
+pub enum MapResult {
+    /// Segments for reduces.
+    Shuffle(MapOutput),
+    /// Files.
+    Output {
+        /// Written to them.
+        records: u64,
+    },
+}
+
+impl MapResult {
+    pub(crate) fn times(&self) -> MapOutputTimes {
+        match self {
+            MapResult::Shuffle(output) => output.stats.times,
+            MapResult::Output { .. } => MapOutputTimes::default(),
+        }
+    }
+}
+
+/// A reduce attempt's work.
+pub struct ReduceTask {
+    /// Of the attempt.
+    pub context: Context,
+    /// Its number.
+    pub partition: u32,
+    /// The segments to merge.
+    pub sources: Vec<SegmentSource>,
+    /// Records in all sources together.
+    pub records: u64,
+    /// Of the merge.
+    pub options: ReduceOptions,
+    /// Where it writes.
+    pub output: Output,
+}
+
+/// A job whose types are hidden.
+pub trait Stage: Send + Sync {
+    /// What the author set.
+    fn settings(&self) -> &JobSettings;
+    /// True if there is no reduce.
+    fn is_map_only(&self) -> bool;
+    /// All that must be the same in driver and task runner, one item a line.
+    fn description(&self) -> String;
+    /// Runs a map attempt.
+    ///
+    /// # Errors
+    /// Those of user code, input and engine.
+    fn run_map(&self, task: MapTask<'_>) -> Result<MapResult, Error>;
+    /// Runs a reduce attempt.
+    ///
+    /// # Errors
+    /// Those of user code, input and engine.
+    fn run_reduce(&self, task: ReduceTask) -> Result<(), Error>;
+}
+
+/// What runs between mapper and reducer.
+pub(crate) trait MapSide<M: Mapper>: Send + Sync + 'static {
+    type Sink: Sink;
+    const MAP_ONLY: bool = false;
+    fn open(
+        &self,
+        target: MapTarget,
+        partition: &Partition,
+        context: &Context,
+    ) -> Result<Self::Sink>;
+    fn close(sink: Self::Sink) -> Result<MapResult>;
+}
+
+/// What reduces, if anything does.
+pub(crate) trait ReduceSide: Send + Sync + 'static {
+    fn run(&self, task: ReduceTask) -> Result<(), Error>;
+}
