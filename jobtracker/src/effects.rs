@@ -23,6 +23,7 @@ use protocol::namenode::{
     Request,
 };
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
+use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use crate::core::jobs::TEMPORARY;
@@ -53,19 +54,61 @@ pub(crate) struct Effects {
 
 /// The connection to the NameNode, shared by all effects.
 struct NameNode {
-    rpc: RpcClient,
+    calls: Box<dyn Calls>,
     client: ClientId,
     call_count: AtomicU64,
-    patience: Duration,
     slots: Semaphore,
 }
 
+/// How calls reach the NameNode.
+pub(crate) trait Calls: Send + Sync {
+    /// Sends a request, repeatedly until the NameNode answers or patience ends.
+    fn call(&self, request: Request) -> BoxFuture<'_, Answer>;
+}
+
+/// A NameNode on the network.
+pub(crate) struct Remote {
+    rpc: RpcClient,
+    patience: Duration,
+}
+
+impl Remote {
+    /// `patience` is how long the NameNode may be unavailable.
+    pub(crate) fn new(rpc: RpcClient, patience: Duration) -> Self {
+        Remote { rpc, patience }
+    }
+
+    async fn ask(&self, request: &Request) -> Answer {
+        let begin = Instant::now();
+        loop {
+            let error = match self.rpc.call("/rpc", request, ROUND).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let waits = error.is_transient() || error.kind().is_some_and(is_passing);
+            if !waits || begin.elapsed() >= self.patience {
+                return Err(match error {
+                    RpcError::Remote(refusal) => refusal,
+                    other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),
+                });
+            }
+            tracing::warn!(error = %chain(&error), "the NameNode is away, trying again");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Calls for Remote {
+    fn call(&self, request: Request) -> BoxFuture<'_, Answer> {
+        Box::pin(async move { self.ask(&request).await })
+    }
+}
+
 impl Effects {
-    /// `client` names this process; `patience` is how long the NameNode may be unavailable.
-    pub(crate) fn new(rpc: RpcClient, client: ClientId, patience: Duration) -> Self {
+    /// `client` names this process.
+    pub(crate) fn new(calls: Box<dyn Calls>, client: ClientId) -> Self {
         let slots = Semaphore::new(CONCURRENT_MAX);
-        let call_count = AtomicU64::new(0);
-        let namenode = NameNode { rpc, client, call_count, patience, slots };
+        let namenode = NameNode { calls, client, call_count: AtomicU64::new(0), slots };
         Effects { namenode: Arc::new(namenode) }
     }
 
@@ -364,26 +407,11 @@ impl Files<'_> {
         Ok(answers)
     }
 
-    /// Sends one call, repeatedly until the NameNode answers or patience ends.
+    /// Sends one call.
     async fn call(&self, call: impl Into<Body>) -> Result<Reply, RemoteError> {
         let number = self.namenode.call_count.fetch_add(1, Ordering::Relaxed) + 1;
         let request = Request::new(self.namenode.client, number, self.user, "", call);
-        let begin = Instant::now();
-        loop {
-            let error = match self.namenode.rpc.call("/rpc", &request, ROUND).await {
-                Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            let waits = error.is_transient() || error.kind().is_some_and(is_passing);
-            if !waits || begin.elapsed() >= self.namenode.patience {
-                return Err(match error {
-                    RpcError::Remote(refusal) => refusal,
-                    other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),
-                });
-            }
-            tracing::warn!(error = %chain(&error), "the NameNode is away, trying again");
-            tokio::time::sleep(PAUSE).await;
-        }
+        self.namenode.calls.call(request).await
     }
 
     fn below(&self, name: &str) -> Result<DfsPath, RemoteError> {
@@ -406,7 +434,7 @@ struct Plan {
 }
 
 /// True if the NameNode will answer differently after a while.
-fn is_passing(kind: ErrorKind) -> bool {
+pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     kind.is_transient() || kind == ErrorKind::SafeMode
 }
 
