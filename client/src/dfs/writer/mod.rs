@@ -9,12 +9,15 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
+use flow::creation;
 use flow::error::WriteError;
 use flow::writer::{File, Filled, Goal, Patience, Step, Writer};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{Create, DatanodeInfo, LocatedBlock, Publish, calls};
+use protocol::namenode::{
+    Answer, Body, Create, Created, DatanodeInfo, LocatedBlock, Publish, calls,
+};
 use protocol::transfer::{Operation, Reply as TransferReply};
-use protocol::{BlockId, DatanodeId, DfsPath};
+use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
 use transport::TransferFailure;
 
 use self::pipe::Pipe;
@@ -24,6 +27,7 @@ use super::error::DfsError;
 use super::lease::{Lease, Leases};
 use super::link::Link;
 use super::reader::DfsReader;
+use crate::error::RpcError;
 use crate::rpc::CallOptions;
 
 /// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or [`DfsWriter::close`] returns; a new file
@@ -53,7 +57,10 @@ impl DfsWriter {
             block_size: options.block_size,
             first_block: true,
         };
-        let created = link.ask(create)?;
+        let created = match &options.parents_below {
+            Some(root) if options.parents => create_below(link, root, create)?,
+            _ => link.ask(create)?,
+        };
         let overwrite = options.publish_overwrite;
         let file = File {
             path,
@@ -303,6 +310,27 @@ impl Write for DfsWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Creates a file whose missing directories are made below `root` alone, in one message.
+fn create_below(link: &Link, root: &DfsPath, create: Create) -> Result<Created, DfsError> {
+    let mut calls = creation::below(root, create);
+    let answers: Vec<Answer> = link.call(Body::Batch(calls.clone()))?.try_into()?;
+    let answer = answers.into_iter().next_back().ok_or(DfsError::Unexpected)?;
+    let refusal = match answer {
+        Ok(reply) => return Ok(reply.try_into()?),
+        Err(refusal) if refusal.kind.is_transient() => refusal,
+        Err(refusal) => return Err(RpcError::Remote(refusal).into()),
+    };
+    // Each call alone is sent until the NameNode is ready for it.
+    let file = calls.pop().ok_or(RpcError::Remote(refusal))?;
+    for directory in calls {
+        match link.call(directory) {
+            Err(error) if error.kind() != Some(ErrorKind::AlreadyExists) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(link.call(file)?.try_into()?)
 }
 
 impl Drop for DfsWriter {
