@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use client::RpcError;
 use client::error::chain;
 use client::rpc::{CallOptions, RpcClient};
+use futures_util::future::BoxFuture;
 use protocol::jobs::BINARY_DIR;
 use protocol::namenode::{
     Answer, BATCH_CALLS_MAX, Body, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply,
     Request,
 };
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
-use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use crate::core::jobs::TEMPORARY;
@@ -219,20 +219,32 @@ impl Files<'_> {
 
     async fn publish(&self, winners: &[DfsPath], resumed: bool) -> Result<(), RemoteError> {
         let temporary = self.below(TEMPORARY)?;
-        match self.call(Call::Status(temporary.clone())).await {
-            Ok(_) => {}
-            Err(error) if error.kind == ErrorKind::NotFound && resumed => {
-                return self.mark_success(&self.below(SUCCESS)?, None).await;
-            }
-            Err(error) => return Err(error),
+        let published = self.publish_from(&temporary, winners).await;
+        let Err(error) = published else { return Ok(()) };
+        // The last step of an earlier start may have been done before, or at any moment meanwhile.
+        let is_done = resumed
+            && error.kind == ErrorKind::NotFound
+            && matches!(self.call(Call::Status(temporary)).await, Err(gone) if gone.kind == ErrorKind::NotFound);
+        if !is_done {
+            return Err(error);
         }
+        self.mark_success(&self.below(SUCCESS)?, None).await
+    }
+
+    async fn publish_from(
+        &self,
+        temporary: &DfsPath,
+        winners: &[DfsPath],
+    ) -> Result<(), RemoteError> {
+        self.call(Call::Status(temporary.clone())).await?;
         let plan = self.plan(winners).await?;
         let directories = plan.directories.iter().map(|directory| mkdirs(directory, true));
         for made in self.batch(directories.collect()).await? {
             made?;
         }
         self.rename_all(&plan.moves).await?;
-        self.mark_success(&self.below(&format!("{TEMPORARY}/{SUCCESS}"))?, Some(temporary)).await
+        let mark = self.below(&format!("{TEMPORARY}/{SUCCESS}"))?;
+        self.mark_success(&mark, Some(temporary.clone())).await
     }
 
     /// All entries of the winners' directories and their destinations. A winner without a directory wrote nothing.
