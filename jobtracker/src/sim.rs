@@ -119,8 +119,8 @@ impl Master {
             epoch: Epoch(epoch),
             cluster_start: 1,
         });
-        let (host, taken) =
-            Stepped::begin(machine, replay.finish(), last, now).unwrap_or_else(|never| match never {});
+        let (host, taken) = Stepped::begin(machine, replay.finish(), last, now)
+            .unwrap_or_else(|never| match never {});
         let (events, waiting, working) = (Vec::new(), Vec::new(), Vec::new());
         Ok((Master { host, events, waiting, asked, begun, working }, taken))
     }
