@@ -145,6 +145,11 @@ impl Submitter {
             input: 0,
             more: Vec::new(),
         };
+        // A backup can hide that an attempt was forgotten.
+        let has_backups = random.one_in(2).to_string();
+        let properties = ["mapreduce.map.speculative", "mapreduce.reduce.speculative"]
+            .map(|key| (key.to_owned(), has_backups.clone()))
+            .into();
         let splits = (0..map_count).map(|offset| split(offset, random)).collect();
         let output = format!("/jobs/s{}/{}", self.number, self.next);
         let sizing =
@@ -160,7 +165,7 @@ impl Submitter {
             output: DfsPath::parse(&output).expect("a path"),
             attempts_max: 4,
             slow_start_permille: [0, 500, 1000][random.below(3)],
-            properties: Default::default(),
+            properties,
             sizing,
         }
     }

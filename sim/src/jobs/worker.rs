@@ -363,8 +363,7 @@ impl Worker {
                 else {
                     return;
                 };
-                let is_passing = |refusal: &RemoteError| refusal.kind.is_transient();
-                if answer.as_ref().is_err_and(is_passing) && around.now < since + NAME_PATIENCE {
+                if is_refused_for_now(&answer) && around.now < since + NAME_PATIENCE {
                     let number = self.number();
                     self.sent.insert(number, Sent::Name { runner, attempt, request, since });
                     around.out.set(around.random.millis(20..1000), Timer::Resend(number));
@@ -529,6 +528,14 @@ impl Worker {
         if around.random.one_in(12) {
             self.end(runner, "signal 9", around);
         }
+    }
+}
+
+/// True if the NameNode will answer differently after a while.
+fn is_refused_for_now(answer: &NameAnswer) -> bool {
+    match answer {
+        Ok(NameReply::Batch(answers)) => answers.iter().all(is_refused_for_now),
+        answer => answer.as_ref().is_err_and(|refusal| refusal.kind.is_transient()),
     }
 }
 
