@@ -81,8 +81,9 @@ impl Remote {
     async fn ask(&self, request: &Request) -> Answer {
         let begin = Instant::now();
         loop {
-            let error = match self.rpc.call("/rpc", request, ROUND).await {
-                Ok(reply) => return Ok(reply),
+            let error = match self.rpc.call("/rpc", request, ROUND).await.map(refused_for_now) {
+                Ok(Err(refusal)) => RpcError::Remote(refusal),
+                Ok(Ok(reply)) => return Ok(reply),
                 Err(error) => error,
             };
             let waits = error.is_transient() || error.kind().is_some_and(is_passing);
@@ -450,6 +451,17 @@ pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     kind.is_transient() || kind == ErrorKind::SafeMode
 }
 
+/// A batch of which the NameNode refuses everything for a while counts as refused: it must be sent again under its own id, because an
+/// earlier copy of the message may still arrive.
+pub(crate) fn refused_for_now(reply: Reply) -> Answer {
+    let Reply::Batch(answers) = &reply else { return Ok(reply) };
+    let is_refused = |answer: &&Answer| matches!(answer, Err(refusal) if is_passing(refusal.kind));
+    match answers.iter().all(|answer| is_refused(&answer)).then(|| answers.first()).flatten() {
+        Some(Err(refusal)) => Err(refusal.clone()),
+        _ => Ok(reply),
+    }
+}
+
 fn outcome(answer: Option<Answer>) -> Answer {
     answer.unwrap_or_else(|| Err(surprise("batch")))
 }
@@ -471,4 +483,25 @@ fn join(directory: &DfsPath, name: &str) -> Result<DfsPath, RemoteError> {
 
 fn surprise(call: &str) -> RemoteError {
     RemoteError::new(ErrorKind::Internal, format!("the NameNode gave another answer to `{call}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_counts_as_refused_if_all_of_it_is_refused_for_now() {
+        let refused = |kind| Err(RemoteError::new(kind, "no"));
+        let starts = || refused(ErrorKind::StartupSafeMode);
+        let judged = |answers| refused_for_now(Reply::Batch(answers)).map_err(|no| no.kind);
+        assert_eq!(judged(vec![starts(), starts()]), Err(ErrorKind::StartupSafeMode));
+        for answers in [
+            vec![],
+            vec![starts(), Ok(Reply::Done)],
+            vec![starts(), refused(ErrorKind::AlreadyExists)],
+        ] {
+            assert_eq!(judged(answers.clone()), Ok(Reply::Batch(answers)));
+        }
+        assert_eq!(refused_for_now(Reply::Done), Ok(Reply::Done));
+    }
 }

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Config;
 use crate::core::edit::Edit;
-use crate::effects::{Calls, Effects, is_passing};
+use crate::effects::{Calls, Effects, is_passing, refused_for_now};
 use crate::history::History;
 use crate::resources::Room;
 use crate::server::{Event, JobTracker, Outside, TICK, Work};
@@ -178,6 +178,7 @@ impl Master {
 
     /// The NameNode's answer to one of them. False if it must be asked again, because it will answer differently after a while.
     pub fn answered(&mut self, number: u64, answer: Answer) -> bool {
+        let answer = answer.and_then(refused_for_now);
         if answer.as_ref().is_err_and(|refusal| is_passing(refusal.kind)) {
             return false;
         }

@@ -13,11 +13,9 @@ use flow::creation;
 use flow::error::WriteError;
 use flow::writer::{File, Filled, Goal, Patience, Step, Writer};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{
-    Answer, Body, Create, Created, DatanodeInfo, LocatedBlock, Publish, calls,
-};
+use protocol::namenode::{Create, Created, DatanodeInfo, LocatedBlock, Publish, calls};
 use protocol::transfer::{Operation, Reply as TransferReply};
-use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
+use protocol::{BlockId, DatanodeId, DfsPath};
 use transport::TransferFailure;
 
 use self::pipe::Pipe;
@@ -314,23 +312,11 @@ impl Write for DfsWriter {
 
 /// Creates a file whose missing directories are made below `root` alone, in one message.
 fn create_below(link: &Link, root: &DfsPath, create: Create) -> Result<Created, DfsError> {
-    let mut calls = creation::below(root, create);
-    let answers: Vec<Answer> = link.call(Body::Batch(calls.clone()))?.try_into()?;
-    let answer = answers.into_iter().next_back().ok_or(DfsError::Unexpected)?;
-    let refusal = match answer {
-        Ok(reply) => return Ok(reply.try_into()?),
-        Err(refusal) if refusal.kind.is_transient() => refusal,
-        Err(refusal) => return Err(RpcError::Remote(refusal).into()),
-    };
-    // Each call alone is sent until the NameNode is ready for it.
-    let file = calls.pop().ok_or(RpcError::Remote(refusal))?;
-    for directory in calls {
-        match link.call(directory) {
-            Err(error) if error.kind() != Some(ErrorKind::AlreadyExists) => return Err(error),
-            _ => {}
-        }
+    let answers = link.batch_when_ready(creation::below(root, create))?;
+    match answers.into_iter().next_back().ok_or(DfsError::Unexpected)? {
+        Ok(reply) => Ok(reply.try_into()?),
+        Err(refusal) => Err(RpcError::Remote(refusal).into()),
     }
-    Ok(link.call(file)?.try_into()?)
 }
 
 impl Drop for DfsWriter {
