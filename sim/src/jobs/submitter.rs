@@ -208,7 +208,8 @@ impl Submitter {
                 self.plan = Plan::Watch(job);
             }
             (Call::Status(job), Reply::Job(report)) => {
-                if book.read(&report) && self.plan == Plan::Watch(*job) {
+                let is_over = book.read(&report);
+                if is_over && self.plan == Plan::Watch(*job) {
                     self.ended.push(*job);
                     self.plan = Plan::Next;
                 }
