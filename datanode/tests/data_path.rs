@@ -10,6 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 
 use client::dfs::{CreateOptions, DfsError};
 use common::{Cluster, dfs, flip, sample, until};
+use protocol::ErrorKind;
 
 const MIB: usize = 1 << 20;
 
@@ -99,6 +100,25 @@ fn close_publishes_in_one_step() {
     writer.close().unwrap();
     assert!(cluster.client.try_status(&dfs("/.temporary")).unwrap().is_none());
     assert_eq!(cluster.get("/final").unwrap(), b"hello");
+}
+
+#[test]
+fn directories_are_made_only_below_one_that_exists() {
+    let cluster = Cluster::start(2, true);
+    let (client, root) = (&cluster.client, dfs("/out/_temporary"));
+    client.mkdirs(&root, 0o755, true).unwrap();
+    let options =
+        || CreateOptions { parents_below: Some(root.clone()), ..CreateOptions::default() };
+    for name in ["/out/_temporary/a/part", "/out/_temporary/a/b/c/part"] {
+        let mut writer = client.create(&dfs(name), options()).unwrap();
+        writer.write_all(b"hello").unwrap();
+        writer.close().unwrap();
+        assert_eq!(cluster.get(name).unwrap(), b"hello");
+    }
+    client.delete(&root, true).unwrap();
+    let refused = client.create(&dfs("/out/_temporary/a/part"), options()).unwrap_err();
+    assert_eq!(refused.kind(), Some(ErrorKind::NotFound));
+    assert!(client.try_status(&root).unwrap().is_none());
 }
 
 #[test]

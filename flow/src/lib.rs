@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`writer`] | the life of a file being written: blocks, pipelines, what happens when members fail |
 //! | [`reader`] | which replica is read next, when locations are fetched again, when a read gives up |
+//! | [`creation`] | which calls create a file whose directory others may delete |
 //! | [`lease`] | when the leases of open writers are renewed |
 //! | [`window`] | the packets of a block in transit |
 //! | [`slow`] | which member of a pipeline holds up all others |
@@ -21,6 +22,7 @@
 //! Invariants: time comes in as an argument; a driver reports the outcome of each step before it asks for the next; errors of a driver pass through a machine
 //! untouched, and the machine decides on their class alone.
 
+pub mod creation;
 pub mod error;
 pub mod lease;
 pub mod reader;

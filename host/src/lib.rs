@@ -51,7 +51,7 @@ pub use self::log::{Follower, Log};
 pub use self::machine::{Batch, Machine, Turn};
 pub use self::run::{BATCH_MAX, CHECKPOINT_BACKLOG_BYTES_MAX, Opening, Policy, Running, Start};
 #[cfg(feature = "sim")]
-pub use self::stepped::{Stepped, Taken};
+pub use self::stepped::{Logged, Stepped, Taken};
 
 /// Messages that wait for a host; beyond that senders wait, and with them their clients.
 pub const QUEUE_MAX: usize = 4096;

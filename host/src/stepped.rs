@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use journal::{Change, Txid};
+use journal::{Change, Recover, RecoverError, Txid};
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::clock::Now;
@@ -18,6 +18,34 @@ pub struct Stepped<M: Machine> {
     last: Txid,
     /// Ascending by txid.
     waiting: VecDeque<(Txid, Vec<Waiting<M::Release>>)>,
+}
+
+/// What is on the disk of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Logged {
+    /// Rows of the checkpoint, ascending.
+    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The last transaction in them.
+    pub rows_at: u64,
+    /// Edits after that.
+    pub edits: Vec<Vec<u8>>,
+}
+
+impl Logged {
+    /// Restores a state; all that is logged is committed. Returns the last transaction.
+    ///
+    /// # Errors
+    /// [`RecoverError`] if the log does not load.
+    pub fn restore(&self, into: &mut impl Recover) -> Result<Txid, RecoverError> {
+        for (key, value) in &self.rows {
+            into.load(key, value)?;
+        }
+        into.loaded(Txid(self.rows_at))?;
+        for (number, edit) in (self.rows_at + 1..).zip(&self.edits) {
+            into.replay(Txid(number), edit)?;
+        }
+        Ok(Txid(self.rows_at + self.edits.len() as u64))
+    }
 }
 
 /// What a turn has led to.

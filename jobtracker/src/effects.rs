@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use client::RpcError;
 use client::error::chain;
 use client::rpc::{CallOptions, RpcClient};
+use futures_util::future::BoxFuture;
 use protocol::jobs::BINARY_DIR;
 use protocol::namenode::{
     Answer, BATCH_CALLS_MAX, Body, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply,
@@ -53,19 +54,62 @@ pub(crate) struct Effects {
 
 /// The connection to the NameNode, shared by all effects.
 struct NameNode {
-    rpc: RpcClient,
+    calls: Box<dyn Calls>,
     client: ClientId,
     call_count: AtomicU64,
-    patience: Duration,
     slots: Semaphore,
 }
 
+/// How calls reach the NameNode.
+pub(crate) trait Calls: Send + Sync {
+    /// Sends a request, repeatedly until the NameNode answers or patience ends.
+    fn call(&self, request: Request) -> BoxFuture<'_, Answer>;
+}
+
+/// A NameNode on the network.
+pub(crate) struct Remote {
+    rpc: RpcClient,
+    patience: Duration,
+}
+
+impl Remote {
+    /// `patience` is how long the NameNode may be unavailable.
+    pub(crate) fn new(rpc: RpcClient, patience: Duration) -> Self {
+        Remote { rpc, patience }
+    }
+
+    async fn ask(&self, request: &Request) -> Answer {
+        let begin = Instant::now();
+        loop {
+            let error = match self.rpc.call("/rpc", request, ROUND).await.map(refused_for_now) {
+                Ok(Err(refusal)) => RpcError::Remote(refusal),
+                Ok(Ok(reply)) => return Ok(reply),
+                Err(error) => error,
+            };
+            let waits = error.is_transient() || error.kind().is_some_and(is_passing);
+            if !waits || begin.elapsed() >= self.patience {
+                return Err(match error {
+                    RpcError::Remote(refusal) => refusal,
+                    other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),
+                });
+            }
+            tracing::warn!(error = %chain(&error), "the NameNode is away, trying again");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Calls for Remote {
+    fn call(&self, request: Request) -> BoxFuture<'_, Answer> {
+        Box::pin(async move { self.ask(&request).await })
+    }
+}
+
 impl Effects {
-    /// `client` names this process; `patience` is how long the NameNode may be unavailable.
-    pub(crate) fn new(rpc: RpcClient, client: ClientId, patience: Duration) -> Self {
+    /// `client` names this process.
+    pub(crate) fn new(calls: Box<dyn Calls>, client: ClientId) -> Self {
         let slots = Semaphore::new(CONCURRENT_MAX);
-        let call_count = AtomicU64::new(0);
-        let namenode = NameNode { rpc, client, call_count, patience, slots };
+        let namenode = NameNode { calls, client, call_count: AtomicU64::new(0), slots };
         Effects { namenode: Arc::new(namenode) }
     }
 
@@ -176,20 +220,32 @@ impl Files<'_> {
 
     async fn publish(&self, winners: &[DfsPath], resumed: bool) -> Result<(), RemoteError> {
         let temporary = self.below(TEMPORARY)?;
-        match self.call(Call::Status(temporary.clone())).await {
-            Ok(_) => {}
-            Err(error) if error.kind == ErrorKind::NotFound && resumed => {
-                return self.mark_success(&self.below(SUCCESS)?, None).await;
-            }
-            Err(error) => return Err(error),
+        let published = self.publish_from(&temporary, winners).await;
+        let Err(error) = published else { return Ok(()) };
+        // The last step of an earlier start may have been done before, or at any moment meanwhile.
+        let is_done = resumed
+            && error.kind == ErrorKind::NotFound
+            && matches!(self.call(Call::Status(temporary)).await, Err(gone) if gone.kind == ErrorKind::NotFound);
+        if !is_done {
+            return Err(error);
         }
+        self.mark_success(&self.below(SUCCESS)?, None).await
+    }
+
+    async fn publish_from(
+        &self,
+        temporary: &DfsPath,
+        winners: &[DfsPath],
+    ) -> Result<(), RemoteError> {
+        self.call(Call::Status(temporary.clone())).await?;
         let plan = self.plan(winners).await?;
         let directories = plan.directories.iter().map(|directory| mkdirs(directory, true));
         for made in self.batch(directories.collect()).await? {
             made?;
         }
         self.rename_all(&plan.moves).await?;
-        self.mark_success(&self.below(&format!("{TEMPORARY}/{SUCCESS}"))?, Some(temporary)).await
+        let mark = self.below(&format!("{TEMPORARY}/{SUCCESS}"))?;
+        self.mark_success(&mark, Some(temporary.clone())).await
     }
 
     /// All entries of the winners' directories and their destinations. A winner without a directory wrote nothing.
@@ -364,26 +420,11 @@ impl Files<'_> {
         Ok(answers)
     }
 
-    /// Sends one call, repeatedly until the NameNode answers or patience ends.
+    /// Sends one call.
     async fn call(&self, call: impl Into<Body>) -> Result<Reply, RemoteError> {
         let number = self.namenode.call_count.fetch_add(1, Ordering::Relaxed) + 1;
         let request = Request::new(self.namenode.client, number, self.user, "", call);
-        let begin = Instant::now();
-        loop {
-            let error = match self.namenode.rpc.call("/rpc", &request, ROUND).await {
-                Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            let waits = error.is_transient() || error.kind().is_some_and(is_passing);
-            if !waits || begin.elapsed() >= self.namenode.patience {
-                return Err(match error {
-                    RpcError::Remote(refusal) => refusal,
-                    other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),
-                });
-            }
-            tracing::warn!(error = %chain(&error), "the NameNode is away, trying again");
-            tokio::time::sleep(PAUSE).await;
-        }
+        self.namenode.calls.call(request).await
     }
 
     fn below(&self, name: &str) -> Result<DfsPath, RemoteError> {
@@ -406,8 +447,19 @@ struct Plan {
 }
 
 /// True if the NameNode will answer differently after a while.
-fn is_passing(kind: ErrorKind) -> bool {
+pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     kind.is_transient() || kind == ErrorKind::SafeMode
+}
+
+/// A batch of which the NameNode refuses everything for a while counts as refused: it must be sent again under its own id, because an
+/// earlier copy of the message may still arrive.
+pub(crate) fn refused_for_now(reply: Reply) -> Answer {
+    let Reply::Batch(answers) = &reply else { return Ok(reply) };
+    let is_refused = |answer: &&Answer| matches!(answer, Err(refusal) if is_passing(refusal.kind));
+    match answers.iter().all(|answer| is_refused(&answer)).then(|| answers.first()).flatten() {
+        Some(Err(refusal)) => Err(refusal.clone()),
+        _ => Ok(reply),
+    }
 }
 
 fn outcome(answer: Option<Answer>) -> Answer {
@@ -431,4 +483,25 @@ fn join(directory: &DfsPath, name: &str) -> Result<DfsPath, RemoteError> {
 
 fn surprise(call: &str) -> RemoteError {
     RemoteError::new(ErrorKind::Internal, format!("the NameNode gave another answer to `{call}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_counts_as_refused_if_all_of_it_is_refused_for_now() {
+        let refused = |kind| Err(RemoteError::new(kind, "no"));
+        let starts = || refused(ErrorKind::StartupSafeMode);
+        let judged = |answers| refused_for_now(Reply::Batch(answers)).map_err(|no| no.kind);
+        assert_eq!(judged(vec![starts(), starts()]), Err(ErrorKind::StartupSafeMode));
+        for answers in [
+            vec![],
+            vec![starts(), Ok(Reply::Done)],
+            vec![starts(), refused(ErrorKind::AlreadyExists)],
+        ] {
+            assert_eq!(judged(answers.clone()), Ok(Reply::Batch(answers)));
+        }
+        assert_eq!(refused_for_now(Reply::Done), Ok(Reply::Done));
+    }
 }

@@ -68,6 +68,12 @@ impl History {
         Ok(History { root, count_max, index: Arc::new(Mutex::new(index)) })
     }
 
+    /// Of a simulation: none are kept.
+    #[cfg(feature = "sim")]
+    pub(crate) fn none() -> Self {
+        History { root: PathBuf::new(), count_max: 0, index: Arc::default() }
+    }
+
     /// True if the history of a finished job must be written: there is none, and it would stay.
     pub(crate) fn wants(&self, job: JobId, finished_ms: u64) -> bool {
         self.is_wanted(job, &day(finished_ms))

@@ -30,6 +30,8 @@ mod history_events;
 mod http;
 mod resources;
 mod server;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod store;
 mod web;
 
@@ -47,7 +49,7 @@ use daemon::inspect;
 use daemon::page::live::Board;
 use daemon::serve::{self, Limits, Told};
 use daemon::session::Sessions;
-use host::{Opening, Policy, Running, Start};
+use host::{Mailbox, Opening, Policy, Running, Start};
 use journal::{Journal, Options};
 use protocol::auth::{Key, Role, Service};
 use protocol::{ClientId, Epoch};
@@ -55,10 +57,10 @@ use protocol::{ClientId, Epoch};
 pub use config::Config;
 pub use error::Error;
 
-use effects::Effects;
+use effects::{Effects, Remote};
 use history::History;
 use resources::Room;
-use server::{JobTracker, Outside, TICK};
+use server::{Event, JobTracker, Outside, TICK, Work};
 use store::{CHECKPOINT_INTERVAL, CHECKPOINT_ROWS, Replay};
 
 /// sled's cache: the checkpoint is read once, at start.
@@ -106,7 +108,8 @@ async fn start(
     tracing::info!(%address, epoch, last, "jobtracker starts");
 
     let patience = Duration::from_millis(config.namenode_patience_ms);
-    let effects = Effects::new(namenode, ClientId(rand::random()), patience);
+    let remote = Remote::new(namenode, patience);
+    let effects = Effects::new(Box::new(remote), ClientId(rand::random()));
     let making = effects.clone();
     tokio::spawn(async move { making.make_binary_directory(&sys::host::user_name()).await });
     let history = History::open(&config.data, config.history_file_count_max)
@@ -193,8 +196,11 @@ fn start_host(
         config_file,
         history,
         board,
-        journal: journal.clone(),
-        events: opening.mailbox(),
+        log_dirs_left_out: {
+            let journal = journal.clone();
+            Box::new(move || journal.left_out().iter().map(ToString::to_string).collect())
+        },
+        spawn: spawner(opening.mailbox()),
         poll_max: Duration::from_millis(config.poll_ms),
         epoch: Epoch(recovered.epoch.0),
         cluster_start: cluster_start(),
@@ -209,6 +215,17 @@ fn start_host(
         tick: TICK,
     })?;
     Ok(running)
+}
+
+/// Runs work on the daemon's runtime.
+fn spawner(events: Mailbox<Event>) -> Box<dyn Fn(Work) + Send> {
+    Box::new(move |work| {
+        let events = events.clone();
+        tokio::spawn(async move {
+            // If the host has ended at shutdown, the next start resumes the effect or writes the missing history.
+            let _ = events.send(work.await).await;
+        });
+    })
 }
 
 async fn open_journal(config: &Config, opening: &Opening<JobTracker>) -> Result<Opened, Error> {

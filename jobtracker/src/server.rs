@@ -13,13 +13,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::groups::Membership;
 use daemon::page::live::Board;
-use host::{Batch, End, Machine, Mailbox, Release, Turn};
-use journal::{Change, Journal};
+use host::{Batch, End, Machine, Release, Turn};
+use journal::Change;
 use protocol::jobs::{Answer, Call, JobReport, Reply, Request};
 use protocol::{Epoch, ErrorKind, JobId, RemoteError, WorkerId, tracker};
 use tokio::sync::{oneshot, watch};
@@ -96,7 +97,8 @@ impl Release for Delivery {
 
 struct Poll {
     received: u64,
-    deadline: Instant,
+    /// On the host's clock.
+    deadline: Duration,
     reply: oneshot::Sender<tracker::Answer>,
 }
 
@@ -105,6 +107,9 @@ struct Watched {
     last: Instant,
     postponed: bool,
 }
+
+/// Work that takes time; its outcome comes back as an event.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Event> + Send>>;
 
 /// What the machine works with besides its state.
 pub(crate) struct Outside {
@@ -117,10 +122,10 @@ pub(crate) struct Outside {
     pub(crate) history: History,
     /// Where open pages learn that the overview looks different.
     pub(crate) board: Board,
-    /// For the journal's directories: which are left out.
-    pub(crate) journal: Journal,
-    /// Receives the results of the machine's own work.
-    pub(crate) events: Mailbox<Event>,
+    /// The journal's directories that are left out, each with the reason.
+    pub(crate) log_dirs_left_out: Box<dyn Fn() -> Vec<String> + Send>,
+    /// Has work done away from the host's thread.
+    pub(crate) spawn: Box<dyn Fn(Work) + Send>,
     pub(crate) poll_max: Duration,
     /// This start.
     pub(crate) epoch: Epoch,
@@ -344,13 +349,7 @@ impl JobTracker {
             jobs: ListedJobs::new(core.jobs_with_viewers()),
             workers: core.worker_reports(step.now),
             queues: core.queue_reports(),
-            log_dirs_left_out: self
-                .outside
-                .journal
-                .left_out()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            log_dirs_left_out: (self.outside.log_dirs_left_out)(),
         });
         if wanted.is_some() {
             self.overview = Some((Instant::now(), Arc::clone(&overview)));
@@ -490,7 +489,7 @@ impl JobTracker {
             tracker::Request::Poll { worker, epoch, received } => {
                 match step.state.core.contact(worker, epoch, now) {
                     Ok(was_suspect) => {
-                        let deadline = Instant::now() + self.outside.poll_max;
+                        let deadline = now.at + self.outside.poll_max;
                         let poll = Poll { received, deadline, reply };
                         if let Some(old) = self.polls.insert(worker, poll) {
                             answer_poll(old, None);
@@ -527,7 +526,7 @@ impl JobTracker {
     fn tick(&mut self, step: &mut Step<'_>) {
         let out = step.state.core.tick(step.now);
         step.take(out);
-        let now = Instant::now();
+        let now = step.now.at;
         let late = |poll: &Poll| poll.deadline <= now || poll.reply.is_closed();
         let expired: Vec<WorkerId> =
             self.polls.iter().filter(|(_, poll)| late(poll)).map(|(id, _)| *id).collect();
@@ -556,13 +555,16 @@ impl JobTracker {
                 self.histories_due.written(job, true, Instant::now());
                 continue;
             };
-            let (history, events) = (self.outside.history.clone(), self.outside.events.clone());
-            tokio::spawn(async move {
+            if !self.outside.history.wants(job, picture.report.finished_ms) {
+                self.histories_due.written(job, true, Instant::now());
+                continue;
+            }
+            let history = self.outside.history.clone();
+            (self.outside.spawn)(Box::pin(async move {
                 let written = tokio::task::spawn_blocking(move || history.write(&picture)).await;
                 let outcome = written.unwrap_or_else(|error| Err(error.into()));
-                // If the host has ended at shutdown, the next start writes the missing history.
-                let _ = events.send(Event::HistoryWritten(job, outcome)).await;
-            });
+                Event::HistoryWritten(job, outcome)
+            }));
         }
     }
 
@@ -587,12 +589,11 @@ impl JobTracker {
     }
 
     fn spawn(&self, order: EffectOrder) {
-        let (effects, events) = (self.outside.effects.clone(), self.outside.events.clone());
-        tokio::spawn(async move {
+        let effects = self.outside.effects.clone();
+        (self.outside.spawn)(Box::pin(async move {
             let done = effects.run(&order).await;
-            // If the host has ended at shutdown, the next start resumes the effect.
-            let _ = events.send(Event::EffectDone(order.job, done)).await;
-        });
+            Event::EffectDone(order.job, done)
+        }));
     }
 
     fn watch(

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::{Now, Stepped, Taken};
-use journal::{Change, Recover, RecoverError, Txid};
+use host::{Logged, Now, Stepped, Taken};
+use journal::{Change, RecoverError, Txid};
 use protocol::auth::Key;
 use protocol::datanode::{self, Reply as NodeReply, Request as NodeRequest};
 use protocol::namenode::{Answer, Kind, Request};
@@ -26,17 +26,6 @@ use crate::server::{Answered, Event, Founder, NameNode, Notes, moment, read};
 use crate::service::check_bounds;
 use crate::settings_of;
 use crate::startup::{Startup, Work};
-
-/// What is on the log's disk.
-#[derive(Clone, Debug, Default)]
-pub struct Logged {
-    /// Rows of the checkpoint, ascending.
-    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The last transaction in them.
-    pub rows_at: u64,
-    /// Edits after that.
-    pub edits: Vec<Vec<u8>>,
-}
 
 /// What a sender gets back.
 #[derive(Clone, Debug)]
@@ -81,14 +70,7 @@ impl Master {
         (epoch, seed, now): (u64, u64, Now),
     ) -> Result<(Self, Taken), RecoverError> {
         let mut recovering = Recovering::default();
-        for (key, value) in &logged.rows {
-            recovering.load(key, value)?;
-        }
-        recovering.loaded(Txid(logged.rows_at))?;
-        for (number, edit) in (logged.rows_at + 1..).zip(&logged.edits) {
-            recovering.replay(Txid(number), edit)?;
-        }
-        let last = Txid(logged.rows_at + logged.edits.len() as u64);
+        let last = logged.restore(&mut recovering)?;
         let epoch = Epoch(epoch);
         let settings = settings_of(config, epoch, TokenKeys::new(secret));
         let state = State::new(recovering.loaded, settings, Generator::new(seed), moment(now));

@@ -1,5 +1,6 @@
-//! A whole cluster in one thread: a NameNode on its log, DataNodes with their stores on simulated disks, writers, and a network between them. All of it is the
-//! code of the daemons and of the client; only threads, sockets, disks and clocks are replaced.
+//! A whole cluster in one thread: a NameNode on its log, DataNodes with their stores on simulated disks, writers, and a network between them. Half of the
+//! histories have a JobTracker, workers and jobs, too (`jobs`). All of it is the code of the daemons and of the client; only threads, sockets, disks and clocks
+//! are replaced.
 //!
 //! ```text
 //!               messages, streams (net)
@@ -18,6 +19,8 @@
 
 mod client;
 mod faults;
+mod jobs;
+mod log;
 mod master;
 mod net;
 mod node;

@@ -1,14 +1,15 @@
-//! The NameNode and its log. The log commits in order, a little later; after a crash it has all that was committed and perhaps some of what was on the way.
+//! The NameNode and its log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host::Now;
 use namenode::Config;
-use namenode::sim::{Logged, Master};
+use namenode::sim::Master;
 use needs::random::Random;
 use protocol::auth::Key;
 
+use crate::log::Log;
 use crate::net::{Message, Outbox, Place, Timer};
 
 /// Rows go to the checkpoint once in so many turns.
@@ -17,12 +18,7 @@ const CHECKPOINT_TURNS: u64 = 60;
 pub(crate) struct MasterProcess {
     pub(crate) config: Config,
     secret: Key,
-    pub(crate) logged: Logged,
-    /// Appended, not committed.
-    pending: Vec<Vec<u8>>,
-    /// Rows that reach the checkpoint once this transaction is committed.
-    rows: Vec<(u64, Vec<journal::Change>)>,
-    checkpoint: BTreeMap<Vec<u8>, Vec<u8>>,
+    log: Log,
     running: Option<Master>,
     epoch: u64,
     /// Who asked, by the number that the machine has.
@@ -37,10 +33,7 @@ impl MasterProcess {
         MasterProcess {
             config,
             secret: Key::new([7; 32]),
-            logged: Logged::default(),
-            pending: Vec::new(),
-            rows: Vec::new(),
-            checkpoint: BTreeMap::new(),
+            log: Log::default(),
             running: None,
             epoch: 0,
             askers: BTreeMap::new(),
@@ -62,7 +55,7 @@ impl MasterProcess {
         self.epoch += 1;
         self.starts += 1;
         let terms = (self.epoch, random.bits(), now);
-        let started = Master::start(&self.config, &self.secret, &self.logged, terms);
+        let started = Master::start(&self.config, &self.secret, &self.log.logged, terms);
         let (master, taken) = started.expect("what was logged loads");
         self.running = Some(master);
         self.is_turn_set = false;
@@ -70,18 +63,15 @@ impl MasterProcess {
         out.set(Duration::ZERO, Timer::Tick);
     }
 
-    /// The process dies. Of what it had appended since the last commit, any first part is there.
+    /// The process dies.
     pub(crate) fn crash(&mut self, random: &mut Random) {
         self.running = None;
         self.askers.clear();
-        let kept = random.below(self.pending.len() + 1);
-        let kept = self.pending.drain(..).take(kept).collect::<Vec<_>>();
-        self.logged.edits.extend(kept);
-        self.rows.clear();
+        self.log.crash(random);
     }
 
     fn append(&mut self, edits: Vec<Vec<u8>>, random: &mut Random, out: &mut Outbox) {
-        self.pending.extend(edits);
+        self.log.append(edits);
         let last = self.running.as_ref().map_or(0, Master::last);
         out.set(random.micros(50..3000), Timer::Committed(last));
     }
@@ -133,20 +123,13 @@ impl MasterProcess {
             out.set(Duration::from_micros(20), Timer::Turn);
         }
         if random.one_in(CHECKPOINT_TURNS) {
-            self.rows.push((master.last(), master.rows(now)));
+            self.log.hand_over(master.last(), master.rows(now));
         }
         self.append(taken.edits, random, out);
     }
 
     fn committed(&mut self, txid: u64, out: &mut Outbox) {
-        let durable = self.logged.rows_at + self.logged.edits.len() as u64;
-        let count = txid.saturating_sub(durable).min(self.pending.len() as u64);
-        self.logged.edits.extend(self.pending.drain(..count as usize));
-        let is_due = |(at, _): &(u64, _)| *at <= txid;
-        while self.rows.first().is_some_and(is_due) {
-            let (at, changes) = self.rows.remove(0);
-            self.checkpoint(at, changes);
-        }
+        self.log.commit(txid, |_| ());
         let Some(master) = &mut self.running else { return };
         master.committed(txid);
         for (number, said) in master.answers() {
@@ -154,19 +137,5 @@ impl MasterProcess {
                 out.send(to, Message::Said { number, said });
             }
         }
-    }
-
-    fn checkpoint(&mut self, at: u64, changes: Vec<journal::Change>) {
-        for journal::Change { key, value } in changes {
-            match value {
-                Some(value) => drop(self.checkpoint.insert(key, value)),
-                None => drop(self.checkpoint.remove(&key)),
-            }
-        }
-        let behind = at.saturating_sub(self.logged.rows_at);
-        self.logged.edits.drain(..behind as usize);
-        self.logged.rows_at = at;
-        self.logged.rows =
-            self.checkpoint.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     }
 }

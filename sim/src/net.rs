@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use namenode::sim::Said;
 use needs::random::Random;
-use protocol::ErrorKind;
 use protocol::datanode::Request as NodeRequest;
 use protocol::namenode::Request;
 use protocol::transfer::{Ack, Operation, PacketHeader, Reply, Status, Write};
+use protocol::{AttemptId, ErrorKind, jobs, tracker};
 
 /// Who sends and receives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -21,6 +21,12 @@ pub(crate) enum Place {
     Node(usize),
     /// From 0.
     Client(usize),
+    /// The JobTracker.
+    Tracker,
+    /// From 0.
+    Worker(usize),
+    /// A client of the JobTracker, from 0.
+    Submitter(usize),
 }
 
 /// A stream between two processes.
@@ -56,6 +62,25 @@ pub(crate) enum Message {
     Told { number: u64, answer: Result<Reply, ErrorKind> },
     /// A piece of a stream.
     Stream { conn: Conn, from: Place, part: Part },
+    /// To and from the JobTracker, and between workers.
+    Job { from: Place, number: u64, body: JobMessage },
+}
+
+/// What travels on the side of MapReduce.
+#[derive(Clone, Debug)]
+pub(crate) enum JobMessage {
+    /// To the JobTracker, from a client.
+    Call(Box<jobs::Request>),
+    /// To the JobTracker, from a worker.
+    Report(Box<tracker::Request>),
+    /// The JobTracker's answer.
+    Said(Box<jobtracker::sim::Said>),
+    /// To a worker: a reduce wants the output of this map.
+    Fetch(AttemptId),
+    /// The answer: it is there.
+    Fetched(bool),
+    /// The process is dead; its machine says so.
+    Dead,
 }
 
 /// What a process sets for itself.
@@ -144,7 +169,10 @@ impl Net {
             return last.iter().copied().collect();
         }
         // Whoever gets a signed request a second time refuses it: a sender repeats itself under a new signature, and only clients do so out of order.
-        let is_doubled = matches!(message, Message::Client { .. });
+        let is_doubled = matches!(
+            message,
+            Message::Client { .. } | Message::Job { body: JobMessage::Call(_), .. }
+        );
         match (is_lost, is_doubled && self.loss > 0 && random.one_in(self.loss)) {
             (true, _) => Vec::new(),
             (false, true) => vec![at, at + random.millis(1..3000)],

@@ -13,6 +13,7 @@ use protocol::{CallId, ClientId, ErrorKind};
 
 use crate::client::{BLOCK_BYTES, Client};
 use crate::faults::{self, Fault};
+use crate::jobs::{self, Jobs};
 use crate::master::MasterProcess;
 use crate::net::{Message, Net, Outbox, Part, Place, Timer};
 use crate::node::Node;
@@ -20,6 +21,8 @@ use crate::oracle::{self, Oracle};
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;
+/// One history in so many has jobs.
+const WITH_JOBS: u64 = 2;
 /// How long faults happen.
 const FAULTS_FOR: Duration = Duration::from_secs(60);
 /// After that much without faults, everything must be in order.
@@ -48,6 +51,12 @@ pub struct Report {
     pub master_starts: u64,
     /// Starts of DataNodes.
     pub node_starts: u64,
+    /// Jobs that ended.
+    pub jobs: u64,
+    /// Those that succeeded, failed, were killed.
+    pub job_ends: [u64; 3],
+    /// Starts of the JobTracker.
+    pub tracker_starts: u64,
     /// A number that follows from all that happened.
     pub trace: u64,
 }
@@ -61,16 +70,22 @@ impl Report {
         self.events += other.events;
         self.master_starts += other.master_starts;
         self.node_starts += other.node_starts;
+        self.jobs += other.jobs;
+        let ends = self.job_ends.iter_mut().zip(other.job_ends);
+        ends.for_each(|(all, more)| *all += more);
+        self.tracker_starts += other.tracker_starts;
         self.trace ^= other.trace;
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { files, closed, synced, events, master_starts, node_starts, trace } = self;
+        let Report { files, closed, synced, events, master_starts, node_starts, .. } = self;
+        let Report { jobs, job_ends: [succeeded, failed, killed], tracker_starts, trace, .. } =
+            self;
         write!(
             f,
-            "{files} files, {closed} closes, {synced} syncs, {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, trace {trace:x}"
+            "{files} files, {closed} closes, {synced} syncs, {jobs} jobs ({succeeded} succeeded, {failed} failed, {killed} killed), {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, {tracker_starts} of JobTrackers, trace {trace:x}"
         )
     }
 }
@@ -94,6 +109,7 @@ struct World {
     master: MasterProcess,
     nodes: Vec<Node>,
     clients: Vec<Option<Client>>,
+    jobs: Jobs,
     lives: BTreeMap<Place, u64>,
     oracle: Oracle,
     base: Instant,
@@ -146,6 +162,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let nodes = (0..NODES).map(|number| Node::new(number, random.bits())).collect();
+        let jobs = Jobs::new(random.one_in(WITH_JOBS));
         World {
             now: Duration::ZERO,
             queue: BTreeMap::new(),
@@ -155,6 +172,7 @@ impl World {
             master: MasterProcess::new(config()),
             nodes,
             clients: (0..CLIENTS).map(|_| None).collect(),
+            jobs,
             lives: BTreeMap::new(),
             oracle: Oracle::default(),
             base: Instant::now(),
@@ -166,6 +184,7 @@ impl World {
     }
 
     fn report(&self) -> Report {
+        let (tracker_starts, [jobs, job_ends @ ..]) = self.jobs.counts();
         Report {
             files: self.oracle.files.len() as u64,
             closed: self.oracle.closed_count,
@@ -173,6 +192,9 @@ impl World {
             events: self.events,
             master_starts: self.master.starts,
             node_starts: self.nodes.iter().map(|node| node.starts).sum(),
+            jobs,
+            job_ends,
+            tracker_starts,
             trace: self.trace,
         }
     }
@@ -186,8 +208,16 @@ impl World {
         self.start(Place::Master);
         (0..NODES).for_each(|number| self.start(Place::Node(number)));
         (0..CLIENTS).for_each(|number| self.start(Place::Client(number)));
-        let (after, fault) = faults::draw(NODES, CLIENTS, &mut self.random);
+        self.jobs.places().into_iter().for_each(|place| self.start(place));
+        let (after, fault) = self.draw_fault();
         self.schedule(after + Duration::from_secs(3), Happening::Fault(fault));
+    }
+
+    fn draw_fault(&mut self) -> (Duration, Fault) {
+        match self.jobs.has_jobs() && self.random.one_in(3) {
+            true => jobs::draw_fault(&mut self.random),
+            false => faults::draw(NODES, CLIENTS, &mut self.random),
+        }
     }
 
     fn life(&self, place: Place) -> u64 {
@@ -234,7 +264,7 @@ impl World {
             Happening::Fault(fault) if self.has_faults => {
                 self.note(fault);
                 self.on_fault(fault);
-                let (after, next) = faults::draw(NODES, CLIENTS, &mut self.random);
+                let (after, next) = self.draw_fault();
                 let at = self.now + after;
                 self.schedule(at, Happening::Fault(next));
             }
@@ -252,6 +282,7 @@ impl World {
             Place::Master => self.master.is_running(),
             Place::Node(number) => self.nodes[number].is_running(),
             Place::Client(number) => self.clients[number].is_some(),
+            place => self.jobs.is_running(place),
         }
     }
 
@@ -272,6 +303,7 @@ impl World {
                 client.start(&mut self.random, &mut out);
                 self.clients[number] = Some(client);
             }
+            place => self.jobs.start((place, life), now, &mut self.random, &mut out),
         }
         self.send(place, out);
     }
@@ -282,6 +314,7 @@ impl World {
             Place::Master => self.master.crash(&mut self.random),
             Place::Node(number) => self.nodes[number].crash(power),
             Place::Client(number) => self.clients[number] = None,
+            place => self.jobs.crash(place, &mut self.random),
         }
     }
 
@@ -292,6 +325,9 @@ impl World {
             // The machine answers for a process that has died, if it runs.
             let is_dark =
                 matches!(to, Place::Node(number) if self.nodes[number].machine.has_no_power());
+            if let Some((back, refusal)) = Jobs::refuse(to, &message) {
+                out.send(back, refusal);
+            }
             if let Message::Stream { conn, from, part } = message
                 && !matches!(part, Part::End)
                 && !is_dark
@@ -311,6 +347,7 @@ impl World {
                     client.on_message(message, (self.now, random), &mut self.oracle, &mut out);
                 }
             }
+            place => self.jobs.on_message((place, message), now, random, &mut out),
         }
         self.send(to, out);
     }
@@ -328,6 +365,7 @@ impl World {
                     client.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
                 }
             }
+            place => self.jobs.on_timer((place, timer), now, random, &mut out),
         }
         self.send(place, out);
     }
@@ -373,6 +411,8 @@ impl World {
         for client in self.clients.iter_mut().flatten() {
             client.is_stopping = true;
         }
+        self.jobs.places().into_iter().for_each(|place| self.start(place));
+        self.jobs.calm();
     }
 
     /// Asks the NameNode, without a network.
@@ -411,7 +451,18 @@ impl World {
             return Err(format!("a client is not done: {open}"));
         }
         let files: Vec<u64> = self.oracle.files.keys().copied().collect();
-        files.into_iter().try_for_each(|file| self.check_file(file))
+        files.into_iter().try_for_each(|file| self.check_file(file))?;
+        self.check_jobs()
+    }
+
+    fn check_jobs(&mut self) -> Result<(), String> {
+        let (mut out, now) = (Outbox::default(), self.host_now());
+        let mut jobs = std::mem::replace(&mut self.jobs, Jobs::new(false));
+        let mut random = Random::new(self.random.bits());
+        let checked = jobs.check(now, &mut random, &mut out, &mut |call| self.ask(call));
+        self.jobs = jobs;
+        self.send(Place::Tracker, out);
+        checked
     }
 
     fn check_file(&mut self, file: u64) -> Result<(), String> {

@@ -27,7 +27,21 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("datanode", &["client", "daemon", "protocol", "sys", "transport", "webhdfs"]),
     ("jobtracker", &["client", "daemon", "host", "journal", "protocol", "sys"]),
     ("worker", &["client", "daemon", "protocol", "shuffle", "sys"]),
-    ("sim", &["datanode", "flow", "host", "journal", "namenode", "protocol", "sys", "transport"]),
+    (
+        "sim",
+        &[
+            "datanode",
+            "flow",
+            "host",
+            "jobtracker",
+            "journal",
+            "namenode",
+            "protocol",
+            "sys",
+            "transport",
+            "worker",
+        ],
+    ),
 ];
 
 /// Crates that only one of ours may import: the seams that hide them.

@@ -9,6 +9,8 @@ pub struct CreateOptions {
     pub overwrite: bool,
     /// Make missing parents.
     pub parents: bool,
+    /// Make them only below this directory, which must exist.
+    pub parents_below: Option<DfsPath>,
     /// Wanted replicas; `None` for the NameNode's default.
     pub replication: Option<u16>,
     /// Bytes per block; `None` for the NameNode's default.
@@ -29,6 +31,7 @@ impl Default for CreateOptions {
         CreateOptions {
             overwrite: false,
             parents: true,
+            parents_below: None,
             replication: None,
             block_size: None,
             mode: 0o644,

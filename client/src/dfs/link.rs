@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::address::Site;
 use protocol::auth::{Role, Service};
-use protocol::namenode::{BadReplica, Body, Call, LocatedBlocks, Reply, Request, TypedCall, calls};
+use protocol::namenode::{
+    Answer, BadReplica, Body, Call, LocatedBlocks, Reply, Request, TypedCall, calls,
+};
 use protocol::{ClientId, DfsPath};
 use tokio::task::JoinHandle;
 
@@ -16,6 +18,9 @@ use crate::error::RpcError;
 use crate::namesystem::TARGET;
 use crate::rpc::{CallOptions, RpcClient};
 use transport::{ConnectionPool, PacketPool, Timeouts};
+
+/// Pause before a batch is sent again that the NameNode refuses for now: it needs about as long to leave safe mode.
+const BATCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Debug)]
@@ -90,6 +95,22 @@ impl Link {
     ) -> Result<Reply, DfsError> {
         let request = self.request(body);
         Ok(self.rpc.call_blocking(TARGET, &request, options)?)
+    }
+
+    /// Makes several calls in one message. While all of them are refused for now, the message is sent again under the same id.
+    pub(super) fn batch_when_ready(&self, calls: Vec<Call>) -> Result<Vec<Answer>, DfsError> {
+        let request = self.request(Body::Batch(calls));
+        let deadline = Instant::now() + self.options.retry_for;
+        loop {
+            let reply: Reply = self.rpc.call_blocking(TARGET, &request, self.options)?;
+            let answers: Vec<Answer> = reply.try_into()?;
+            let waits = |answer: &Answer| matches!(answer, Err(no) if no.kind.is_transient());
+            let is_ready = answers.is_empty() || !answers.iter().all(waits);
+            if is_ready || Instant::now() >= deadline {
+                return Ok(answers);
+            }
+            std::thread::sleep(BATCH_PAUSE);
+        }
     }
 
     /// Makes a call and returns the answer that it names.

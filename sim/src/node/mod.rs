@@ -119,7 +119,7 @@ impl Node {
             }
             Message::Told { number, answer } => process.on_told(number, answer, out),
             Message::Stream { conn, from, part } => process.on_part(conn, from, part, out),
-            Message::Client { .. } | Message::Node { .. } => {}
+            Message::Client { .. } | Message::Node { .. } | Message::Job { .. } => {}
         }
         process.run_behind(random);
     }

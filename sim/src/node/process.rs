@@ -55,6 +55,15 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// A message was sent again under another number.
+    pub(super) fn renumber(&mut self, before: u64, fresh: u64) {
+        let changes = self.changes_sent.iter_mut().map(|(sent, _)| sent);
+        let report = self.report_sent.iter_mut().map(|(sent, _)| sent);
+        let commits = self.commits.iter_mut().map(|(sent, _)| sent);
+        let all = changes.chain(report).chain(commits);
+        all.filter(|sent| **sent == before).for_each(|sent| *sent = fresh);
+    }
+
     pub(super) fn new(info: DatanodeInfo) -> Self {
         Session {
             info,

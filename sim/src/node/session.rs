@@ -19,14 +19,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 impl Process {
     fn ask_master(&mut self, request: Request, out: &mut Outbox) -> u64 {
         let number = self.next_number(For::Session);
-        self.send_master(number, request, out);
-        number
-    }
-
-    fn send_master(&self, number: u64, request: Request, out: &mut Outbox) {
         let request = Box::new(request);
         out.send(Place::Master, Message::Node { from: self.place, number, request });
         out.set(ANSWER_TIMEOUT, Timer::Resend(number));
+        number
     }
 
     pub(super) fn on_beat(&mut self, out: &mut Outbox) {
@@ -84,7 +80,12 @@ impl Process {
                 _ => commit.map(|(_, request)| request.clone()),
             };
             match again {
-                Some(request) => self.send_master(number, request, out),
+                // An answer to the message that was given up is none to this one.
+                Some(request) => {
+                    self.asked.remove(&number);
+                    let fresh = self.ask_master(request, out);
+                    self.session.renumber(number, fresh);
+                }
                 None => {
                     self.asked.remove(&number);
                     self.session.beat_sent.take_if(|sent| *sent == number);

@@ -308,6 +308,7 @@ impl Store {
                     // A temporary file may be left over from a writer that was killed.
                     overwrite: options.overwrite || publish_as.is_some(),
                     parents: false,
+                    parents_below: None,
                     replication: options.replication,
                     block_size: options.block_size,
                     mode,

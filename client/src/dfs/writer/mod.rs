@@ -8,10 +8,11 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow::creation;
 use flow::error::WriteError;
 use flow::writer::{File, Filled, Goal, Patience, Step, Writer};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{Create, DatanodeInfo, LocatedBlock, Publish, calls};
+use protocol::namenode::{Create, Created, DatanodeInfo, LocatedBlock, Publish, calls};
 use protocol::transfer::{Ack, Operation, Reply as TransferReply};
 use protocol::{BlockId, DatanodeId, DfsPath};
 use transport::{Pipe, TransferFailure};
@@ -22,6 +23,7 @@ use super::error::DfsError;
 use super::lease::{Lease, Leases};
 use super::link::Link;
 use super::reader::DfsReader;
+use crate::error::RpcError;
 use crate::rpc::CallOptions;
 
 /// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or [`DfsWriter::close`] returns; a new file
@@ -51,7 +53,10 @@ impl DfsWriter {
             block_size: options.block_size,
             first_block: true,
         };
-        let created = link.ask(create)?;
+        let created = match &options.parents_below {
+            Some(root) if options.parents => create_below(link, root, create)?,
+            _ => link.ask(create)?,
+        };
         let overwrite = options.publish_overwrite;
         let file = File {
             path,
@@ -310,6 +315,15 @@ impl Write for DfsWriter {
     /// Does nothing: see [`DfsWriter::hflush`] for visibility to readers, [`DfsWriter::close`] for durability.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Creates a file whose missing directories are made below `root` alone, in one message.
+fn create_below(link: &Link, root: &DfsPath, create: Create) -> Result<Created, DfsError> {
+    let answers = link.batch_when_ready(creation::below(root, create))?;
+    match answers.into_iter().next_back().ok_or(DfsError::Unexpected)? {
+        Ok(reply) => Ok(reply.try_into()?),
+        Err(refusal) => Err(RpcError::Remote(refusal).into()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! One attempt: a map or a reduce with its files.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -180,7 +181,8 @@ impl Host {
             return Ok(());
         }
         let path = directory.join(&format!("{SKIP_DIRECTORY}/{}", context.attempt().task))?;
-        let options = CreateOptions { overwrite: true, ..CreateOptions::default() };
+        let parents_below = directory.parent();
+        let options = CreateOptions { overwrite: true, parents_below, ..CreateOptions::default() };
         let mut file = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         for record in skipped {
             let input = &paths[record.record.part as usize];
@@ -259,7 +261,8 @@ impl Host {
         };
         let block_size = keys::BLOCK_SIZE.get(&self.setup.program.properties)?.map(|size| size.0);
         let (dfs, directory) = (self.dfs.clone(), directory.clone());
-        let files = DfsFiles { dfs, directory, replication, block_size };
+        let is_made = Cell::new(false);
+        let files = DfsFiles { dfs, directory, replication, block_size, is_made };
         Output::new(Box::new(files), options, context.clone())
     }
 }
@@ -279,7 +282,8 @@ fn work_reduces(work: &Work, program: &Program) -> u32 {
     }
 }
 
-/// Output files of an attempt in the file system of the cluster.
+/// Output files of an attempt in the file system of the cluster. The attempt may outlive its job; then it does not bring back directories
+/// that the job's end has removed.
 struct DfsFiles {
     dfs: DfsClient,
     directory: DfsPath,
@@ -287,15 +291,24 @@ struct DfsFiles {
     replication: Option<u16>,
     /// Bytes.
     block_size: Option<u64>,
+    /// The directory exists.
+    is_made: Cell<bool>,
 }
 
 impl OutputFiles for DfsFiles {
     fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
         let path = self.directory.join(name)?;
         let (replication, block_size) = (self.replication, self.block_size);
-        let options =
-            CreateOptions { overwrite: true, replication, block_size, ..CreateOptions::default() };
+        let options = CreateOptions {
+            overwrite: true,
+            parents: !self.is_made.get() || name.contains('/'),
+            parents_below: self.directory.parent(),
+            replication,
+            block_size,
+            ..CreateOptions::default()
+        };
         let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
+        self.is_made.set(true);
         Ok(Box::new(DfsOutput(writer)))
     }
 }
