@@ -17,9 +17,11 @@ use crate::master::MasterProcess;
 use crate::net::{Message, Net, Outbox, Part, Place, Timer};
 use crate::node::Node;
 use crate::oracle::{self, Oracle};
+use crate::reader::Reader;
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;
+const READERS: usize = 2;
 /// How long faults happen.
 const FAULTS_FOR: Duration = Duration::from_secs(60);
 /// After that much without faults, everything must be in order.
@@ -42,6 +44,8 @@ pub struct Report {
     pub closed: u64,
     /// Syncs that were acknowledged.
     pub synced: u64,
+    /// Reads that got all that they wanted.
+    pub read: u64,
     /// Things that happened.
     pub events: u64,
     /// Starts of the NameNode.
@@ -58,6 +62,7 @@ impl Report {
         self.files += other.files;
         self.closed += other.closed;
         self.synced += other.synced;
+        self.read += other.read;
         self.events += other.events;
         self.master_starts += other.master_starts;
         self.node_starts += other.node_starts;
@@ -67,10 +72,11 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { files, closed, synced, events, master_starts, node_starts, trace } = self;
+        let Report { files, closed, synced, read, events, master_starts, node_starts, trace } =
+            self;
         write!(
             f,
-            "{files} files, {closed} closes, {synced} syncs, {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, trace {trace:x}"
+            "{files} files, {closed} closes, {synced} syncs, {read} reads, {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, trace {trace:x}"
         )
     }
 }
@@ -94,6 +100,7 @@ struct World {
     master: MasterProcess,
     nodes: Vec<Node>,
     clients: Vec<Option<Client>>,
+    readers: Vec<Reader>,
     lives: BTreeMap<Place, u64>,
     oracle: Oracle,
     base: Instant,
@@ -155,6 +162,7 @@ impl World {
             master: MasterProcess::new(config()),
             nodes,
             clients: (0..CLIENTS).map(|_| None).collect(),
+            readers: (0..READERS).map(|number| Reader::new(number, 1)).collect(),
             lives: BTreeMap::new(),
             oracle: Oracle::default(),
             base: Instant::now(),
@@ -170,6 +178,7 @@ impl World {
             files: self.oracle.files.len() as u64,
             closed: self.oracle.closed_count,
             synced: self.oracle.synced_count,
+            read: self.oracle.read_count,
             events: self.events,
             master_starts: self.master.starts,
             node_starts: self.nodes.iter().map(|node| node.starts).sum(),
@@ -186,7 +195,8 @@ impl World {
         self.start(Place::Master);
         (0..NODES).for_each(|number| self.start(Place::Node(number)));
         (0..CLIENTS).for_each(|number| self.start(Place::Client(number)));
-        let (after, fault) = faults::draw(NODES, CLIENTS, &mut self.random);
+        (0..READERS).for_each(|number| self.start(Place::Reader(number)));
+        let (after, fault) = faults::draw((NODES, CLIENTS, READERS), &mut self.random);
         self.schedule(after + Duration::from_secs(3), Happening::Fault(fault));
     }
 
@@ -234,7 +244,7 @@ impl World {
             Happening::Fault(fault) if self.has_faults => {
                 self.note(fault);
                 self.on_fault(fault);
-                let (after, next) = faults::draw(NODES, CLIENTS, &mut self.random);
+                let (after, next) = faults::draw((NODES, CLIENTS, READERS), &mut self.random);
                 let at = self.now + after;
                 self.schedule(at, Happening::Fault(next));
             }
@@ -252,6 +262,8 @@ impl World {
             Place::Master => self.master.is_running(),
             Place::Node(number) => self.nodes[number].is_running(),
             Place::Client(number) => self.clients[number].is_some(),
+            // They live as long as the run.
+            Place::Reader(_) => self.life(place) > 0,
         }
     }
 
@@ -272,6 +284,7 @@ impl World {
                 client.start(&mut self.random, &mut out);
                 self.clients[number] = Some(client);
             }
+            Place::Reader(number) => self.readers[number].start(&mut self.random, &mut out),
         }
         self.send(place, out);
     }
@@ -280,8 +293,14 @@ impl World {
         self.lives.entry(place).and_modify(|life| *life += 1);
         match place {
             Place::Master => self.master.crash(&mut self.random),
-            Place::Node(number) => self.nodes[number].crash(power),
+            Place::Node(number) => {
+                self.nodes[number].crash(power);
+                if power {
+                    self.oracle.power_cut();
+                }
+            }
             Place::Client(number) => self.clients[number] = None,
+            Place::Reader(_) => {}
         }
     }
 
@@ -291,11 +310,15 @@ impl World {
         if !self.is_running(to) {
             // The machine answers for a process that has died, if it runs.
             let is_dark = matches!(to, Place::Node(number) if self.nodes[number].machine.is_down());
-            if let Message::Stream { conn, from, part } = message
-                && !matches!(part, Part::End)
-                && !is_dark
-            {
-                out.stream(from, to, conn, Part::End);
+            match message {
+                Message::Stream { conn, from, part } if !is_dark && !matches!(part, Part::End) => {
+                    out.stream(from, to, conn, Part::End);
+                }
+                Message::Ask { from, number, .. } if !is_dark => {
+                    let answer = Err(ErrorKind::Unavailable);
+                    out.send(from, Message::Told { number, answer });
+                }
+                _ => {}
             }
             return self.send(to, out);
         }
@@ -309,6 +332,10 @@ impl World {
                 if let Some(client) = &mut self.clients[number] {
                     client.on_message(message, (self.now, random), &mut self.oracle, &mut out);
                 }
+            }
+            Place::Reader(number) => {
+                let reader = &mut self.readers[number];
+                reader.on_message(message, (self.now, random), &mut self.oracle, &mut out);
             }
         }
         self.send(to, out);
@@ -326,6 +353,10 @@ impl World {
                 if let Some(client) = &mut self.clients[number] {
                     client.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
                 }
+            }
+            Place::Reader(number) => {
+                let reader = &mut self.readers[number];
+                reader.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
             }
         }
         self.send(place, out);
@@ -372,6 +403,7 @@ impl World {
         for client in self.clients.iter_mut().flatten() {
             client.is_stopping = true;
         }
+        self.readers.iter_mut().for_each(|reader| reader.calm_since = Some(self.now));
     }
 
     /// Asks the NameNode, without a network.
