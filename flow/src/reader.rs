@@ -264,6 +264,8 @@ pub struct VisibleLength {
     /// Bytes that the NameNode knows of.
     known: u64,
     silent: bool,
+    /// Somebody has said that it has no replica.
+    absent: bool,
 }
 
 /// What a DataNode says of a block being written.
@@ -280,7 +282,7 @@ pub enum Said {
 impl VisibleLength {
     /// Of a block of which the NameNode knows this many bytes.
     pub fn new(known: u64) -> Self {
-        VisibleLength { known, silent: false }
+        VisibleLength { known, silent: false, absent: false }
     }
 
     /// Takes what a DataNode says. The first one that has no fewer bytes than the NameNode knows of decides.
@@ -288,14 +290,15 @@ impl VisibleLength {
         match said {
             Said::Length(length) if length >= self.known => return Some(length),
             Said::Length(_) | Said::Nothing => self.silent = true,
-            Said::Absent => {}
+            Said::Absent => self.absent = true,
         }
         None
     }
 
-    /// The length when all were asked; `None` if none can say now: locations may have changed meanwhile. A block that no DataNode has yet is empty.
+    /// The length when all were asked; `None` if none can say now: locations may have changed meanwhile. A block that no DataNode has yet is empty. One of which
+    /// no DataNode is known may have bytes: a NameNode that was just restarted has not heard of its replicas.
     pub fn end(self) -> Option<u64> {
-        (self.known == 0 && !self.silent).then_some(0)
+        (self.known == 0 && self.absent && !self.silent).then_some(0)
     }
 }
 

@@ -9,18 +9,14 @@ use flow::writer::simulated::{CallError, Fault, Simulated};
 use flow::writer::{Buffer, File, Filled, Goal, Patience, Step, Writer};
 use namenode::sim::Said;
 use needs::random::Random;
-use protocol::namenode::{Call, Create, Reply, Request, VERSION};
+use protocol::namenode::{Call, Create, Reply};
 use protocol::transfer::{Ack, Reply as TransferReply, Write};
-use protocol::{CallId, ClientId};
 
+use crate::caller::Caller;
 use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
 use crate::node::{IO_TIMEOUT, place_of};
 use crate::oracle::{Oracle, byte_at};
 
-/// Time after which a call is sent again.
-const CALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time after which a call is given up.
-const CALL_PATIENCE: Duration = Duration::from_secs(40);
 /// How often leases are renewed.
 const RENEW_INTERVAL: Duration = Duration::from_secs(3);
 /// Bytes of a block; must divide into chunks.
@@ -34,7 +30,7 @@ enum Waits {
     /// Its timer, to go on with what the writer does.
     Turn,
     /// The answer to a call.
-    Call { number: u64, request: Box<Request>, since: Duration, patience: Patience },
+    Call,
     /// An ack.
     Ack { since: Duration },
     /// A copy to a new member.
@@ -48,16 +44,14 @@ enum Waits {
 enum Plan {
     Open,
     Write,
-    Flush { sync: bool },
+    Flush { sync: bool, update_length: bool },
     Close,
     GiveUp,
 }
 
 pub(crate) struct Client {
     number: usize,
-    id: ClientId,
-    next_call: u64,
-    next_number: u64,
+    caller: Caller,
     file: u64,
     flow: Option<Writer<Simulated>>,
     plan: Plan,
@@ -72,13 +66,9 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(number: usize, life: u64, base: Instant) -> Self {
-        let mut id = [number as u8 + 1; 16];
-        id[8..].copy_from_slice(&life.to_le_bytes());
         Client {
             number,
-            id: ClientId(id),
-            next_call: 0,
-            next_number: life << 32,
+            caller: Caller::new(Place::Client(number), life),
             file: 0,
             flow: None,
             plan: Plan::Open,
@@ -90,10 +80,6 @@ impl Client {
             base,
             is_stopping: false,
         }
-    }
-
-    fn place(&self) -> Place {
-        Place::Client(self.number)
     }
 
     /// True if no file is open.
@@ -111,34 +97,9 @@ impl Client {
         out.set(time, Timer::Go(self.generation));
     }
 
-    fn request(&mut self, call: Call) -> Request {
-        self.next_call += 1;
-        Request {
-            version: VERSION,
-            call: CallId { client: self.id, number: self.next_call },
-            user: "ann".to_owned(),
-            host: format!("client{}", self.number),
-            body: call.into(),
-        }
-    }
-
     fn send_call(&mut self, call: Call, patience: Patience, now: Duration, out: &mut Outbox) {
-        let request = Box::new(self.request(call));
-        self.next_number += 1;
-        let number = self.next_number;
-        self.waits = Waits::Call { number, request, since: now, patience };
-        self.send_again(out);
-    }
-
-    fn send_again(&mut self, out: &mut Outbox) {
-        let Waits::Call { number, request, patience, .. } = &self.waits else { return };
-        let (from, request) = (self.place(), request.clone());
-        out.send(Place::Master, Message::Client { from, number: *number, request });
-        let timeout = match patience {
-            Patience::Usual => CALL_TIMEOUT,
-            Patience::Once(timeout) => *timeout,
-        };
-        out.set(timeout, Timer::Resend(*number));
+        self.waits = Waits::Call;
+        self.caller.call(call, patience, now, out);
     }
 
     pub(crate) fn on_timer(
@@ -167,35 +128,18 @@ impl Client {
                 }
                 _ => {}
             },
-            Timer::Resend(sent) => self.on_silence(*sent, (now, random), oracle, out),
+            Timer::Resend(sent) => {
+                if let Some(answer) = self.caller.on_silence(*sent, now, out) {
+                    self.answered(answer, (now, random), oracle, out);
+                }
+            }
             Timer::Renew => {
                 out.set(RENEW_INTERVAL, Timer::Renew);
                 if self.flow.is_some() {
-                    let request = Box::new(self.request(Call::RenewLease));
-                    self.next_number += 1;
-                    let (from, number) = (self.place(), self.next_number);
-                    out.send(Place::Master, Message::Client { from, number, request });
+                    self.caller.tell(Call::RenewLease, out);
                 }
             }
             _ => {}
-        }
-    }
-
-    fn on_silence(
-        &mut self,
-        sent: u64,
-        (now, random): (Duration, &mut Random),
-        oracle: &mut Oracle,
-        out: &mut Outbox,
-    ) {
-        let Waits::Call { number, since, patience, .. } = &self.waits else { return };
-        if *number != sent {
-            return;
-        }
-        if !may_go_on(*patience, now - *since) {
-            self.answered(Err(CallError(None)), (now, random), oracle, out);
-        } else {
-            self.send_again(out);
         }
     }
 
@@ -208,26 +152,8 @@ impl Client {
     ) {
         match message {
             Message::Said { number, said: Said::Client(answer) } => {
-                let Waits::Call { number: sent, since, patience, .. } = &self.waits else { return };
-                if *sent != number {
-                    return;
-                }
-                match answer {
-                    // The caller tries again, under the same id.
-                    Err(refusal)
-                        if refusal.kind.is_transient() && may_go_on(*patience, now - *since) =>
-                    {
-                        self.next_number += 1;
-                        let fresh = self.next_number;
-                        if let Waits::Call { number, .. } = &mut self.waits {
-                            *number = fresh;
-                        }
-                        out.set(random.millis(20..1000), Timer::Resend(fresh));
-                    }
-                    answer => {
-                        let answer = answer.map_err(|refusal| CallError(Some(refusal.kind)));
-                        self.answered(answer, (now, random), oracle, out);
-                    }
+                if let Some(answer) = self.caller.on_said(number, answer, (now, random), out) {
+                    self.answered(answer, (now, random), oracle, out);
                 }
             }
             Message::Told { number, answer } => {
@@ -299,14 +225,14 @@ impl Client {
                 oracle.created(self.file);
                 let block_size = created.block_size;
                 let file = File { path, inode: created.file, block_size, publish: None };
-                Writer::create(Simulated, self.id, file, created.first_block)
+                Writer::create(Simulated, self.caller.id(), file, created.first_block)
             }
             Ok(Reply::Appended(appended)) => {
                 let (begin, length) =
                     appended.last.as_ref().map_or((0, 0), |it| (it.offset, it.length));
                 let partial = length % 512;
                 let position = begin + length - partial;
-                let mut flow = Writer::append(Simulated, self.id, path, appended);
+                let mut flow = Writer::append(Simulated, self.caller.id(), path, appended);
                 oracle.reopened(self.file, flow.position());
                 if partial > 0 {
                     let tail: Vec<u8> =
@@ -349,9 +275,9 @@ impl Client {
                     Goal::Close
                 }
                 1 | 2 => {
-                    let sync = random.one_in(2);
-                    self.plan = Plan::Flush { sync };
-                    Goal::Flush { sync, update_length: random.one_in(3) }
+                    let (sync, update_length) = (random.one_in(2), random.one_in(3));
+                    self.plan = Plan::Flush { sync, update_length };
+                    Goal::Flush { sync, update_length }
                 }
                 _ => {
                     let begin = flow.position();
@@ -413,15 +339,14 @@ impl Client {
     ) {
         self.waits = Waits::Idle;
         loop {
-            let place = self.place();
+            let place = self.caller.place();
             let Some(flow) = &mut self.flow else { return };
             match flow.next_step(self.base + now) {
                 Step::Call(call, patience) => {
                     return self.send_call(call, patience, now, out);
                 }
                 Step::Open { first, write, .. } => {
-                    self.next_number += 1;
-                    let conn = Conn((self.number as u64 + 101) << 48 | self.next_number);
+                    let conn = Conn((self.number as u64 + 101) << 48 | self.caller.number());
                     self.conn = place_of(first).map(|target| (conn, target));
                     self.before = Some(Box::new(write));
                     self.acks.clear();
@@ -450,8 +375,7 @@ impl Client {
                         flow.filled(Filled::Unreached(Fault::Broken));
                         continue;
                     };
-                    self.next_number += 1;
-                    let number = self.next_number;
+                    let number = self.caller.number();
                     let operation = Box::new(operation);
                     out.send(target, Message::Ask { from: place, number, operation });
                     self.waits = Waits::Fill { number };
@@ -495,7 +419,9 @@ impl Client {
                 oracle.unknown(self.file);
                 self.flow = None;
             }
-            (Plan::Flush { sync }, Ok(())) => oracle.flushed(self.file, position, sync),
+            (Plan::Flush { sync, update_length }, Ok(())) => {
+                oracle.flushed(self.file, position, (sync, update_length));
+            }
             (_, Ok(())) => {}
             (_, Err(_)) => {
                 self.plan = Plan::GiveUp;
@@ -506,11 +432,6 @@ impl Client {
         }
         self.pause(random.micros(10..20_000), out);
     }
-}
-
-/// Whether a call that was made this long ago is made again.
-fn may_go_on(patience: Patience, age: Duration) -> bool {
-    matches!(patience, Patience::Usual) && age < CALL_PATIENCE
 }
 
 impl std::fmt::Display for Client {

@@ -23,7 +23,10 @@ pub(crate) enum Fault {
 }
 
 /// Draws the next fault, and when it comes.
-pub(crate) fn draw(nodes: usize, clients: usize, random: &mut Random) -> (Duration, Fault) {
+pub(crate) fn draw(
+    (nodes, clients, readers): (usize, usize, usize),
+    random: &mut Random,
+) -> (Duration, Fault) {
     let place = |random: &mut Random| match random.below(nodes + 1) {
         0 => Place::Master,
         number => Place::Node(number - 1),
@@ -34,7 +37,13 @@ pub(crate) fn draw(nodes: usize, clients: usize, random: &mut Random) -> (Durati
         3 | 4 => Fault::PowerCut(random.below(nodes), random.millis(50..15_000)),
         5 => Fault::Kill(Place::Client(random.below(clients)), random.millis(50..4000)),
         6 | 7 => Fault::Cut(place(random), place(random)),
-        8 => Fault::Cut(Place::Client(random.below(clients)), place(random)),
+        8 => {
+            let from = match random.below(clients + readers) {
+                number if number < clients => Place::Client(number),
+                number => Place::Reader(number - clients),
+            };
+            Fault::Cut(from, place(random))
+        }
         9 => Fault::Slow(random.millis(1..1500)),
         10 => Fault::Lossy(random.within(20..400)),
         _ => Fault::Heal,

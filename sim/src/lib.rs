@@ -1,11 +1,12 @@
-//! A whole cluster in one thread: a NameNode on its log, DataNodes with their stores on simulated disks, writers, and a network between them. Half of the
-//! histories have a JobTracker, workers and jobs, too (`jobs`). All of it is the code of the daemons and of the client; only threads, sockets, disks and clocks
-//! are replaced.
+//! A whole cluster in one thread: a NameNode on its log, DataNodes with their stores on simulated disks, writers, readers, and a network between them. Half
+//! of the histories have a JobTracker, workers and jobs, too (`jobs`). What decides is the code of the daemons and of the client; threads, sockets, disks and
+//! clocks are replaced. The session of a DataNode and the copies that it sends are modelled here (`node`).
 //!
 //! ```text
 //!               messages, streams (net)
 //!   writers ◄──────────────────────────► DataNodes ◄──► disks
-//!      ▲                                     ▲
+//!   readers                                 ▲
+//!      ▲                                    │
 //!      └───────────► NameNode ◄──────────────┘
 //!                       │
 //!                      log
@@ -13,10 +14,11 @@
 //!
 //! What happens follows from the seed alone: who writes what, what is lost on the way, delayed or repeated, which link is cut in which direction, which process
 //! is killed and which machine loses its power, and when. After a while the faults end; then everything that was acknowledged must be there (`oracle`), and
-//! nothing may be left to do.
+//! nothing may be left to do. Readers check all the time that they see what was acknowledged before they asked, and no byte that nobody wrote.
 //!
 //! `HANNO_TEST_SEED` is the first seed, `HANNO_TEST_SEEDS` their number; `HANNO_SIM_TRACE` prints all that happens.
 
+mod caller;
 mod client;
 mod faults;
 mod jobs;
@@ -25,6 +27,7 @@ mod master;
 mod net;
 mod node;
 mod oracle;
+mod reader;
 mod world;
 
 pub use world::{Report, run};

@@ -21,6 +21,8 @@ pub(crate) enum Place {
     Node(usize),
     /// From 0.
     Client(usize),
+    /// From 0.
+    Reader(usize),
     /// The JobTracker.
     Tracker,
     /// From 0.
@@ -47,6 +49,16 @@ pub(crate) enum Part {
     End,
 }
 
+/// Bytes of a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    /// Bytes of the replica.
+    pub(crate) length: u64,
+    pub(crate) header: PacketHeader,
+    pub(crate) data: Vec<u8>,
+    pub(crate) crcs: Vec<u8>,
+}
+
 /// What travels.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
@@ -60,6 +72,8 @@ pub(crate) enum Message {
     Ask { from: Place, number: u64, operation: Box<Operation> },
     /// Its answer.
     Told { number: u64, answer: Result<Reply, ErrorKind> },
+    /// Its answer to a read.
+    Served { number: u64, answer: Result<Served, ErrorKind> },
     /// A piece of a stream.
     Stream { conn: Conn, from: Place, part: Part },
     /// To and from the JobTracker, and between workers.

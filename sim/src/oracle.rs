@@ -21,6 +21,10 @@ pub(crate) struct Known {
     client: usize,
     /// Bytes that were synced.
     pub(crate) durable: u64,
+    /// Bytes that were flushed, as far as no DataNode has lost its power since.
+    visible: u64,
+    /// Bytes of which the NameNode knows.
+    listed: u64,
     /// Its length, while it is closed.
     pub(crate) closed: Option<u64>,
     /// Its creation was acknowledged, and its writer has not given it up since.
@@ -34,10 +38,24 @@ impl Known {
     }
 }
 
+/// What a reader is promised of a file when it asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub(crate) file: u64,
+    known: Known,
+    /// Power cuts until then.
+    cut_count: u64,
+}
+
 /// All files.
 #[derive(Default)]
 pub(crate) struct Oracle {
     pub(crate) files: BTreeMap<u64, Known>,
+    cut_count: u64,
+    /// Reads that got all that they wanted.
+    pub(crate) read_count: u64,
+    /// Damaged replicas that readers have reported.
+    pub(crate) report_count: u64,
     pub(crate) closed_count: u64,
     pub(crate) synced_count: u64,
 }
@@ -51,7 +69,8 @@ impl Oracle {
     /// A new file of a client.
     pub(crate) fn create(&mut self, client: usize) -> u64 {
         let file = self.files.len() as u64 + 1;
-        let known = Known { client, durable: 0, closed: None, is_created: false };
+        let known =
+            Known { client, durable: 0, visible: 0, listed: 0, closed: None, is_created: false };
         self.files.insert(file, known);
         file
     }
@@ -67,23 +86,35 @@ impl Oracle {
         self.files.get_mut(&file).expect("a file that was created")
     }
 
-    pub(crate) fn flushed(&mut self, file: u64, length: u64, sync: bool) {
+    /// A flush is acknowledged; it was a sync, and the NameNode was to know of it.
+    pub(crate) fn flushed(&mut self, file: u64, length: u64, (sync, is_listed): (bool, bool)) {
         let known = self.known(file);
+        known.visible = length;
         if sync {
             known.durable = known.durable.max(length);
+            if is_listed {
+                known.listed = length;
+            }
             self.synced_count += 1;
         }
     }
 
     pub(crate) fn closed(&mut self, file: u64, length: u64) {
         let known = self.known(file);
-        (known.durable, known.closed) = (length, Some(length));
+        (known.durable, known.visible, known.listed) = (length, length, length);
+        known.closed = Some(length);
         self.closed_count += 1;
     }
 
     /// It is there.
     pub(crate) fn created(&mut self, file: u64) {
         self.known(file).is_created = true;
+    }
+
+    /// A DataNode has lost its power. What was only flushed was in its memory, and may be so on all that have it.
+    pub(crate) fn power_cut(&mut self) {
+        self.cut_count += 1;
+        self.files.values_mut().for_each(|known| known.visible = known.durable);
     }
 
     /// Its writer does not know how it ended.
@@ -97,6 +128,54 @@ impl Oracle {
         let known = self.known(file);
         assert_eq!(known.closed, Some(length), "file {file} is opened at its end");
         known.closed = None;
+    }
+
+    /// What a reader of some file is promised now.
+    pub(crate) fn expected_of_any(&self, random: &mut Random) -> Option<Expected> {
+        let file = 1 + random.within(0..self.files.len().max(1) as u64);
+        let known = *self.files.get(&file)?;
+        Some(Expected { file, known, cut_count: self.cut_count })
+    }
+
+    /// A reader has found no such file.
+    pub(crate) fn check_absent(&self, expected: &Expected) {
+        let Expected { file, known, .. } = expected;
+        assert!(known.durable == 0 && known.closed.is_none(), "file {file} is gone: {known:?}");
+    }
+
+    /// A reader has opened a file and sees so many bytes. If no DataNode could say what it has of the last block, `is_exact` is false, and what the NameNode
+    /// knows has to do.
+    pub(crate) fn check_seen(&self, expected: &Expected, length: u64, is_exact: bool) {
+        let Expected { file, known, cut_count } = expected;
+        let least = match is_exact {
+            false => known.listed,
+            true if *cut_count == self.cut_count => known.visible,
+            true => known.durable,
+        };
+        assert!(length >= least, "a reader of file {file} sees {length} bytes: {expected:?}");
+    }
+
+    /// A reader has got these bytes.
+    pub(crate) fn check_bytes(&self, expected: &Expected, offset: u64, bytes: &[u8]) {
+        let file = expected.file;
+        let wrong = (offset..).zip(bytes).find(|(at, byte)| **byte != byte_at(file, *at));
+        assert!(wrong.is_none(), "a reader of file {file} gets a wrong byte: {wrong:?}");
+    }
+
+    /// A read is over. When nothing fails any more it succeeds, unless the file was open.
+    pub(crate) fn read_ended(
+        &mut self,
+        expected: &Expected,
+        failed: Option<String>,
+        is_settled: bool,
+    ) {
+        match failed {
+            None => self.read_count += 1,
+            Some(why) => {
+                let must_succeed = is_settled && expected.known.closed.is_some();
+                assert!(!must_succeed, "file {} cannot be read: {why}", expected.file);
+            }
+        }
     }
 
     /// The length that a listing says is one that it may say.

@@ -18,11 +18,13 @@ use crate::master::MasterProcess;
 use crate::net::{Message, Net, Outbox, Part, Place, Timer};
 use crate::node::Node;
 use crate::oracle::{self, Oracle};
+use crate::reader::Reader;
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;
 /// One history in so many has jobs.
 const WITH_JOBS: u64 = 2;
+const READERS: usize = 2;
 /// How long faults happen.
 const FAULTS_FOR: Duration = Duration::from_secs(60);
 /// After that much without faults, everything must be in order.
@@ -45,6 +47,8 @@ pub struct Report {
     pub closed: u64,
     /// Syncs that were acknowledged.
     pub synced: u64,
+    /// Reads that got all that they wanted.
+    pub read: u64,
     /// Things that happened.
     pub events: u64,
     /// Starts of the NameNode.
@@ -67,6 +71,7 @@ impl Report {
         self.files += other.files;
         self.closed += other.closed;
         self.synced += other.synced;
+        self.read += other.read;
         self.events += other.events;
         self.master_starts += other.master_starts;
         self.node_starts += other.node_starts;
@@ -80,12 +85,12 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { files, closed, synced, events, master_starts, node_starts, .. } = self;
+        let Report { files, closed, synced, read, events, master_starts, node_starts, .. } = self;
         let Report { jobs, job_ends: [succeeded, failed, killed], tracker_starts, trace, .. } =
             self;
         write!(
             f,
-            "{files} files, {closed} closes, {synced} syncs, {jobs} jobs ({succeeded} succeeded, {failed} failed, {killed} killed), {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, {tracker_starts} of JobTrackers, trace {trace:x}"
+            "{files} files, {closed} closes, {synced} syncs, {read} reads, {jobs} jobs ({succeeded} succeeded, {failed} failed, {killed} killed), {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, {tracker_starts} of JobTrackers, trace {trace:x}"
         )
     }
 }
@@ -110,6 +115,7 @@ struct World {
     nodes: Vec<Node>,
     clients: Vec<Option<Client>>,
     jobs: Jobs,
+    readers: Vec<Reader>,
     lives: BTreeMap<Place, u64>,
     oracle: Oracle,
     base: Instant,
@@ -173,6 +179,7 @@ impl World {
             nodes,
             clients: (0..CLIENTS).map(|_| None).collect(),
             jobs,
+            readers: (0..READERS).map(|number| Reader::new(number, 1)).collect(),
             lives: BTreeMap::new(),
             oracle: Oracle::default(),
             base: Instant::now(),
@@ -189,6 +196,7 @@ impl World {
             files: self.oracle.files.len() as u64,
             closed: self.oracle.closed_count,
             synced: self.oracle.synced_count,
+            read: self.oracle.read_count,
             events: self.events,
             master_starts: self.master.starts,
             node_starts: self.nodes.iter().map(|node| node.starts).sum(),
@@ -208,6 +216,7 @@ impl World {
         self.start(Place::Master);
         (0..NODES).for_each(|number| self.start(Place::Node(number)));
         (0..CLIENTS).for_each(|number| self.start(Place::Client(number)));
+        (0..READERS).for_each(|number| self.start(Place::Reader(number)));
         self.jobs.places().into_iter().for_each(|place| self.start(place));
         let (after, fault) = self.draw_fault();
         self.schedule(after + Duration::from_secs(3), Happening::Fault(fault));
@@ -216,7 +225,7 @@ impl World {
     fn draw_fault(&mut self) -> (Duration, Fault) {
         match self.jobs.has_jobs() && self.random.one_in(3) {
             true => jobs::draw_fault(&mut self.random),
-            false => faults::draw(NODES, CLIENTS, &mut self.random),
+            false => faults::draw((NODES, CLIENTS, READERS), &mut self.random),
         }
     }
 
@@ -282,6 +291,8 @@ impl World {
             Place::Master => self.master.is_running(),
             Place::Node(number) => self.nodes[number].is_running(),
             Place::Client(number) => self.clients[number].is_some(),
+            // They live as long as the run.
+            Place::Reader(_) => self.life(place) > 0,
             place => self.jobs.is_running(place),
         }
     }
@@ -303,6 +314,7 @@ impl World {
                 client.start(&mut self.random, &mut out);
                 self.clients[number] = Some(client);
             }
+            Place::Reader(number) => self.readers[number].start(&mut self.random, &mut out),
             place => self.jobs.start((place, life), now, &mut self.random, &mut out),
         }
         self.send(place, out);
@@ -312,8 +324,14 @@ impl World {
         self.lives.entry(place).and_modify(|life| *life += 1);
         match place {
             Place::Master => self.master.crash(&mut self.random),
-            Place::Node(number) => self.nodes[number].crash(power),
+            Place::Node(number) => {
+                self.nodes[number].crash(power);
+                if power {
+                    self.oracle.power_cut();
+                }
+            }
             Place::Client(number) => self.clients[number] = None,
+            Place::Reader(_) => {}
             place => self.jobs.crash(place, &mut self.random),
         }
     }
@@ -328,11 +346,15 @@ impl World {
             if let Some((back, refusal)) = Jobs::refuse(to, &message) {
                 out.send(back, refusal);
             }
-            if let Message::Stream { conn, from, part } = message
-                && !matches!(part, Part::End)
-                && !is_dark
-            {
-                out.stream(from, to, conn, Part::End);
+            match message {
+                Message::Stream { conn, from, part } if !is_dark && !matches!(part, Part::End) => {
+                    out.stream(from, to, conn, Part::End);
+                }
+                Message::Ask { from, number, .. } if !is_dark => {
+                    let answer = Err(ErrorKind::Unavailable);
+                    out.send(from, Message::Told { number, answer });
+                }
+                _ => {}
             }
             return self.send(to, out);
         }
@@ -346,6 +368,10 @@ impl World {
                 if let Some(client) = &mut self.clients[number] {
                     client.on_message(message, (self.now, random), &mut self.oracle, &mut out);
                 }
+            }
+            Place::Reader(number) => {
+                let reader = &mut self.readers[number];
+                reader.on_message(message, (self.now, random), &mut self.oracle, &mut out);
             }
             place => self.jobs.on_message((place, message), now, random, &mut out),
         }
@@ -364,6 +390,10 @@ impl World {
                 if let Some(client) = &mut self.clients[number] {
                     client.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
                 }
+            }
+            Place::Reader(number) => {
+                let reader = &mut self.readers[number];
+                reader.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
             }
             place => self.jobs.on_timer((place, timer), now, random, &mut out),
         }
@@ -413,6 +443,7 @@ impl World {
         }
         self.jobs.places().into_iter().for_each(|place| self.start(place));
         self.jobs.calm();
+        self.readers.iter_mut().for_each(|reader| reader.calm_since = Some(self.now));
     }
 
     /// Asks the NameNode, without a network.

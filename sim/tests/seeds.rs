@@ -4,7 +4,8 @@
 fn whatever_fails_what_was_acknowledged_is_there() {
     needs::seeds::for_each_in_parallel(100, |seed| {
         let report = sim::run(seed);
-        assert!(report.closed > 10 && report.node_starts > 5, "nothing happens: {report}");
+        let happens = report.closed > 10 && report.node_starts > 5 && report.read > 10;
+        assert!(happens, "nothing happens: {report}");
         assert!(report.jobs > 0 || report.tracker_starts == 0, "no job ends: {report}");
     });
 }

@@ -72,6 +72,8 @@ pub struct Store {
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
     /// Locked before `replicas`.
     moves: Moves,
+    /// Writers that have lost their replicas with a volume, and may still write to the files.
+    orphans: Mutex<Vec<(usize, Arc<WriterHandle>)>>,
     changes: ChangeQueue,
     syncs: SyncThreads,
     sync_interval_bytes: u64,
@@ -130,6 +132,7 @@ impl Store {
             next_volume: AtomicUsize::new(0),
             replicas: Mutex::new(replicas),
             moves: Moves::default(),
+            orphans: Mutex::default(),
             changes: ChangeQueue::default(),
             syncs: SyncThreads::new(configs),
             sync_interval_bytes,
@@ -236,6 +239,12 @@ impl Store {
     /// Takes a volume back; returns how many replicas it brings.
     fn restore(&self, index: usize) -> Result<usize, Error> {
         let volume = &self.volumes[index];
+        if !self.have_orphans_ended(index) {
+            return Err(Error::Directory {
+                path: volume.path().to_owned(),
+                reason: "a writer still holds files of it".to_owned(),
+            });
+        }
         volume.reopen()?;
         let mut found = BTreeMap::new();
         if let Err(error) = scan::scan(volume, index, &self.volumes, &mut found) {
@@ -244,6 +253,13 @@ impl Store {
         }
         volume.unfence();
         Ok(self.take_back(index, found))
+    }
+
+    /// Stops the writers that have lost their replicas with a volume; true once all have let go. Until then they may change files that would count again.
+    fn have_orphans_ended(&self, index: usize) -> bool {
+        let mut orphans = self.orphans.lock();
+        orphans.retain(|(volume, writer)| *volume != index || !writer.stop(Duration::ZERO));
+        !orphans.iter().any(|(volume, _)| *volume == index)
     }
 
     /// Adds the replicas found on a volume that is in service again; returns how many.
@@ -569,10 +585,12 @@ impl Store {
             return;
         }
         let mut lost = Vec::new();
+        let mut orphans = self.orphans.lock();
         let mut replicas = self.replicas.lock();
         replicas.retain(|block, entry| {
             if entry.volume == index {
                 lost.push(*block);
+                orphans.extend(entry.writer.take().map(|writer| (index, writer)));
             }
             entry.volume != index
         });

@@ -162,8 +162,6 @@ impl ReplicaWriter {
         if header.offset > self.end {
             return Err(StoreError::Gap { block, offset: header.offset, length: self.end });
         }
-        // A volume that was given up may be back, and these files another writer's.
-        self.change(|_| ())?;
         self.find_room(header.end())?;
         self.guard_what_is_there()?;
         self.begin_meta()?;

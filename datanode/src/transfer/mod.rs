@@ -11,6 +11,7 @@ mod part;
 mod read;
 mod recover;
 mod send;
+mod serve;
 mod write;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub use keep::keep;
 pub use part::Cut;
 pub use recover::lead_recovery;
 pub use send::{cut, replicate};
+pub use serve::Serving;
 
 use part::{Prefix, Rest};
 

@@ -13,9 +13,9 @@ use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
 use transport::{Packet, Pipe, TransferFailure};
 
 use super::part::{Cut, Prefix, Rest};
-use super::{Service, read};
+use super::{Service, serve};
 use crate::error::{OperationError, StoreError};
-use crate::store::{OpenReplica, check_meta_header};
+use crate::store::OpenReplica;
 
 /// Packets sent ahead of their acks.
 const WINDOW: u32 = 4;
@@ -103,8 +103,7 @@ impl Service {
         (write, token): (Write, &BlockToken),
         (range, balancing): (Range<u64>, bool),
     ) -> Result<(), OperationError> {
-        let layout = check_meta_header(replica.replica.block, &replica.meta)
-            .inspect_err(|error| self.note_bad(replica, error))?;
+        let layout = serve::check_meta(&self.store, replica)?;
         let permit = (write.block, write.stamp, token);
         let mut pipe = Pipe::open(&self.peers, target, permit, write)?;
         let mut packet = self.packets.take();
@@ -149,13 +148,13 @@ impl Service {
             header.end().next_multiple_of(CHUNK_BYTES as u64).min(replica.replica.length);
         let whole = PacketHeader { data_bytes: (whole_end - header.offset) as u32, ..header };
         packet.reset(whole);
-        let filled = read::fill(replica, layout, packet).and_then(|()| {
+        let filled = serve::fill(replica, layout, packet).and_then(|()| {
             packet.verify().map_err(|error| StoreError::Corrupt {
                 block: id,
                 offset: header.offset + error.offset,
             })
         });
-        filled.inspect_err(|error| self.note_bad(replica, error))?;
+        filled.inspect_err(|error| serve::note_bad(&self.store, replica, error))?;
         if whole.data_bytes != header.data_bytes {
             packet.header = header;
             packet.seal();

@@ -232,6 +232,7 @@ fn the_first_datanode_that_has_all_decides_on_the_length() {
     assert_eq!(said(0, &[Said::Absent, Said::Absent]), Some(0));
     assert_eq!(said(0, &[Said::Absent, Said::Nothing]), None);
     assert_eq!(said(1, &[Said::Absent]), None);
+    assert_eq!(said(0, &[]), None, "the NameNode does not know yet who has it");
     let pauses: Duration = (0..).map_while(length_pause).sum();
     assert_eq!(pauses, Duration::from_millis(1560));
 }

@@ -12,16 +12,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datanode::error::OperationError;
 use datanode::store::{Store, VolumeConfig};
+use datanode::transfer::Serving;
 use needs::random::Random;
 use protocol::namenode::DatanodeInfo;
-use protocol::transfer::{Operation, Reply};
+use protocol::transfer::{Operation, Read, Reply};
 use protocol::{BlockId, ErrorKind};
 use sys::disk::sim::Machine;
+use transport::PacketPool;
 
 use self::process::{For, Process, Session};
 pub(crate) use self::process::{IO_TIMEOUT, place_of};
-use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
+use crate::net::{Conn, Message, Outbox, Part, Place, Served, Timer};
 
 /// Bytes of each disk.
 const DISK_BYTES: u64 = 64 << 20;
@@ -119,7 +122,10 @@ impl Node {
             }
             Message::Told { number, answer } => process.on_told(number, answer, out),
             Message::Stream { conn, from, part } => process.on_part(conn, from, part, out),
-            Message::Client { .. } | Message::Node { .. } | Message::Job { .. } => {}
+            Message::Client { .. }
+            | Message::Node { .. }
+            | Message::Served { .. }
+            | Message::Job { .. } => {}
         }
         process.run_behind(random);
     }
@@ -190,10 +196,27 @@ impl Process {
                     Err(kind) => Err(kind),
                 }
             }
+            Operation::Read(read) => {
+                let answer = self.serve(&read);
+                out.send(from, Message::Served { number, answer });
+                return self.tell_changes(out);
+            }
             _ => Err(ErrorKind::InvalidArgument),
         };
         out.send(from, Message::Told { number, answer });
         self.tell_changes(out);
+    }
+
+    /// The first packet of what a reader wants; blocks are smaller than a packet.
+    fn serve(&self, read: &Read) -> Result<Served, ErrorKind> {
+        let mut packet = PacketPool::default().take();
+        let served = Serving::begin(&self.store, read).and_then(|mut serving| {
+            serving.next_packet(&mut packet)?;
+            Ok(serving.length())
+        });
+        let length = served.map_err(|error| OperationError::from(error).to_remote().kind)?;
+        let (data, crcs) = (packet.data().to_vec(), packet.crcs().to_vec());
+        Ok(Served { length, header: packet.header, data, crcs })
     }
 
     fn on_part(&mut self, conn: Conn, from: Place, part: Part, out: &mut Outbox) {

@@ -35,6 +35,33 @@ pub(super) fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
     (machine, root, replicas)
 }
 
+/// A writer that has lost its replica with the volume still has the files open. What it writes there must not get into a replica that counts again.
+#[test]
+fn a_volume_comes_back_once_its_writers_have_let_go() {
+    let (block, data) = (BlockId(1), sample(3000));
+    let machine = Machine::new(5);
+    let roots = [machine.add_disk(1 << 20), machine.add_disk(1 << 20)];
+    let store = Store::open(&roots.map(|root| volume(root.join("volume"))), 1 << 20, None);
+    let store = Arc::new(store.unwrap());
+    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    writer.write(packet(0, &data[..100])).unwrap();
+    writer.sync_entry().unwrap();
+    machine.plan(1, Fault::Io);
+    assert!(writer.sync().is_err());
+    assert_eq!((store.failed_volumes().len(), store.replicas()), (1, vec![]));
+    store.check_volumes();
+    assert!(writer.write(packet(0, &data[..2000])).is_err(), "it is not its replica any more");
+    drop(writer);
+    store.check_volumes();
+    assert!(store.failed_volumes().is_empty());
+    let stamp = GenerationStamp(STAMP.0 + 1);
+    let found = store.begin_recovery(block, stamp).unwrap().unwrap();
+    assert!(found.length >= 100, "{found:?}");
+    store.update(block, stamp, found.length).unwrap();
+    let opened = store.open_replica(block, stamp).unwrap();
+    verify_range(block, &opened.block, &opened.meta, 0, found.length, |_| ()).unwrap();
+}
+
 /// A failed cut or write leaves a checksum that covers other bytes than before; what is acknowledged later must not stand on it.
 #[test]
 fn what_a_failed_cut_or_write_left_is_proved_before_it_counts() {
