@@ -288,6 +288,7 @@ impl Client {
                     let bytes: Vec<u8> =
                         (begin..begin + count as u64).map(|at| byte_at(self.file, at)).collect();
                     packet.append(&bytes);
+                    oracle.written(self.file);
                     self.plan = Plan::Write;
                     match flow.added(count, limit) {
                         Some(goal) => goal,

@@ -25,6 +25,8 @@ pub(crate) struct Known {
     visible: u64,
     /// Bytes of which the NameNode knows.
     listed: u64,
+    /// Power cuts until the first byte was written that is not synced.
+    cut_count: Option<u64>,
     /// Its length, while it is closed.
     pub(crate) closed: Option<u64>,
     /// Its creation was acknowledged, and its writer has not given it up since.
@@ -69,8 +71,15 @@ impl Oracle {
     /// A new file of a client.
     pub(crate) fn create(&mut self, client: usize) -> u64 {
         let file = self.files.len() as u64 + 1;
-        let known =
-            Known { client, durable: 0, visible: 0, listed: 0, closed: None, is_created: false };
+        let known = Known {
+            client,
+            durable: 0,
+            visible: 0,
+            listed: 0,
+            cut_count: None,
+            closed: None,
+            is_created: false,
+        };
         self.files.insert(file, known);
         file
     }
@@ -86,11 +95,21 @@ impl Oracle {
         self.files.get_mut(&file).expect("a file that was created")
     }
 
+    /// A writer writes.
+    pub(crate) fn written(&mut self, file: u64) {
+        let cut_count = self.cut_count;
+        self.known(file).cut_count.get_or_insert(cut_count);
+    }
+
     /// A flush is acknowledged; it was a sync, and the NameNode was to know of it.
     pub(crate) fn flushed(&mut self, file: u64, length: u64, (sync, is_listed): (bool, bool)) {
+        let cut_count = self.cut_count;
         let known = self.known(file);
-        known.visible = length;
+        if sync || known.cut_count.is_none_or(|count| count == cut_count) {
+            known.visible = length;
+        }
         if sync {
+            known.cut_count = None;
             known.durable = known.durable.max(length);
             if is_listed {
                 known.listed = length;
@@ -102,7 +121,7 @@ impl Oracle {
     pub(crate) fn closed(&mut self, file: u64, length: u64) {
         let known = self.known(file);
         (known.durable, known.visible, known.listed) = (length, length, length);
-        known.closed = Some(length);
+        (known.cut_count, known.closed) = (None, Some(length));
         self.closed_count += 1;
     }
 
