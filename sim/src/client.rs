@@ -425,6 +425,8 @@ impl Client {
             }
             (_, Ok(())) => {}
             (_, Err(_)) => {
+                // From now on it may delete a file that has nothing.
+                oracle.unknown(self.file);
                 self.plan = Plan::GiveUp;
                 flow.begin(Goal::GiveUp);
                 self.waits = Waits::Turn;
