@@ -337,6 +337,13 @@ impl World {
     }
 
     fn deliver(&mut self, to: Place, message: Message) {
+        // The connections of a process that has died are gone. Not simulated: a request in one of them that the NameNode reads only after the next process of
+        // the DataNode has reported. It takes what was there before for what is there, until the DataNode registers again.
+        if let Message::Node { from, number, .. } = &message
+            && *number >> 32 != self.life(*from)
+        {
+            return;
+        }
         let mut out = Outbox::default();
         let now = self.host_now();
         if !self.is_running(to) {
