@@ -158,11 +158,11 @@ fn open(overrides: &Overrides, user: Option<&str>) -> Result<u8> {
     let own = config.user();
     let user = user.unwrap_or(&own);
     let namenode = connect::namenode(&config)?;
-    let link = client::rpc::runtime().block_on(namenode.login_link("namenode", user))?;
+    let link = transport::rpc::runtime().block_on(namenode.login_link("namenode", user))?;
     say!("{:<11} {link}", "NameNode");
     if config.jobtracker.is_some() {
         let jobtracker = connect::jobtracker(&config)?;
-        let link = client::rpc::runtime().block_on(jobtracker.login_link("jobtracker", user))?;
+        let link = transport::rpc::runtime().block_on(jobtracker.login_link("jobtracker", user))?;
         say!("{:<11} {link}", "JobTracker");
     }
     Ok(EXIT_OK)
@@ -176,7 +176,7 @@ fn log_level(overrides: &Overrides, daemon: &str, logger: &str, level: Option<&s
     if let Some(level) = level {
         target.push_str(&format!("&level={}", webhdfs::path::encode_value(level)));
     }
-    let page = client::rpc::runtime()
+    let page = transport::rpc::runtime()
         .block_on(async { anyhow::Ok(rpc.get_as(&config.user(), &target).await?.text().await?) })?;
     let told = page.lines().find_map(|line| line.split_once("Effective Level: <b>"));
     let Some((level, _)) = told.and_then(|(_, rest)| rest.split_once('<')) else {

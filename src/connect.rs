@@ -7,16 +7,18 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use protocol::address::{FileSystem, authority_of};
+use transport::rpc::{Health, RpcClient, read_secret, runtime};
+
 use crate::output::tell;
 use anyhow::{Result, bail};
 use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use client::dfs::DfsClient;
 use client::job::JobClient;
-use client::rpc::{Health, RpcClient, read_secret, runtime};
-use client::{ClientConfig, Daemon, RpcError};
+use client::{ClientConfig, Daemon};
 use protocol::ClientId;
-use protocol::address::{FileSystem, authority_of};
 use protocol::auth::{Key, Role};
+use transport::RpcError;
 
 /// How long the first contact is tried: long enough for a daemon that is just restarting.
 const FIRST_CONTACT_MAX: Duration = Duration::from_secs(2);
@@ -117,7 +119,7 @@ pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
         }
         cause = current.source();
     }
-    client::error::chain(error)
+    protocol::error::chain(error)
 }
 
 fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -> String {

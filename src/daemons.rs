@@ -73,7 +73,7 @@ fn exit_code(error: &(dyn Error + 'static)) -> u8 {
 
 /// The error and its causes; a cause of several lines becomes one line, since logs are read by line.
 fn one_line(error: &(dyn Error + 'static)) -> String {
-    let text = client::error::chain(error);
+    let text = protocol::error::chain(error);
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 

@@ -176,7 +176,7 @@ fn walls(directory: &Path, config: &mut worker::Config) -> Vec<Finding> {
     let mut findings = match found {
         Ok(walls) => walls.iter().map(|wall| told(directory, wall)).collect(),
         Err(error) => {
-            let found = format!("{}: {}", directory.display(), client::error::chain(&error));
+            let found = format!("{}: {}", directory.display(), protocol::error::chain(&error));
             let remedy = "what the line says: a worker does not start so";
             vec![Finding::new("tasks", Status::Fail, found, remedy)]
         }

@@ -4,8 +4,8 @@
 
 use std::ffi::OsString;
 
-use client::rpc::runtime;
 use protocol::namenode::{ClusterStatus, calls};
+use transport::rpc::runtime;
 
 use crate::absent;
 use crate::connect::{self, Overrides};
@@ -94,7 +94,7 @@ fn of_key(key: &str, overrides: &Overrides) -> Result<String, Failure> {
     let rpc = connect::namenode(&config).map_err(|error| text(error.as_ref()))?;
     let asked = runtime().block_on(async {
         let response = rpc.get_as(session.client.user(), "/conf?format=json").await?;
-        Ok::<_, client::RpcError>(response.json::<serde_json::Value>().await.ok())
+        Ok::<_, transport::RpcError>(response.json::<serde_json::Value>().await.ok())
     });
     let all = asked.map_err(|error| text(&error))?.ok_or_else(unexpected)?;
     match setting {

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use client::rpc::{CallOptions, RpcClient, now_ms, runtime};
 use protocol::address::authority_of;
 use protocol::delegation::{Call, Reply, Request, TokenInfo, VERSION};
+use transport::rpc::{CallOptions, RpcClient, now_ms, runtime};
 use webhdfs::token::hadoop_file;
 
 use crate::connect::{self, Overrides};

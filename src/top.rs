@@ -38,7 +38,7 @@ pub(crate) struct TopArgs {
 /// `hanno job top`.
 pub(crate) fn jobs(args: &TopArgs, overrides: &Overrides) -> Result<u8> {
     let client = job_client(&overrides.config()?)?;
-    watch(args, || Ok(job_lines(&Tracker::of(&client)?, client::rpc::now_ms())))
+    watch(args, || Ok(job_lines(&Tracker::of(&client)?, transport::rpc::now_ms())))
 }
 
 /// `hanno admin top`.
@@ -50,7 +50,7 @@ pub(crate) fn cluster(args: &TopArgs, overrides: &Overrides) -> Result<u8> {
         let mut lines = cluster_lines(&files.cluster_status()?, &files.datanodes()?);
         if let Some(jobs) = &jobs {
             lines.push(String::new());
-            lines.extend(job_lines(&Tracker::of(jobs)?, client::rpc::now_ms()));
+            lines.extend(job_lines(&Tracker::of(jobs)?, transport::rpc::now_ms()));
         }
         Ok(lines)
     })

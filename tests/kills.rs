@@ -112,7 +112,7 @@ fn kill_at_random(cluster: &Cluster, seed: u64) {
         "worker-1",
         "worker-2",
     ];
-    let mut choices = data::Choices(seed);
+    let mut choices = data::Choices::new(seed);
     for number in 0..KILLS {
         std::thread::sleep(Duration::from_millis(100 + choices.below(900)));
         let daemon = daemons[(number as usize + choices.below(2) as usize) % daemons.len()];
@@ -134,7 +134,7 @@ fn the_namenode_always_opens_however_often_it_dies_while_starting() {
     let local = tempfile::tempdir().unwrap();
     let source = local.path().join("x");
     fs::write(&source, "content").unwrap();
-    let mut choices = data::Choices(3);
+    let mut choices = data::Choices::new(3);
     for number in 0..30 {
         cluster.wait_until("the NameNode answers", 30, |cluster| {
             cluster.dfs(&["-test", "-d", "/"]).code == 0

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use client::RpcError;
-use client::rpc::{RpcClient, read_secret, runtime};
 use protocol::auth::Role;
+use transport::RpcError;
+use transport::rpc::{RpcClient, read_secret, runtime};
 
 use crate::support::cluster::SUPERUSER;
 use crate::support::{Cluster, Options, http};

@@ -157,7 +157,7 @@ fn stays_off_over_a_restart(cluster: &Cluster, kept: &str, replica_count: usize)
 /// A DataNode stays off for longer than was said: at the end of the time the copies are made.
 fn stays_off_too_long(cluster: &Cluster, (number, kept): (u32, &str), list: &Path) {
     let daemon = format!("datanode-{number}");
-    maintain(cluster, list, &[(kept, client::rpc::now_ms() + 2000)]);
+    maintain(cluster, list, &[(kept, transport::rpc::now_ms() + 2000)]);
     processes::pause(cluster.pid(&daemon).unwrap());
     cluster.wait_until("its time is over and it is dead", 60, |cluster| {
         admin_state(cluster, kept) == "Normal" && is_state(cluster, kept, "Dead")

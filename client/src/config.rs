@@ -15,10 +15,10 @@ use protocol::auth::Key;
 use serde::Deserialize;
 use sys::broker::Broker;
 
-use crate::error::RpcError;
-use crate::pass::PassHolder;
-use crate::rpc::read_secret;
 use transport::Local;
+use transport::RpcError;
+use transport::rpc::PassHolder;
+use transport::rpc::read_secret;
 
 /// Environment variable: address of the NameNode.
 pub const NAMENODE_VARIABLE: &str = "HANNO_NAMENODE";

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use protocol::checksum::{CHUNK_BYTES, CRC_BYTES};
 use protocol::transfer::PacketHeader;
+use transport::Packet;
 
 use crate::config::ClientConfig;
-use transport::Packet;
 
 /// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));

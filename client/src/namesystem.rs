@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use protocol::namenode::{Answer, Call, DatanodeReport, Request, TypedCall, calls};
 use protocol::{ClientId, ErrorKind, RemoteError};
 
-use crate::error::RpcError;
-use crate::rpc::{CallOptions, RpcClient};
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 /// Where the NameNode takes calls.
 pub(crate) const TARGET: &str = "/rpc";

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use client::RpcError;
 use daemon::ServeError;
 use protocol::BlockId;
 use protocol::meta::MetaError;
@@ -11,6 +10,7 @@ use protocol::token::TokenError;
 use protocol::transfer::Status;
 use protocol::{ErrorKind, RemoteError};
 use sys::fs::LockError;
+use transport::RpcError;
 use transport::TransferFailure;
 
 use crate::core::replica::Refusal;
@@ -174,6 +174,12 @@ impl StoreError {
         matches!(self, StoreError::Io { .. } | StoreError::Corrupt { .. } | StoreError::Meta { .. })
     }
 
+    /// True if the disk failed to return what may be there.
+    pub fn is_failed_read(&self) -> bool {
+        use std::io::ErrorKind::{NotFound, UnexpectedEof};
+        matches!(self, StoreError::Io { source, .. } if !matches!(source.kind(), NotFound | UnexpectedEof))
+    }
+
     fn kind(&self) -> ErrorKind {
         match self {
             StoreError::NotFound(_) | StoreError::Vanished(_) => ErrorKind::NotFound,
@@ -224,6 +230,6 @@ impl OperationError {
             OperationError::Transfer(_) | OperationError::Busy { .. } => ErrorKind::Unavailable,
             OperationError::Invalid(_) => ErrorKind::InvalidArgument,
         };
-        RemoteError::new(kind, client::error::chain(self))
+        RemoteError::new(kind, protocol::error::chain(self))
     }
 }

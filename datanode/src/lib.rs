@@ -2,11 +2,11 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`core`] | decisions without effects: life of a replica, recovery, reports, scanner's schedule |
+//! | [`core`] | decisions without effects: life of a replica, recovery, session and reports, scanner's schedule |
 //! | [`store`] | replicas on disk |
 //! | [`transfer`] | the block transfer service |
 //! | `namenode` | registration, reports, commands |
-//! | `scanner` | verifies replicas in the background |
+//! | [`scanner`] | verifies replicas in the background |
 //! | `metrics` | figures for monitors |
 
 mod config;
@@ -18,7 +18,7 @@ pub mod fuzz;
 mod metrics;
 mod monitor;
 mod namenode;
-mod scanner;
+pub mod scanner;
 pub mod store;
 pub mod transfer;
 
@@ -30,7 +30,6 @@ use axum::Router;
 use axum::routing::get;
 use client::ClientConfig;
 use client::dfs::DfsClient;
-use client::rpc::{Health, RpcClient};
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::serve::Told;
@@ -39,6 +38,7 @@ use protocol::auth::{self, Key, Role};
 use protocol::namenode::DatanodeInfo;
 use protocol::token::TokenKeys;
 use sys::wake::Wake;
+use transport::rpc::{Health, RpcClient};
 use transport::{ConnectionPool, Listener, Timeouts};
 use webhdfs::datanode::Trust;
 

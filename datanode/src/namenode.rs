@@ -4,26 +4,24 @@
 //! register -> full report -> { heartbeats held open by the NameNode | changes as they happen } -> Fenced -> register …
 //! ```
 //!
-//! The NameNode may be unreachable for any time: the loop tries calls again with growing, jittered pauses. It refuses commands of an epoch lower than the
-//! highest seen.
+//! What to send and which registration holds is decided by [`Session`]. The NameNode may be unreachable for any time: calls are tried again with jittered
+//! pauses.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::RpcError;
-use client::rpc::{CallOptions, RpcClient};
 use daemon::Shutdown;
-use protocol::datanode::{
-    Changes, Command, CommitRecovery, Heartbeat, Register, Reply, Request, VERSION,
-};
-use protocol::level::Supported;
+use parking_lot::Mutex;
+use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
 use protocol::namenode::DatanodeInfo;
 use protocol::{Epoch, ErrorKind};
 use tokio::sync::Semaphore;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 use crate::core::recovery::Recovered;
-use crate::core::report;
+use crate::core::session::{Commit, OlderNameNode, Session};
 use crate::error::Error;
 use crate::transfer::{self, Service};
 
@@ -40,8 +38,7 @@ const COMMANDS_AT_ONCE: usize = 4;
 pub(crate) struct Link {
     rpc: RpcClient,
     service: Arc<Service>,
-    info: DatanodeInfo,
-    highest_epoch: AtomicU64,
+    session: Mutex<Session>,
     /// The NameNode has ordered it to stop.
     dismissed: AtomicBool,
     slots: Arc<Semaphore>,
@@ -49,12 +46,12 @@ pub(crate) struct Link {
 
 /// A registration.
 #[derive(Clone, Copy, Debug)]
-struct Session {
+struct Registered {
     epoch: Epoch,
     hold: Duration,
 }
 
-/// Why a session ended: register again.
+/// The session is over: register again.
 struct Ended;
 
 impl Link {
@@ -62,8 +59,7 @@ impl Link {
         Arc::new(Link {
             rpc,
             service,
-            info,
-            highest_epoch: AtomicU64::new(0),
+            session: Mutex::new(Session::new(info)),
             dismissed: AtomicBool::new(false),
             slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)),
         })
@@ -82,16 +78,17 @@ impl Link {
 
     async fn sessions(self: &Arc<Self>) -> Result<(), Error> {
         loop {
-            let Some(session) = self.register().await? else {
+            let Some(registered) = self.register().await? else {
                 self.pause().await;
                 continue;
             };
-            if self.report_all(session).await.is_ok() {
+            if self.report_all().await.is_ok() {
                 tokio::select! {
-                    Ended = self.heartbeats(session) => {}
-                    Ended = self.tell_changes(session) => {}
+                    Ended = self.heartbeats(registered) => {}
+                    Ended = self.reports() => {}
                 }
             }
+            self.session.lock().end(&mut self.service.store.changes().pending());
             if self.dismissed.load(Ordering::Acquire) {
                 return Ok(());
             }
@@ -107,55 +104,46 @@ impl Link {
     }
 
     /// Registers; `None`: try again.
-    async fn register(&self) -> Result<Option<Session>, Error> {
+    async fn register(&self) -> Result<Option<Registered>, Error> {
         let store = &self.service.store;
-        let register = Register {
-            version: VERSION,
-            levels: Supported::OWN,
-            cluster: store.cluster(),
-            info: self.info.clone(),
-        };
-        match self.call(&Request::Register(register), ANSWER_TIMEOUT).await {
-            Ok(Reply::Registered { cluster, epoch, heartbeat_ms, level }) => {
+        let register = self.session.lock().register(store.cluster());
+        match self.call(&register, ANSWER_TIMEOUT).await {
+            Ok(Reply::Registered { cluster, epoch, registration, heartbeat_ms, level }) => {
                 if store.cluster().is_some_and(|own| own != cluster) {
                     tracing::error!(%cluster, "the NameNode is of another cluster than this data");
                     return Ok(None);
                 }
-                if epoch.0 < self.highest_epoch.fetch_max(epoch.0, Ordering::AcqRel) {
+                store.adopt_cluster(cluster)?;
+                let replicas = store.replicas();
+                if let Err(OlderNameNode) =
+                    self.session.lock().registered((epoch, registration), replicas)
+                {
                     tracing::error!(%epoch, "the NameNode is older than one that was served before");
                     return Ok(None);
                 }
-                store.adopt_cluster(cluster)?;
                 tracing::info!(%epoch, %level, "registered");
-                Ok(Some(Session { epoch, hold: Duration::from_millis(heartbeat_ms) }))
+                Ok(Some(Registered { epoch, hold: Duration::from_millis(heartbeat_ms) }))
             }
             Ok(_) => Ok(None),
             Err(RpcError::Remote(refusal)) if refusal.kind == ErrorKind::InvalidArgument => {
                 Err(Error::Refused(refusal))
             }
             Err(error) => {
-                tracing::warn!(error = %client::error::chain(&error), "cannot register");
+                tracing::warn!(error = %protocol::error::chain(&error), "cannot register");
                 Ok(None)
             }
         }
     }
 
-    async fn report_all(&self, session: Session) -> Result<(), Ended> {
-        let replicas = self.service.store.replicas();
-        for part in report::full_report(self.info.id, session.epoch, replicas) {
-            self.tell(Request::FullReport(part), session).await?;
-        }
-        Ok(())
-    }
-
-    async fn heartbeats(self: &Arc<Self>, session: Session) -> Ended {
-        let mut told = false;
+    async fn heartbeats(self: &Arc<Self>, registered: Registered) -> Ended {
+        let mut is_logged = false;
         loop {
-            let heartbeat = Request::Heartbeat(self.heartbeat(session));
-            match self.call(&heartbeat, session.hold + ANSWER_TIMEOUT).await {
-                Ok(Reply::Commands { epoch, commands }) if epoch == session.epoch => {
+            let Some(sender) = self.session.lock().sender() else { return Ended };
+            let heartbeat = Request::Heartbeat(sender, self.heartbeat());
+            match self.call(&heartbeat, registered.hold + ANSWER_TIMEOUT).await {
+                Ok(Reply::Commands { epoch, commands }) if epoch == registered.epoch => {
                     for command in commands {
-                        if self.obey(command, session).await.is_err() {
+                        if self.obey(command, epoch).is_err() {
                             return Ended;
                         }
                     }
@@ -163,10 +151,10 @@ impl Link {
                 Ok(_) => return Ended,
                 Err(error) if is_refusal(&error) => return Ended,
                 Err(error) => {
-                    let text = client::error::chain(&error);
+                    let text = protocol::error::chain(&error);
                     // Its clock may be wrong: log that once for an operator.
                     if matches!(error, RpcError::Status { .. })
-                        && !std::mem::replace(&mut told, true)
+                        && !std::mem::replace(&mut is_logged, true)
                     {
                         tracing::warn!(error = %text, "the NameNode refuses heartbeats");
                     }
@@ -180,11 +168,9 @@ impl Link {
         }
     }
 
-    fn heartbeat(&self, session: Session) -> Heartbeat {
+    fn heartbeat(&self) -> Heartbeat {
         let usage = self.service.store.usage();
         Heartbeat {
-            datanode: self.info.id,
-            epoch: session.epoch,
             capacity: usage.capacity,
             used: usage.used,
             remaining: usage.remaining,
@@ -195,32 +181,64 @@ impl Link {
         }
     }
 
-    /// Sends changes at once; those that occur while a message is in flight go into the next.
-    async fn tell_changes(&self, session: Session) -> Ended {
+    /// Sends the full report.
+    async fn report_all(&self) -> Result<(), Ended> {
+        while self.session.lock().is_reporting_all() {
+            self.report().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends changes at once; those that occur while a report is under way go into the next.
+    async fn reports(&self) -> Ended {
         let queue = self.service.store.changes();
         loop {
-            let changes = queue.take(self.info.id, session.epoch).await;
-            // If this future is dropped while the message is in flight, the full report of the next session covers it.
-            if let Err(ended) = self.tell_one(&changes, session).await {
-                queue.give_back(changes);
-                return ended;
+            match self.report().await {
+                Ok(true) => {}
+                Ok(false) => queue.added().await,
+                Err(ended) => return ended,
             }
         }
     }
 
-    async fn tell_one(&self, changes: &Changes, session: Session) -> Result<(), Ended> {
-        self.tell(Request::Changes(changes.clone()), session).await
+    /// Sends the next report; false if there is none.
+    async fn report(&self) -> Result<bool, Ended> {
+        let next = self.session.lock().report(&mut self.service.store.changes().pending());
+        let Some(report) = next else { return Ok(false) };
+        self.send(&report).await?;
+        self.session.lock().report_arrived();
+        Ok(true)
+    }
+
+    /// Sends the end of a recovery until it arrives, is refused, or another NameNode leads.
+    async fn commit(&self, epoch: Epoch, commit: &CommitRecovery) {
+        loop {
+            let next = self.session.lock().commit(epoch, commit);
+            match next {
+                Commit::Send(request) => match self.call(&request, ANSWER_TIMEOUT).await {
+                    Ok(_) => return,
+                    // The registration is over: heartbeats notice it, too, and there will be another.
+                    Err(error) if error.kind() == Some(ErrorKind::Fenced) => {}
+                    // A newer recovery has taken over.
+                    Err(error) if is_refusal(&error) => return,
+                    Err(_) => {}
+                },
+                Commit::Wait => {}
+                Commit::Over => return,
+            }
+            self.pause().await;
+        }
     }
 
     /// Sends until it arrives or the session ends.
-    async fn tell(&self, request: Request, session: Session) -> Result<(), Ended> {
+    async fn send(&self, request: &Request) -> Result<(), Ended> {
         loop {
-            match self.call(&request, ANSWER_TIMEOUT).await {
+            match self.call(request, ANSWER_TIMEOUT).await {
                 Ok(_) => return Ok(()),
                 Err(error) if is_refusal(&error) => return Err(Ended),
                 Err(error) => {
-                    let error = client::error::chain(&error);
-                    tracing::debug!(epoch = %session.epoch, %error, "the NameNode is away");
+                    let error = protocol::error::chain(&error);
+                    tracing::debug!(%error, "the NameNode is away");
                     self.pause().await;
                 }
             }
@@ -231,7 +249,8 @@ impl Link {
         self.rpc.call(TARGET, request, CallOptions::once(timeout)).await
     }
 
-    async fn obey(self: &Arc<Self>, command: Command, session: Session) -> Result<(), Ended> {
+    /// Begins what the NameNode of this `epoch` orders.
+    fn obey(self: &Arc<Self>, command: Command, epoch: Epoch) -> Result<(), Ended> {
         match command {
             Command::Delete(replicas) => {
                 let service = Arc::clone(&self.service);
@@ -242,7 +261,11 @@ impl Link {
                 });
                 Ok(())
             }
-            Command::ReportAll => self.report_all(session).await,
+            Command::ReportAll => {
+                self.session.lock().report_all(self.service.store.replicas());
+                self.service.store.changes().wake();
+                Ok(())
+            }
             Command::Verify(replicas) => {
                 replicas.iter().for_each(|(block, _)| self.service.store.suspect(*block));
                 Ok(())
@@ -262,11 +285,9 @@ impl Link {
                 tokio::spawn(async move {
                     let slot = slots.acquire_owned().await;
                     let worker = Arc::clone(&link);
-                    let done =
-                        tokio::task::spawn_blocking(move || worker.carry_out(command, session));
+                    let done = tokio::task::spawn_blocking(move || worker.carry_out(command));
                     if let Ok(Some(commit)) = done.await {
-                        // Refused: a newer recovery or NameNode has taken over.
-                        let _ = link.tell(Request::CommitRecovery(commit), session).await;
+                        link.commit(epoch, &commit).await;
                     }
                     drop(slot);
                 });
@@ -276,14 +297,14 @@ impl Link {
     }
 
     /// Copies or recovers; blocks.
-    fn carry_out(&self, command: Command, session: Session) -> Option<CommitRecovery> {
+    fn carry_out(&self, command: Command) -> Option<CommitRecovery> {
         match command {
             Command::Replicate { block, stamp, targets, token, balancing } => {
                 let terms = (token, balancing);
                 match transfer::replicate(&self.service, block, stamp, &targets, terms) {
                     Ok(()) => tracing::info!(%block, targets = targets.len(), "replicated"),
                     Err(error) => {
-                        let error = client::error::chain(&error);
+                        let error = protocol::error::chain(&error);
                         tracing::warn!(%block, %error, "cannot replicate");
                         self.service.store.note_failed_copy(block);
                     }
@@ -293,13 +314,12 @@ impl Link {
             Command::Cut { source, source_stamp, block, stamp, length, targets, token } => {
                 let cut = transfer::Cut { source, source_stamp, block, stamp, length };
                 if let Err(error) = transfer::cut(&self.service, &cut, &targets, token) {
-                    tracing::warn!(%block, error = %client::error::chain(&error), "cannot cut");
+                    tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot cut");
                     return None;
                 }
                 let replicas = targets.iter().map(|target| target.id).collect();
-                let (datanode, epoch) = (self.info.id, session.epoch);
                 let answered = Vec::new();
-                Some(CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered })
+                Some(CommitRecovery { block, stamp, length, replicas, answered })
             }
             Command::Recover { block, old_stamp, stamp, length_min, replicas, token } => {
                 let led = transfer::lead_recovery(
@@ -312,19 +332,10 @@ impl Link {
                 );
                 match led {
                     Ok(Recovered { length, members: replicas, answered }) => {
-                        let (datanode, epoch) = (self.info.id, session.epoch);
-                        Some(CommitRecovery {
-                            datanode,
-                            epoch,
-                            block,
-                            stamp,
-                            length,
-                            replicas,
-                            answered,
-                        })
+                        Some(CommitRecovery { block, stamp, length, replicas, answered })
                     }
                     Err(error) => {
-                        tracing::warn!(%block, error = %client::error::chain(&error), "cannot recover");
+                        tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot recover");
                         None
                     }
                 }
@@ -340,5 +351,7 @@ impl Link {
 
 /// True if the NameNode answered and the session is over; false if it was only unreachable or busy.
 fn is_refusal(error: &RpcError) -> bool {
-    matches!(error, RpcError::Remote(refusal) if !refusal.kind.is_transient())
+    let is_fenced = matches!(error, RpcError::Remote(refusal) if !refusal.kind.is_transient());
+    // What it cannot read now it never can: the full report of another registration says the same in another way.
+    is_fenced || error.refuses_content()
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::rpc::now_ms;
+use protocol::BlockId;
 use sys::wake::Wake;
+use transport::rpc::now_ms;
 
 use crate::core::scrub::{Next, Scrub};
 use crate::error::StoreError;
@@ -50,11 +51,14 @@ pub(crate) fn run(store: &Arc<Store>, mut scrub: Scrub, pacing: Pacing, stop: &W
         let sleep = match next {
             Next::Scan(block) => {
                 let mut pace = Pace { start: Instant::now(), bytes: 0, rate: rate.max(1) };
-                let bytes = scan(store, block, &mut pace, stop);
+                let scanned = scan(store, block, |bytes| {
+                    has_ended(stop, pace.after(bytes));
+                });
+                let bytes = scanned.unwrap_or(0);
                 store.scans().note(bytes);
                 // The pauses within a replica have kept the rate; only the remainder counts here.
                 scrub.scanned(start.elapsed(), bytes.saturating_sub(pace.bytes));
-                Duration::ZERO
+                if scanned.is_some() { Duration::ZERO } else { SLEEP_MAX }
             }
             Next::Wait(until) => until.saturating_sub(start.elapsed()).min(SLEEP_MAX),
         };
@@ -88,48 +92,51 @@ impl Pace {
     }
 }
 
-/// Verifies one replica; returns the bytes read.
-fn scan(store: &Arc<Store>, block: protocol::BlockId, pace: &mut Pace, stop: &Wake) -> u64 {
+/// Verifies one replica and reports it if it is bad; `each` is called after every step with the bytes that it read. Returns the bytes in all; `None` if there
+/// are no resources now, and the replica must wait.
+pub fn scan(store: &Store, block: BlockId, mut each: impl FnMut(u64)) -> Option<u64> {
     let opened = match store.open_any(block) {
         Ok(opened) => opened,
         // It was deleted meanwhile, or its volume is out of service.
-        Err(StoreError::NotFound(_)) => return 0,
+        Err(StoreError::NotFound(_)) => {
+            store.forget_failed_read(block);
+            return Some(0);
+        }
         Err(StoreError::Shortage { .. }) => {
             // Nothing was verified: try again when other operations have ended.
             store.suspect(block);
-            has_ended(stop, SLEEP_MAX);
-            return 0;
+            return None;
         }
         Err(error) => {
-            tracing::warn!(error = %client::error::chain(&error), "scanner cannot open a replica");
+            tracing::warn!(error = %protocol::error::chain(&error), "scanner cannot open a replica");
             store.scans().note_bad();
-            return 0;
+            return Some(0);
         }
     };
     let length = opened.replica.length;
     let mut read = 0;
     let verified = verify_range(block, &opened.block, &opened.meta, 0, length, |bytes| {
         read += bytes;
-        has_ended(stop, pace.after(bytes));
+        each(bytes);
     });
     if verified.is_ok() && is_too_long(store, &opened) {
         tracing::warn!(%block, "scanner found bytes behind the end of a replica");
         store.report_bad(&opened.replica);
         store.scans().note_bad();
     }
-    if let Err(error) = verified
-        && opened.replica.is_finalized()
-        && error.is_bad_replica()
-    {
-        tracing::warn!(error = %client::error::chain(&error), "scanner found a bad replica");
-        store.report_bad(&opened.replica);
-        store.scans().note_bad();
+    match verified {
+        Ok(()) => store.forget_failed_read(block),
+        Err(error) if opened.replica.is_finalized() && error.is_bad_replica() => {
+            store.note_unread(&opened.replica, &error);
+            store.scans().note_bad();
+        }
+        Err(_) => {}
     }
-    read
+    Some(read)
 }
 
 /// True if a finalized replica has bytes past its end, and nobody has begun to append to it since it was opened.
-fn is_too_long(store: &Arc<Store>, opened: &OpenReplica) -> bool {
+fn is_too_long(store: &Store, opened: &OpenReplica) -> bool {
     let replica = opened.replica;
     let longer = opened.block.length().is_ok_and(|length| length > replica.length);
     longer

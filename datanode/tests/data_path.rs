@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use client::dfs::{CreateOptions, DfsError};
+use client::dfs::{CreateOptions, DfsError, Parents};
 use common::{Cluster, dfs, flip, sample, until};
 use protocol::ErrorKind;
 
@@ -108,13 +108,16 @@ fn directories_are_made_only_below_one_that_exists() {
     let (client, root) = (&cluster.client, dfs("/out/_temporary"));
     client.mkdirs(&root, 0o755, true).unwrap();
     let options =
-        || CreateOptions { parents_below: Some(root.clone()), ..CreateOptions::default() };
+        || CreateOptions { parents: Parents::Below(root.clone()), ..CreateOptions::default() };
     for name in ["/out/_temporary/a/part", "/out/_temporary/a/b/c/part"] {
         let mut writer = client.create(&dfs(name), options()).unwrap();
         writer.write_all(b"hello").unwrap();
         writer.close().unwrap();
         assert_eq!(cluster.get(name).unwrap(), b"hello");
     }
+    client.set_quota(&root, Some(1)).unwrap();
+    let refused = client.create(&dfs("/out/_temporary/new/part"), options()).unwrap_err();
+    assert_eq!(refused.kind(), Some(ErrorKind::NamespaceQuotaExceeded), "{refused}");
     client.delete(&root, true).unwrap();
     let refused = client.create(&dfs("/out/_temporary/a/part"), options()).unwrap_err();
     assert_eq!(refused.kind(), Some(ErrorKind::NotFound));

@@ -2,11 +2,8 @@
 //!
 //! Invariant: of the directories above the file, only those below a given one are made. If that one is gone, nothing is made.
 
-use protocol::DfsPath;
-use protocol::namenode::{Call, Create};
-
-/// Permission bits of the directories, as with umask 022.
-const DIRECTORY_MODE: u16 = 0o755;
+use protocol::namenode::{Answer, Call, Create, DIRECTORY_MODE};
+use protocol::{DfsPath, ErrorKind};
 
 /// The calls for one batch: a directory that exists is refused without harm, the last answer is the file's.
 pub fn below(root: &DfsPath, create: Create) -> Vec<Call> {
@@ -19,8 +16,21 @@ pub fn below(root: &DfsPath, create: Create) -> Vec<Call> {
     calls
 }
 
+/// The outcome of those calls. Where the file's directory is missing, the reason is what a directory was refused for.
+pub fn outcome(mut answers: Vec<Answer>) -> Option<Answer> {
+    let last = answers.pop()?;
+    let is_missing = last.as_ref().is_err_and(|refusal| refusal.kind == ErrorKind::NotFound);
+    let mut refusals = answers.into_iter().filter(|answer| {
+        answer.as_ref().is_err_and(|refusal| refusal.kind != ErrorKind::AlreadyExists)
+    });
+    Some(if is_missing { refusals.next().unwrap_or(last) } else { last })
+}
+
 #[cfg(test)]
 mod tests {
+    use protocol::RemoteError;
+    use protocol::namenode::Reply;
+
     use super::*;
 
     fn path(text: &str) -> DfsPath {
@@ -48,6 +58,27 @@ mod tests {
             other => panic!("{other:?}"),
         });
         calls.collect()
+    }
+
+    #[test]
+    fn a_directory_that_is_refused_is_the_reason_where_the_file_has_none() {
+        use ErrorKind::{AlreadyExists, NamespaceQuotaExceeded, NotFound, PermissionDenied};
+        let no = |kind| Err(RemoteError::new(kind, "no"));
+        let done = || Ok(Reply::Done);
+        for (answers, expected) in [
+            (vec![no(AlreadyExists), done(), done()], done()),
+            (vec![no(PermissionDenied), done()], done()),
+            (vec![no(PermissionDenied), no(AlreadyExists)], no(AlreadyExists)),
+            (vec![no(AlreadyExists), no(PermissionDenied), no(NotFound)], no(PermissionDenied)),
+            (
+                vec![no(NamespaceQuotaExceeded), no(NotFound), no(NotFound)],
+                no(NamespaceQuotaExceeded),
+            ),
+            (vec![no(NotFound), no(NotFound)], no(NotFound)),
+        ] {
+            assert_eq!(outcome(answers.clone()), Some(expected), "{answers:?}");
+        }
+        assert_eq!(outcome(vec![]), None);
     }
 
     #[test]

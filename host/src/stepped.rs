@@ -26,7 +26,7 @@ pub struct Logged {
     /// Rows of the checkpoint, ascending.
     pub rows: Vec<(Vec<u8>, Vec<u8>)>,
     /// The last transaction in them.
-    pub rows_at: u64,
+    pub rows_at: Txid,
     /// Edits after that.
     pub edits: Vec<Vec<u8>>,
 }
@@ -40,11 +40,11 @@ impl Logged {
         for (key, value) in &self.rows {
             into.load(key, value)?;
         }
-        into.loaded(Txid(self.rows_at))?;
-        for (number, edit) in (self.rows_at + 1..).zip(&self.edits) {
+        into.loaded(self.rows_at)?;
+        for (number, edit) in (self.rows_at.0 + 1..).zip(&self.edits) {
             into.replay(Txid(number), edit)?;
         }
-        Ok(Txid(self.rows_at + self.edits.len() as u64))
+        Ok(Txid(self.rows_at.0 + self.edits.len() as u64))
     }
 }
 

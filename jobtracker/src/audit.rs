@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 
 use daemon::audit::{self, Keeping, put};
-use protocol::jobs::{Answer, Call, Reply};
+use protocol::jobs::{Answer, Argument, Call, Logged, Reply};
 use protocol::{ErrorKind, JobId, RemoteError};
 
 use crate::config::Config;
@@ -66,44 +66,31 @@ pub(crate) struct Record {
 struct Entry {
     command: &'static str,
     job: Option<JobId>,
-    /// The queue of a new job, the priority, the attempt.
+    /// The name of a new job, the priority, the attempt.
     argument: Option<String>,
     /// True if it is logged only when refused.
     is_view: bool,
 }
 
 impl Entry {
-    fn change(command: &'static str, job: Option<JobId>, argument: Option<String>) -> Self {
-        Entry { command, job, argument, is_view: false }
-    }
-
     fn view(job: JobId) -> Self {
         Entry { command: VIEW, job: Some(job), argument: None, is_view: true }
     }
 
-    /// `None` for calls that everybody may make.
+    /// `None` for reads that everybody may make.
     fn of(call: &Call) -> Option<Self> {
-        Some(match call {
-            Call::Submit(spec) => Entry::change("submitJob", None, Some(spec.name.clone())),
-            Call::Kill(job) => Entry::change("killJob", Some(*job), None),
-            Call::SetPriority(job, priority) => {
-                Entry::change("setJobPriority", Some(*job), Some(priority.name().to_owned()))
+        let job = call.by().job();
+        match call.logged() {
+            Some(Logged { command, argument }) => {
+                let argument = match argument {
+                    Argument::Nothing => None,
+                    Argument::Name(name) => Some(name.to_owned()),
+                    Argument::Attempt(attempt) => Some(attempt.to_string()),
+                };
+                Some(Entry { command, job, argument, is_view: false })
             }
-            Call::StopAttempt { attempt, fail } => {
-                let command = if *fail { "failTask" } else { "killTask" };
-                Entry::change(command, Some(attempt.task.job), Some(attempt.to_string()))
-            }
-            Call::RefreshNodes => Entry::change("refreshNodes", None, None),
-            Call::RefreshQueues => Entry::change("refreshQueues", None, None),
-            Call::RefreshGroups => Entry::change("refreshUserToGroupsMappings", None, None),
-            Call::Status(job) | Call::Tasks(job) => Entry::view(*job),
-            Call::Replay(attempt) => Entry::view(attempt.task.job),
-            Call::List
-            | Call::TrackerStatus
-            | Call::Queues
-            | Call::AdministeredQueues
-            | Call::Workers => return None,
-        })
+            None => job.map(Entry::view),
+        }
     }
 }
 
@@ -143,7 +130,7 @@ impl Audit {
         if let (Some(queue), Some(line)) =
             (&self.queue, record.and_then(|record| line(record, answer)))
         {
-            queue.note(client::rpc::now_ms(), line).await;
+            queue.note(transport::rpc::now_ms(), line).await;
         }
     }
 
@@ -202,7 +189,7 @@ mod tests {
                 Some("trueXkillJob\tjob=job_202601051030_0001\targ=null"),
             ),
             (
-                Call::SetPriority(JOB, Priority::High),
+                Call::SetPriority { job: JOB, priority: Priority::High },
                 refused.clone(),
                 Some("falseXsetJobPriority\tjob=job_202601051030_0001\targ=HIGH"),
             ),

@@ -4,35 +4,35 @@
 //!
 //! ```text
 //! commit: list the winners' directories -> rename what still lies there, create _temporary/_SUCCESS
-//!         -> publish it as _SUCCESS and delete _temporary
+//!         -> publish it as _SUCCESS -> delete _temporary
 //! ```
 //!
-//! While a NameNode is unavailable, starting or in safe mode, effects wait.
+//! While a NameNode is unavailable, starting or in safe mode, effects wait. One without room lets deletions pass: what has to be done before a
+//! deletion is a call of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use client::RpcError;
-use client::error::chain;
-use client::rpc::{CallOptions, RpcClient};
 use futures_util::future::BoxFuture;
+use protocol::error::chain;
 use protocol::jobs::BINARY_DIR;
 use protocol::namenode::{
-    Answer, BATCH_CALLS_MAX, Body, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply,
-    Request,
+    Answer, BATCH_CALLS_MAX, Body, Call, Create, DIRECTORY_MODE, FileStatus, LIST_ENTRIES_MAX,
+    Publish, Reply, Request,
 };
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
 use tokio::sync::Semaphore;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 use crate::core::jobs::TEMPORARY;
 use crate::core::{Effect, EffectDone, EffectOrder};
 
 /// Marks a complete output.
 const SUCCESS: &str = "_SUCCESS";
-/// Permission bits of directories and files created here, as with umask 022.
-const DIRECTORY_MODE: u16 = 0o755;
+/// Permission bits of files created here, as with umask 022.
 const FILE_MODE: u16 = 0o644;
 /// Everybody can add entries, and remove only their own.
 const SHARED_MODE: u16 = 0o1777;
@@ -81,9 +81,8 @@ impl Remote {
     async fn ask(&self, request: &Request) -> Answer {
         let begin = Instant::now();
         loop {
-            let error = match self.rpc.call("/rpc", request, ROUND).await.map(refused_for_now) {
-                Ok(Err(refusal)) => RpcError::Remote(refusal),
-                Ok(Ok(reply)) => return Ok(reply),
+            let error = match self.rpc.call("/rpc", request, ROUND).await {
+                Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             let waits = error.is_transient() || error.kind().is_some_and(is_passing);
@@ -308,7 +307,7 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// Creates the empty file at `at`, then in one call makes it appear as `_SUCCESS` and deletes `leftovers`.
+    /// Creates the empty file at `at`, makes it appear as `_SUCCESS`, then deletes `leftovers`.
     async fn mark_success(
         &self,
         at: &DfsPath,
@@ -332,13 +331,19 @@ impl Files<'_> {
             Reply::Created(created) => created.file,
             _ => return Err(surprise("create")),
         };
-        let publish = leftovers.is_some().then_some(Publish { path: success, overwrite: true });
-        let mut calls = vec![Call::Complete { file, last: None, publish }];
-        calls.extend(leftovers.map(|path| Call::Delete { path, recursive: true }));
-        for answer in self.batch(calls).await? {
-            answer?;
+        let Some(leftovers) = leftovers else {
+            self.call(Call::Complete { file, last: None, publish: None }).await?;
+            return Ok(());
+        };
+        let publish = Some(Publish { path: success.clone(), overwrite: true });
+        match self.call(Call::Complete { file, last: None, publish }).await {
+            // It was cut off from the NameNode for longer than a lease lasts. All output is in its place.
+            Err(error) if error.kind == ErrorKind::LeaseExpired => {
+                Box::pin(self.mark_success(&success, None)).await?;
+            }
+            completed => drop(completed?),
         }
-        Ok(())
+        self.delete(&leftovers, true).await
     }
 
     /// Removes `_temporary`, and the output directory if nothing else is in it.
@@ -451,17 +456,6 @@ pub(crate) fn is_passing(kind: ErrorKind) -> bool {
     kind.is_transient() || kind == ErrorKind::SafeMode
 }
 
-/// A batch of which the NameNode refuses everything for a while counts as refused: it must be sent again under its own id, because an
-/// earlier copy of the message may still arrive.
-pub(crate) fn refused_for_now(reply: Reply) -> Answer {
-    let Reply::Batch(answers) = &reply else { return Ok(reply) };
-    let is_refused = |answer: &&Answer| matches!(answer, Err(refusal) if is_passing(refusal.kind));
-    match answers.iter().all(|answer| is_refused(&answer)).then(|| answers.first()).flatten() {
-        Some(Err(refusal)) => Err(refusal.clone()),
-        _ => Ok(reply),
-    }
-}
-
 fn outcome(answer: Option<Answer>) -> Answer {
     answer.unwrap_or_else(|| Err(surprise("batch")))
 }
@@ -483,25 +477,4 @@ fn join(directory: &DfsPath, name: &str) -> Result<DfsPath, RemoteError> {
 
 fn surprise(call: &str) -> RemoteError {
     RemoteError::new(ErrorKind::Internal, format!("the NameNode gave another answer to `{call}`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_batch_counts_as_refused_if_all_of_it_is_refused_for_now() {
-        let refused = |kind| Err(RemoteError::new(kind, "no"));
-        let starts = || refused(ErrorKind::StartupSafeMode);
-        let judged = |answers| refused_for_now(Reply::Batch(answers)).map_err(|no| no.kind);
-        assert_eq!(judged(vec![starts(), starts()]), Err(ErrorKind::StartupSafeMode));
-        for answers in [
-            vec![],
-            vec![starts(), Ok(Reply::Done)],
-            vec![starts(), refused(ErrorKind::AlreadyExists)],
-        ] {
-            assert_eq!(judged(answers.clone()), Ok(Reply::Batch(answers)));
-        }
-        assert_eq!(refused_for_now(Reply::Done), Ok(Reply::Done));
-    }
 }

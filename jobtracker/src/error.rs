@@ -39,7 +39,7 @@ pub enum Error {
     HostPanicked,
     /// The NameNode's address is invalid.
     #[error(transparent)]
-    Namenode(#[from] client::RpcError),
+    Namenode(#[from] transport::RpcError),
     /// The system refused a thread, timer or address.
     #[error("cannot {action}")]
     System {

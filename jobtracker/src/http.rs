@@ -15,6 +15,8 @@ mod logs;
 mod pages;
 mod picture_cache;
 mod shared;
+#[cfg(test)]
+pub(crate) mod tests;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::api::xml;
@@ -29,21 +31,19 @@ use axum::extract::{Path, State};
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{self, IntoResponse, Response};
 use axum::routing::get;
-use client::rpc::Health;
 use daemon::access::{Access, Audience, Routes};
 use daemon::auth::Authenticator;
 use daemon::rpc::{self, Sender};
 use futures_util::stream;
 use protocol::auth::Role;
-use protocol::jobs::{self, JobReport};
-use protocol::{JobId, tracker};
-use tokio::sync::watch;
+use protocol::jobs;
+use protocol::{JobId, RemoteError, tracker};
+use transport::rpc::Health;
 
 use self::desk::Desk;
 use self::shared::{Refused, named};
 use crate::audit::Origin;
 use crate::server::Event;
-use crate::server::query::JobQuery;
 
 /// Largest call of a client: the description of a job with a million splits fits the journal's record, and therefore this.
 const CLIENT_BODY_BYTES_MAX: usize = 16 << 20;
@@ -61,7 +61,10 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
             let shared = for_clients.clone();
             let address = sender.address.map(|address| address.to_canonical().to_string());
             let origin = Origin { address: address.unwrap_or_default(), protocol: "rpc" };
-            async move { shared.client(request, origin).await }
+            async move {
+                RemoteError::check_version(request.version, jobs::VERSION)?;
+                shared.client(request, origin).await
+            }
         },
     );
     let worker_calls = rpc::message(
@@ -70,7 +73,7 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
         WORKER_BODY_BYTES_MAX,
         move |request: tracker::Request| {
             let shared = for_workers.clone();
-            async move { shared.ask(|reply| Event::Worker(request, reply)).await? }
+            async move { shared.host.ask(|reply| Event::Worker(request, reply)).await? }
         },
     );
     Routes::new(access)
@@ -84,8 +87,8 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
 }
 
 async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
-    let overview = shared.overview().await?;
-    let (epoch, status) = (overview.epoch, &overview.status);
+    let state = shared.host.view(|core, _| (core.epoch().0, core.status()));
+    let (epoch, status) = state.await.map_err(Refused)?;
     let more = [
         ("epoch", epoch),
         ("worker_count", u64::from(status.worker_count)),
@@ -105,9 +108,9 @@ async fn health(State(shared): State<Shared>) -> Result<Response, Refused> {
 /// Reports on a job until it is final.
 async fn events(desk: Desk, Path(id): Path<String>) -> response::Result<Response> {
     let id: JobId = named(&id)?;
-    let receiver = desk.find(|reply| JobQuery::Watch(id, reply)).await?;
+    let receiver = desk.watch(id).await?;
     let pictures = stream::unfold(Some(receiver), |receiver| async move {
-        let mut receiver: watch::Receiver<Arc<JobReport>> = receiver?;
+        let mut receiver = receiver?;
         receiver.changed().await.ok()?;
         let report = Arc::clone(&receiver.borrow_and_update());
         let json = serde_json::to_string(&*report).ok()?;
@@ -115,60 +118,4 @@ async fn events(desk: Desk, Path(id): Path<String>) -> response::Result<Response
         Some((Ok::<_, Infallible>(Sent::default().data(json)), next))
     });
     Ok(Sse::new(pictures).keep_alive(KeepAlive::default()).into_response())
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use std::path::PathBuf;
-    use std::time::Instant;
-
-    use daemon::access::Auth;
-    use daemon::inspect;
-    use daemon::page::live::Board;
-    use daemon::session::Sessions;
-    use host::Opening;
-    use protocol::auth::{Key, Service};
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::audit::Audit;
-    use crate::history::History;
-    use crate::server::JobTracker;
-
-    #[test]
-    fn the_documentation_lists_every_route_with_whose_it_is() {
-        let (shared, ..) = shared();
-        let auth = Authenticator::new(&shared.secret, Service::Jobtracker);
-        let access = Access::new(auth.clone(), Some(shared.sessions.clone()), Auth::Token);
-        let all = routes(shared, &access, auth).merge(inspect::routes(&access, Vec::new()));
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/routes.md");
-        let page = std::fs::read_to_string(page).unwrap();
-        let table = format!("## JobTracker\n\n{}", all.table());
-        assert!(page.contains(&table), "docs/routes.md does not say:\n{table}");
-    }
-
-    /// The shared data of routes, with a host that has not started.
-    pub(crate) fn shared() -> (Shared, Opening<JobTracker>, TempDir) {
-        let opening = Opening::new(|| {});
-        let directory = TempDir::new().unwrap();
-        let secret = Key::new([1; 32]);
-        let sessions =
-            Sessions::new(Authenticator::new(&secret, Service::Jobtracker), "jobtracker", "h:1");
-        let shared = Shared {
-            events: opening.mailbox(),
-            secret_file: PathBuf::new(),
-            namenode: "http://n:1".into(),
-            secret,
-            groups: Arc::new(crate::Config::default().groups()),
-            history: History::open(directory.path(), 1).unwrap(),
-            board: Board::default(),
-            pictures: PictureCache::default(),
-            settings: Arc::default(),
-            sessions,
-            audit: Audit::default(),
-            believes_names: false,
-            since: Instant::now(),
-        };
-        (shared, opening, directory)
-    }
 }

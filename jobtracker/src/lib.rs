@@ -39,7 +39,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::rpc::RpcClient;
 use daemon::Shutdown;
 use daemon::access::{Access, Auth, SIMPLE_WARNING};
 use daemon::auth::Authenticator;
@@ -53,6 +52,7 @@ use host::{Mailbox, Opening, Policy, Running, Start};
 use journal::{Journal, Options};
 use protocol::auth::{Key, Role, Service};
 use protocol::{ClientId, Epoch};
+use transport::rpc::RpcClient;
 
 pub use config::Config;
 pub use error::Error;
@@ -60,6 +60,7 @@ pub use error::Error;
 use effects::{Effects, Remote};
 use history::History;
 use resources::Room;
+use server::query::{JobHost, LastOverview};
 use server::{Event, JobTracker, Outside, TICK, Work};
 use store::{CHECKPOINT_INTERVAL, CHECKPOINT_ROWS, Replay};
 
@@ -102,7 +103,6 @@ async fn start(
         let shutdown = shutdown.clone();
         move || shutdown.tell()
     });
-    let events = opening.mailbox();
     let opened = open_journal(&config, &opening).await?;
     let (epoch, last) = (opened.1.epoch.0, opened.1.last.0);
     tracing::info!(%address, epoch, last, "jobtracker starts");
@@ -116,6 +116,7 @@ async fn start(
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
     let board = Board::default();
     let others = (effects, history.clone(), board.clone());
+    let journal = opened.0.clone();
     let running = start_host(&config, config_file, others, opened, opening)?;
 
     let Guards { authenticator, sessions, access, audit, writer } =
@@ -125,7 +126,7 @@ async fn start(
         sessions,
         audit,
         believes_names: config.auth == Auth::Simple,
-        events,
+        host: JobHost::new(running.handle()),
         secret_file: std::path::absolute(&config.secret_file)
             .map_err(|source| Error::System { action: "find the working directory", source })?,
         namenode: config.namenode.as_str().into(),
@@ -133,9 +134,14 @@ async fn start(
         groups: Arc::new(config.groups()),
         history,
         board,
+        last_overview: LastOverview::default(),
+        log_dirs_left_out: Arc::new(move || {
+            journal.left_out().iter().map(ToString::to_string).collect()
+        }),
         pictures: http::PictureCache::default(),
         settings: Arc::new(settings.clone()),
         since: Instant::now(),
+        started_ms: transport::rpc::now_ms(),
     };
     let inspected = inspect::routes(&access, settings);
     let hosts = Hosts::new(&address.to_string(), &config.page_hosts, "`page_hosts`");
@@ -196,10 +202,6 @@ fn start_host(
         config_file,
         history,
         board,
-        log_dirs_left_out: {
-            let journal = journal.clone();
-            Box::new(move || journal.left_out().iter().map(ToString::to_string).collect())
-        },
         spawn: spawner(opening.mailbox()),
         poll_max: Duration::from_millis(config.poll_ms),
         epoch: Epoch(recovered.epoch.0),

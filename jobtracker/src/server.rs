@@ -1,37 +1,37 @@
 //! The JobTracker as the [`host`]'s machine: calls of clients and workers, and their pending answers.
 //!
 //! An event is applied to the core; its edits go to the log. The other results (answers, effects, news for watchers) wait until those
-//! edits, and all before them, are committed.
+//! edits, and all before them, are committed. The machine answers no queries: those see the state by [`query::JobHost::view`].
 //!
 //! Invariants: no decision leaves before it is committed; a worker's poll is answered the moment there is an order for it. An order may
 //! reach a worker together with later ones whose edits are not committed yet. Orders are harmless without their edits, because only its
 //! edit decides a task.
 
 pub(crate) mod query;
+mod watchers;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::groups::Membership;
 use daemon::page::live::Board;
-use host::{Batch, End, Machine, Release, Turn};
+use host::{Batch, Machine, Release, Turn};
 use journal::Change;
-use protocol::jobs::{Answer, Call, JobReport, Reply, Request};
+use protocol::jobs::{Answer, Call, Request, TypedCall, calls};
 use protocol::{Epoch, ErrorKind, JobId, RemoteError, WorkerId, tracker};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
-use self::query::{JobQuery, ListedJobs, Overview, Viewer};
+pub(crate) use self::watchers::Reports;
+use self::watchers::{News, Watchers, Watching};
 use crate::config::Config;
 use crate::core::edit::Edit;
-use crate::core::rights::{Caller, Operation};
+use crate::core::rights::Caller;
 use crate::core::submit::Submission;
-use crate::core::views::WorkerPicture;
-use crate::core::{Core, EffectDone, EffectOrder, Now, Output};
+use crate::core::{EffectDone, EffectOrder, Now, Output};
 use crate::effects::Effects;
 use crate::exclude;
 use crate::history::{Due as HistoriesDue, History};
@@ -40,16 +40,12 @@ use crate::store::State;
 
 /// Interval of checks for liveness and postponed news. Nothing on a job's path waits for it.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
-/// Least time between two reports on a running job for its watchers: ten a second are plenty for the eye.
-const NEWS_PAUSE: Duration = Duration::from_millis(100);
 /// Least time between two checks of the data on pages of the whole cluster, while one is open.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// How long a copy of the overview is kept, for the other pages notified of the same change.
-const OVERVIEW_KEPT_MAX: Duration = Duration::from_secs(1);
 
 /// The machine's input.
 pub(crate) enum Event {
-    /// A client calls; with the known groups of its user.
+    /// A client wants a change; with the known groups of its user.
     Client(Request, Membership, oneshot::Sender<Answer>),
     /// A worker calls.
     Worker(tracker::Request, oneshot::Sender<tracker::Answer>),
@@ -57,18 +53,18 @@ pub(crate) enum Event {
     EffectDone(JobId, Option<EffectDone>),
     /// The history of a job is written, or the write failed.
     HistoryWritten(JobId, io::Result<()>),
-    /// A user asks about a job.
-    Query(Viewer, JobQuery),
-    /// The start page and `/healthz`: as of now, or at least as new as a change that watchers have seen.
-    Overview(Option<u64>, oneshot::Sender<Arc<Overview>>),
-    /// The page of the worker at an address; `None` if there is no such worker.
-    WorkerAt(Viewer, String, oneshot::Sender<Option<Box<WorkerPicture>>>),
+    /// Somebody who may view a job wants its reports from now on.
+    Watch(JobId, oneshot::Sender<Watching>),
 }
 
 /// Results that wait for their edits.
 pub(crate) enum Delivery {
     Client(oneshot::Sender<Answer>, Answer),
     Worker(oneshot::Sender<tracker::Answer>, tracker::Answer),
+    Watching(oneshot::Sender<Watching>, Watching),
+    News(News),
+    /// How the overview looks now.
+    Look(Board, u64),
     Due(Due),
 }
 
@@ -77,7 +73,6 @@ pub(crate) enum Due {
     Effect(EffectOrder),
     Wake(WorkerId),
     Submitted(JobId, Result<(), RemoteError>),
-    News(JobId),
     History(JobId),
 }
 
@@ -89,6 +84,9 @@ impl Release for Delivery {
             // A closed receiver means the caller has hung up: nothing is lost.
             Delivery::Client(reply, answer) => drop(reply.send(answer)),
             Delivery::Worker(reply, answer) => drop(reply.send(answer)),
+            Delivery::Watching(reply, watching) => drop(reply.send(watching)),
+            Delivery::News(news) => news.send(),
+            Delivery::Look(board, look) => board.show(look),
             Delivery::Due(due) => return Some(due),
         }
         None
@@ -100,12 +98,6 @@ struct Poll {
     /// On the host's clock.
     deadline: Duration,
     reply: oneshot::Sender<tracker::Answer>,
-}
-
-struct Watched {
-    sender: watch::Sender<Arc<JobReport>>,
-    last: Instant,
-    postponed: bool,
 }
 
 /// Work that takes time; its outcome comes back as an event.
@@ -122,8 +114,6 @@ pub(crate) struct Outside {
     pub(crate) history: History,
     /// Where open pages learn that the overview looks different.
     pub(crate) board: Board,
-    /// The journal's directories that are left out, each with the reason.
-    pub(crate) log_dirs_left_out: Box<dyn Fn() -> Vec<String> + Send>,
     /// Has work done away from the host's thread.
     pub(crate) spawn: Box<dyn Fn(Work) + Send>,
     pub(crate) poll_max: Duration,
@@ -137,13 +127,10 @@ pub(crate) struct Outside {
 pub(crate) struct JobTracker {
     outside: Outside,
     histories_due: HistoriesDue,
-    started_ms: u64,
     polls: BTreeMap<WorkerId, Poll>,
     submitters: HashMap<JobId, Vec<oneshot::Sender<Answer>>>,
-    watched: HashMap<JobId, Watched>,
+    watchers: Watchers,
     looked: Instant,
-    /// The last copy of the overview, and when it was made.
-    overview: Option<(Instant, Arc<Overview>)>,
     /// Effects of one job run one after the other; the first of each queue is under way.
     effect_queues: HashMap<JobId, VecDeque<EffectOrder>>,
 }
@@ -153,6 +140,8 @@ struct Step<'a> {
     state: &'a mut State,
     now: Now,
     turn: &'a mut Turn<Delivery>,
+    /// Jobs that look different after the turn.
+    changed: BTreeSet<JobId>,
 }
 
 impl Step<'_> {
@@ -168,15 +157,10 @@ impl Step<'_> {
         let effects = effects.into_iter().map(Due::Effect);
         let wake = wake.into_iter().map(Due::Wake);
         let submitted = submitted.into_iter().map(|(job, result)| Due::Submitted(job, result));
-        let changed = changed.into_iter().map(Due::News);
+        self.changed.extend(changed);
         let over = edits.iter().filter_map(ended_job).map(Due::History);
-        let all = effects.chain(wake).chain(submitted).chain(changed).chain(over);
+        let all = effects.chain(wake).chain(submitted).chain(over);
         all.for_each(|due| self.turn.release(Delivery::Due(due)));
-    }
-
-    fn done(&mut self, out: Output) -> Reply {
-        self.take(out);
-        Reply::Done
     }
 }
 
@@ -192,20 +176,14 @@ impl Machine for JobTracker {
         now: Now,
         turn: &mut Turn<Delivery>,
     ) -> Result<(), Infallible> {
-        let step = &mut Step { state, now, turn };
+        let step = &mut Step { state, now, turn, changed: BTreeSet::new() };
         let out = step.state.core.recovered(self.outside.epoch, self.outside.cluster_start, now);
         step.take(out);
         match self.refresh_nodes(step) {
             Ok(out) => step.take(out),
             Err(error) => tracing::error!(%error, "no worker is emptied"),
         }
-        let core = &step.state.core;
-        let is_missing = |job: &JobId| {
-            let report = core.job_report(*job);
-            report.is_ok_and(|report| self.outside.history.wants(*job, report.finished_ms))
-        };
-        let missing: Vec<JobId> = core.final_jobs().filter(is_missing).collect();
-        missing.into_iter().for_each(|job| self.histories_due.push(job));
+        step.state.core.final_jobs().for_each(|job| self.history_due(step.state, job));
         self.write_history(step.state);
         Ok(())
     }
@@ -217,10 +195,15 @@ impl Machine for JobTracker {
         now: Now,
         turn: &mut Turn<Delivery>,
     ) -> Result<bool, Infallible> {
-        let step = &mut Step { state, now, turn };
+        let step = &mut Step { state, now, turn, changed: BTreeSet::new() };
         batch.events.for_each(|event| self.handle(event, step));
         if batch.is_tick {
             self.tick(step);
+        }
+        for job in std::mem::take(&mut step.changed) {
+            if let Some(news) = self.watchers.news(&step.state.core, job, now) {
+                step.turn.release(Delivery::News(news));
+            }
         }
         Ok(false)
     }
@@ -231,12 +214,11 @@ impl Machine for JobTracker {
             Due::Wake(worker) => self.wake(state, worker),
             Due::Submitted(job, result) => {
                 for reply in self.submitters.remove(&job).unwrap_or_default() {
-                    let _ = reply.send(result.clone().map(|()| Reply::Submitted(job)));
+                    let _ = reply.send(calls::Submit::answer(result.clone().map(|()| job)));
                 }
             }
-            Due::News(job) => self.tell_watchers(state, job),
             Due::History(job) => {
-                self.histories_due.push(job);
+                self.history_due(state, job);
                 self.write_history(state);
             }
         }
@@ -263,12 +245,10 @@ impl JobTracker {
         JobTracker {
             outside,
             histories_due: HistoriesDue::default(),
-            started_ms: client::rpc::now_ms(),
             polls: BTreeMap::new(),
             submitters: HashMap::new(),
-            watched: HashMap::new(),
+            watchers: Watchers::default(),
             looked: Instant::now(),
-            overview: None,
             effect_queues: HashMap::new(),
         }
     }
@@ -285,86 +265,19 @@ impl JobTracker {
                 self.histories_due.written(job, outcome.is_ok(), Instant::now());
                 self.write_history(step.state);
             }
-            Event::Query(viewer, query) => self.answer_query(&viewer, query, step.state),
-            Event::Overview(wanted, reply) => drop(reply.send(self.overview(wanted, step))),
-            Event::WorkerAt(viewer, address, reply) => {
-                let caller = viewer.caller();
-                let picture = step.state.core.worker_picture(&caller, &address, step.now);
-                drop(reply.send(picture.map(Box::new)));
+            Event::Watch(job, reply) => {
+                let watching = self.watchers.add(&step.state.core, job, step.now);
+                step.turn.release(Delivery::Watching(reply, watching));
             }
         }
-    }
-
-    /// Answers a query, if it is allowed.
-    fn answer_query(&mut self, viewer: &Viewer, query: JobQuery, state: &State) {
-        let core = &state.core;
-        let caller = viewer.caller();
-        let checked = match &query {
-            JobQuery::Permission(job, whose, _) => core.check_kept(&caller, whose, *job),
-            query => core.check(&caller, Operation::View, query.job()),
-        };
-        // If the client has left, it needs no answer.
-        match query {
-            JobQuery::Watch(job, reply) => {
-                let watching = checked.and_then(|()| self.watch(core, job));
-                drop(reply.send(watching));
-            }
-            JobQuery::Picture(job, is_kept, reply) => {
-                let picture = checked.and_then(|()| match is_kept && core.is_over(job) {
-                    true => Ok(None),
-                    false => core.picture(job).map(|picture| Some(Box::new(picture))),
-                });
-                drop(reply.send(picture));
-            }
-            JobQuery::OtherRuns(job, count_max, reply) => {
-                let runs = checked.and_then(|()| core.other_runs(&caller, job, count_max));
-                drop(reply.send(runs));
-            }
-            JobQuery::Attempt(id, reply) => {
-                drop(reply.send(checked.and_then(|()| core.attempt_picture(id))));
-            }
-            JobQuery::Counters(job, reply) => {
-                drop(reply.send(checked.and_then(|()| core.counters_by_kind(job))));
-            }
-            JobQuery::TaskCounters(id, reply) => {
-                drop(reply.send(checked.and_then(|()| core.task_counters(id))));
-            }
-            JobQuery::Permission(_, _, reply) => drop(reply.send(checked)),
-        }
-    }
-
-    /// The data of the start page; a kept copy is used if it is as new as `wanted`.
-    fn overview(&mut self, wanted: Option<u64>, step: &Step<'_>) -> Arc<Overview> {
-        if let Some((_, kept)) = &self.overview
-            && wanted.is_some_and(|wanted| kept.change >= wanted)
-        {
-            return Arc::clone(kept);
-        }
-        let core = &step.state.core;
-        let overview = Arc::new(Overview {
-            change: self.outside.board.number(),
-            epoch: core.epoch().0,
-            started_ms: self.started_ms,
-            status: core.status(),
-            jobs: ListedJobs::new(core.jobs_with_viewers()),
-            workers: core.worker_reports(step.now),
-            queues: core.queue_reports(),
-            log_dirs_left_out: (self.outside.log_dirs_left_out)(),
-        });
-        if wanted.is_some() {
-            self.overview = Some((Instant::now(), Arc::clone(&overview)));
-        }
-        overview
     }
 
     /// Notifies open pages if the overview looks different.
-    fn look(&mut self, core: &Core) {
-        if self.overview.as_ref().is_some_and(|(made, _)| made.elapsed() > OVERVIEW_KEPT_MAX) {
-            self.overview = None;
-        }
+    fn look(&mut self, step: &mut Step<'_>) {
         if self.outside.board.is_watched() && self.looked.elapsed() >= LOOK_PAUSE {
             self.looked = Instant::now();
-            self.outside.board.show(core.fingerprint());
+            let look = step.state.core.fingerprint();
+            step.turn.release(Delivery::Look(self.outside.board.clone(), look));
         }
     }
 
@@ -375,18 +288,10 @@ impl JobTracker {
         reply: oneshot::Sender<Answer>,
         step: &mut Step<'_>,
     ) {
-        let Request { version, call, user, body } = request;
-        if version != protocol::jobs::VERSION {
-            let text = format!(
-                "The client speaks version {version} of the protocol, the JobTracker {}",
-                protocol::jobs::VERSION
-            );
-            let _ = reply.send(Err(RemoteError::new(ErrorKind::InvalidArgument, text)));
-            return;
-        }
+        let Request { call, user, body, .. } = request;
         let caller =
             Caller { user: &user, groups: &known.groups, is_superuser: known.is_superuser };
-        if let Err(refusal) = check_rights(&step.state.core, &caller, &body) {
+        if let Err(refusal) = step.state.core.check_call(&caller, &body) {
             return step.turn.release(Delivery::Client(reply, Err(refusal)));
         }
         let now = step.now;
@@ -399,31 +304,28 @@ impl JobTracker {
                         self.submitters.entry(job).or_default().push(reply);
                         return step.take(out);
                     }
-                    Ok(Submission::Known(job)) => Ok(Reply::Submitted(job)),
+                    Ok(Submission::Known(job)) => calls::Submit::answer(Ok(job)),
                     Err(error) => Err(error),
                 }
             }
-            Call::List => Ok(Reply::Jobs(core.job_reports(&caller))),
-            Call::Status(job) => core.job_report(job).map(|report| Reply::Job(Box::new(report))),
-            Call::Tasks(job) => core.task_reports(job).map(Reply::Tasks),
-            Call::TrackerStatus => Ok(Reply::Tracker(core.status())),
-            Call::Queues => Ok(Reply::Queues(core.queue_reports())),
-            Call::AdministeredQueues => Ok(Reply::Names(core.administered_queues(&caller))),
-            Call::Workers => Ok(Reply::Workers(core.worker_reports(now))),
-            Call::Kill(job) => core.kill(job, &user, now).map(|out| step.done(out)),
-            Call::SetPriority(job, priority) => {
-                core.set_priority(job, priority, now).map(|out| step.done(out))
+            Call::Kill(job) => {
+                calls::Kill::answer(core.kill(job, &user, now).map(|out| step.take(out)))
             }
-            Call::RefreshNodes => self.refresh_nodes(step).map(|out| step.done(out)),
-            Call::RefreshQueues => self.refresh_queues(step).map(|out| step.done(out)),
-            // The caller clears its cache of groups when this is answered.
-            Call::RefreshGroups => Ok(Reply::Done),
-            Call::Replay(attempt) => {
-                core.replay(attempt).map(|replay| Reply::Replay(Box::new(replay)))
+            Call::SetPriority { job, priority } => {
+                let out = core.set_priority(job, priority, now);
+                calls::SetPriority::answer(out.map(|out| step.take(out)))
             }
             Call::StopAttempt { attempt, fail } => {
-                core.stop_by_user(attempt, fail, now).map(|out| step.done(out))
+                let out = core.stop_by_user(attempt, fail, now);
+                calls::StopAttempt::answer(out.map(|out| step.take(out)))
             }
+            Call::RefreshNodes => {
+                calls::RefreshNodes::answer(self.refresh_nodes(step).map(|out| step.take(out)))
+            }
+            Call::RefreshQueues => {
+                calls::RefreshQueues::answer(self.refresh_queues(step).map(|out| step.take(out)))
+            }
+            other => core.read(&caller, &other, now),
         };
         step.turn.release(Delivery::Client(reply, answer));
     }
@@ -446,8 +348,8 @@ impl JobTracker {
         let told = |text: String| {
             refuse(format!("The queues stay as they are: {}", text.replace('\n', " ")))
         };
-        let config = Config::load(path).map_err(|error| told(client::error::chain(&error)))?;
-        config.check().map_err(|error| told(client::error::chain(&error)))?;
+        let config = Config::load(path).map_err(|error| told(protocol::error::chain(&error)))?;
+        config.check().map_err(|error| told(protocol::error::chain(&error)))?;
         let rights = config.rights();
         let out = step.state.core.set_queues(config.queues, rights, step.now).map_err(refuse)?;
         tracing::info!(file = %path.display(), "the rules of queues were read again");
@@ -535,16 +437,17 @@ impl JobTracker {
                 answer_poll(poll, None);
             }
         }
-        let postponed: Vec<JobId> = self
-            .watched
-            .iter()
-            .filter(|(_, watched)| watched.postponed)
-            .map(|(job, _)| *job)
-            .collect();
-        postponed.into_iter().for_each(|job| self.tell_watchers(step.state, job));
-        self.watched.retain(|_, watched| watched.sender.receiver_count() > 0);
-        self.look(&step.state.core);
+        step.changed.extend(self.watchers.postponed());
+        self.look(step);
         self.write_history(step.state);
+    }
+
+    /// A job is over: its history is due, unless there is one or it would not stay.
+    fn history_due(&mut self, state: &State, job: JobId) {
+        let report = state.core.job_report(job);
+        if report.map_or(true, |report| self.outside.history.wants(job, report.finished_ms)) {
+            self.histories_due.push(job);
+        }
     }
 
     /// Starts writing the next due history, away from the host's thread.
@@ -555,10 +458,6 @@ impl JobTracker {
                 self.histories_due.written(job, true, Instant::now());
                 continue;
             };
-            if !self.outside.history.wants(job, picture.report.finished_ms) {
-                self.histories_due.written(job, true, Instant::now());
-                continue;
-            }
             let history = self.outside.history.clone();
             (self.outside.spawn)(Box::pin(async move {
                 let written = tokio::task::spawn_blocking(move || history.write(&picture)).await;
@@ -595,57 +494,6 @@ impl JobTracker {
             Event::EffectDone(order.job, done)
         }));
     }
-
-    fn watch(
-        &mut self,
-        core: &Core,
-        job: JobId,
-    ) -> Result<watch::Receiver<Arc<JobReport>>, RemoteError> {
-        let report = Arc::new(core.job_report(job)?);
-        let fresh = || Watched {
-            sender: watch::Sender::new(Arc::clone(&report)),
-            last: Instant::now(),
-            postponed: false,
-        };
-        let watched = self.watched.entry(job).or_insert_with(fresh);
-        let mut receiver = watched.sender.subscribe();
-        receiver.mark_changed();
-        Ok(receiver)
-    }
-
-    fn tell_watchers(&mut self, state: &State, job: JobId) {
-        let Some(watched) = self.watched.get_mut(&job) else { return };
-        let Ok(report) = state.core.job_report(job) else { return };
-        let is_final = report.state.is_final();
-        if !is_final && watched.last.elapsed() < NEWS_PAUSE {
-            watched.postponed = true;
-            return;
-        }
-        watched.last = Instant::now();
-        watched.postponed = false;
-        watched.sender.send_replace(Arc::new(report));
-    }
-}
-
-/// Refuses callers without the right to the call.
-fn check_rights(core: &Core, caller: &Caller<'_>, body: &Call) -> Result<(), RemoteError> {
-    match body {
-        Call::Kill(job) | Call::SetPriority(job, _) => core.check(caller, Operation::Modify, *job),
-        Call::StopAttempt { attempt, .. } => {
-            core.check(caller, Operation::Modify, attempt.task.job)
-        }
-        Call::Status(job) | Call::Tasks(job) => core.check(caller, Operation::View, *job),
-        Call::Replay(attempt) => core.check(caller, Operation::View, attempt.task.job),
-        Call::RefreshNodes => core.check_administrator(caller, "refreshNodes"),
-        Call::RefreshQueues => core.check_administrator(caller, "refreshQueues"),
-        Call::RefreshGroups => core.check_administrator(caller, "refreshUserToGroupsMappings"),
-        Call::Submit(_)
-        | Call::List
-        | Call::TrackerStatus
-        | Call::Queues
-        | Call::AdministeredQueues
-        | Call::Workers => Ok(()),
-    }
 }
 
 /// The job that an edit ends.
@@ -662,11 +510,6 @@ fn answer_poll(poll: Poll, actions: Option<(u64, Vec<tracker::Action>)>) {
 }
 
 /// The answer of a JobTracker that is about to stop.
-pub(crate) fn stopping() -> RemoteError {
+fn stopping() -> RemoteError {
     RemoteError::new(ErrorKind::Unavailable, "The JobTracker is stopping")
-}
-
-/// The answer once the host has ended.
-pub(crate) fn ended(_: End) -> RemoteError {
-    stopping()
 }

@@ -12,14 +12,15 @@ use futures_util::future::BoxFuture;
 use host::{Logged, Now, Stepped, Taken};
 use journal::{Change, RecoverError, Txid};
 use parking_lot::Mutex;
-use protocol::jobs::{self, JobState};
+use protocol::jobs::{self, JobState, Kind};
 use protocol::namenode::{Answer, Request};
 use protocol::{AttemptId, ClientId, Epoch, ErrorKind, JobId, RemoteError, WorkerId, tracker};
 use tokio::sync::oneshot;
 
 use crate::config::Config;
 use crate::core::edit::Edit;
-use crate::effects::{Calls, Effects, is_passing, refused_for_now};
+use crate::core::rights::Caller;
+use crate::effects::{Calls, Effects, is_passing};
 use crate::history::History;
 use crate::resources::Room;
 use crate::server::{Event, JobTracker, Outside, TICK, Work};
@@ -51,6 +52,8 @@ pub enum Decision {
 enum Waits {
     Client(oneshot::Receiver<jobs::Answer>),
     Worker(oneshot::Receiver<tracker::Answer>),
+    /// A reader, who has the answer once this is committed.
+    View(Txid, jobs::Answer),
 }
 
 /// Calls to the NameNode.
@@ -83,6 +86,7 @@ pub struct Master {
     host: Stepped<JobTracker>,
     events: Vec<Event>,
     waiting: Vec<(u64, Waits)>,
+    committed: Txid,
     asked: Arc<Mutex<Asked>>,
     /// Work that the machine has begun since it was last looked at.
     begun: Arc<Mutex<Vec<Work>>>,
@@ -113,7 +117,6 @@ impl Master {
             config_file: None,
             history: History::none(),
             board: Board::default(),
-            log_dirs_left_out: Box::new(Vec::new),
             spawn: Box::new(move |work| works.lock().push(work)),
             poll_max: Duration::from_millis(config.poll_ms),
             epoch: Epoch(epoch),
@@ -122,11 +125,18 @@ impl Master {
         let (host, taken) = Stepped::begin(machine, replay.finish(), last, now)
             .unwrap_or_else(|never| match never {});
         let (events, waiting, working) = (Vec::new(), Vec::new(), Vec::new());
-        Ok((Master { host, events, waiting, asked, begun, working }, taken))
+        let committed = last;
+        Ok((Master { host, events, waiting, committed, asked, begun, working }, taken))
     }
 
     /// A client's request, of a user who may do everything; [`Master::answers`] has the answer under this number.
-    pub fn client(&mut self, number: u64, request: jobs::Request) {
+    pub fn client(&mut self, number: u64, request: jobs::Request, now: Now) {
+        if request.body.kind() == Kind::Read {
+            let caller = Caller { user: &request.user, groups: &[], is_superuser: true };
+            let answer = self.host.state().core.read(&caller, &request.body, now);
+            self.waiting.push((number, Waits::View(self.host.last(), answer)));
+            return;
+        }
         let (sender, receiver) = oneshot::channel();
         let known = Membership { groups: [].into(), is_superuser: true };
         self.events.push(Event::Client(request, known, sender));
@@ -152,17 +162,21 @@ impl Master {
 
     /// The log has committed everything up to `txid`.
     pub fn committed(&mut self, txid: u64) {
-        self.host.committed(Txid(txid));
+        self.committed = Txid(txid);
+        self.host.committed(self.committed);
         self.work();
     }
 
     /// Answers that may leave now, each under its number.
     pub fn answers(&mut self) -> Vec<(u64, Said)> {
         let mut said = Vec::new();
+        let committed = self.committed;
         self.waiting.retain_mut(|(number, waits)| {
             let answer = match waits {
                 Waits::Client(receiver) => receiver.try_recv().map(Said::Client),
                 Waits::Worker(receiver) => receiver.try_recv().map(Said::Worker),
+                Waits::View(txid, answer) if *txid <= committed => Ok(Said::Client(answer.clone())),
+                Waits::View(..) => Err(oneshot::error::TryRecvError::Empty),
             };
             let waits_on = matches!(answer, Err(oneshot::error::TryRecvError::Empty));
             said.extend(answer.map(|answer| (*number, answer)));
@@ -178,7 +192,6 @@ impl Master {
 
     /// The NameNode's answer to one of them. False if it must be asked again, because it will answer differently after a while.
     pub fn answered(&mut self, number: u64, answer: Answer) -> bool {
-        let answer = answer.and_then(refused_for_now);
         if answer.as_ref().is_err_and(|refusal| is_passing(refusal.kind)) {
             return false;
         }
@@ -212,7 +225,7 @@ impl Master {
 
     /// True if the machine has no work under way.
     pub fn is_idle(&self) -> bool {
-        self.working.is_empty() && self.events.is_empty()
+        self.working.is_empty() && self.begun.lock().is_empty() && self.events.is_empty()
     }
 
     /// The last transaction in the state, committed or not.
@@ -239,5 +252,71 @@ pub fn decision(edit: &[u8]) -> Option<Decision> {
         Edit::AttemptFailed { attempt, .. } => Some(Decision::Failed(attempt)),
         Edit::Ended { job, state, .. } => Some(Decision::Ended(job, state)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::jobs::{Call, Priority, calls};
+    use protocol::{BinaryHash, CallId, DfsPath};
+
+    use super::*;
+
+    const JOB: JobId = JobId { cluster_start: 1, number: 1 };
+
+    fn at(seconds: u64) -> Now {
+        Now { at: Duration::from_secs(seconds), wall_ms: seconds * 1000 }
+    }
+
+    fn request(number: u64, call: impl Into<Call>) -> jobs::Request {
+        jobs::Request::new(CallId { client: ClientId([1; 16]), number }, "ann", call)
+    }
+
+    fn spec() -> jobs::JobSpec {
+        jobs::JobSpec {
+            name: "watched".to_owned(),
+            binary: BinaryHash([1; 32]),
+            args: Vec::new(),
+            stage: 0,
+            fingerprint: 7,
+            splits: Vec::new(),
+            reduce_count: 0,
+            output: DfsPath::parse("/out").unwrap(),
+            attempts_max: 4,
+            slow_start_permille: 50,
+            properties: BTreeMap::new(),
+            sizing: None,
+        }
+    }
+
+    #[test]
+    fn watchers_learn_only_what_is_committed() {
+        let started = Master::start(&Config::default(), &Logged::default(), (1, 1, at(0)));
+        let (mut master, _) = started.unwrap();
+        master.client(1, request(1, calls::Submit { spec: Box::new(spec()) }), at(1));
+        master.turn(false, at(1));
+        let (reply, mut reports) = oneshot::channel();
+        master.events.push(Event::Watch(JOB, reply));
+        master.turn(false, at(1));
+        master.committed(0);
+        assert!(reports.try_recv().is_err(), "the job may not exist yet");
+        master.committed(master.last());
+        let mut reports = reports.try_recv().unwrap().unwrap();
+        assert_eq!(reports.borrow_and_update().priority, Priority::Normal);
+
+        let mut prioritized = |number: u64, priority| {
+            let call = calls::SetPriority { job: JOB, priority };
+            master.client(number, request(number, call), at(number));
+            master.turn(false, at(number));
+            master.last()
+        };
+        let (first, second) = (prioritized(2, Priority::High), prioritized(3, Priority::Low));
+        assert!(first < second);
+        master.turn(true, at(4));
+        assert!(!reports.has_changed().unwrap());
+        master.committed(first);
+        assert_eq!(reports.borrow_and_update().priority, Priority::High);
+        master.committed(second);
+        assert_eq!(reports.borrow_and_update().priority, Priority::Low);
     }
 }

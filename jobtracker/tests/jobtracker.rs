@@ -4,11 +4,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use client::rpc::{CallOptions, RpcClient};
 use daemon::Shutdown;
 use daemon::access::Auth;
 use daemon::auth::Authenticator;
@@ -24,6 +23,7 @@ use protocol::{
     AttemptId, BinaryHash, CallId, ClientId, DfsPath, Epoch, ErrorKind, InodeId, JobId,
     RemoteError, TaskId, TaskKind, WorkerId,
 };
+use transport::rpc::{CallOptions, RpcClient};
 
 /// Longest wait for any result; a successful run never takes that long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,6 +36,9 @@ struct Names {
     answers: HashMap<CallId, namenode::Answer>,
     next: u64,
     safe_mode: bool,
+    /// Safe mode lets deletions pass; it begins when `_SUCCESS` is created.
+    fills_up: bool,
+    is_full: bool,
     /// Calls that safe mode refused.
     refused: u64,
 }
@@ -54,9 +57,16 @@ impl Names {
         let answer = match request.body {
             Body::One(call) => self.one(call),
             Body::Batch(calls) => {
-                Ok(Reply::Batch(calls.into_iter().map(|call| self.one(call)).collect()))
+                let answers: Vec<Outcome> = calls.into_iter().map(|call| self.one(call)).collect();
+                match answers.iter().find(|answer| !is_refused(answer)) {
+                    None if !answers.is_empty() => answers[0].clone(),
+                    _ => Ok(Reply::Batch(answers)),
+                }
             }
         };
+        if is_refused(&answer) {
+            return answer;
+        }
         self.answers.insert(request.call, answer.clone());
         answer
     }
@@ -100,8 +110,13 @@ impl Names {
 
     fn file(&mut self, call: Call) -> Outcome {
         let fail = |kind, path: &DfsPath| Err(RemoteError::new(kind, format!("{path}: {kind:?}")));
+        if self.is_full && !matches!(call, Call::Delete { .. }) {
+            self.refused += 1;
+            return fail(ErrorKind::SafeMode, &DfsPath::root());
+        }
         match call {
             Call::Create(create) => {
+                self.is_full = self.fills_up && create.path.name() == Some("_SUCCESS");
                 self.make_parents(&create.path, create.parents)?;
                 self.next += 1;
                 let file = InodeId(self.next);
@@ -143,6 +158,7 @@ impl Names {
                 }
                 let before = self.entries.len();
                 self.entries.retain(|other, _| !other.starts_with(&path));
+                self.open.retain(|_, other| !other.starts_with(&path));
                 Ok(Reply::Flag(self.entries.len() < before))
             }
             other => panic!("the JobTracker does not need {other:?}"),
@@ -162,6 +178,10 @@ impl Names {
             None => Err(RemoteError::new(ErrorKind::NotFound, "no parent")),
         }
     }
+}
+
+fn is_refused(answer: &Outcome) -> bool {
+    matches!(answer, Err(refusal) if refusal.kind == ErrorKind::SafeMode)
 }
 
 fn status(name: &str, directory: bool) -> FileStatus {
@@ -278,10 +298,10 @@ impl Stand {
     }
 
     async fn send(&self, call: CallId, body: jobs::Call) -> jobs::Answer {
-        let request = jobs::Request { version: jobs::VERSION, call, user: "ann".to_owned(), body };
+        let request = jobs::Request::new(call, "ann", body);
         let answer = self.client(Role::Client).call("/rpc", &request, CallOptions::default()).await;
         answer.map_err(|error| match error {
-            client::RpcError::Remote(refusal) => refusal,
+            transport::RpcError::Remote(refusal) => refusal,
             other => panic!("{other}"),
         })
     }
@@ -297,7 +317,7 @@ impl Stand {
         let client = self.client(Role::Worker);
         let answer = client.call("/rpc/worker", &request, CallOptions::default()).await;
         answer.map_err(|error| match error {
-            client::RpcError::Remote(refusal) => refusal,
+            transport::RpcError::Remote(refusal) => refusal,
             other => panic!("{other}"),
         })
     }
@@ -545,11 +565,7 @@ async fn a_restarted_jobtracker_goes_on() {
     let resubmission = stand.send(repeated, jobs::Call::Submit(Box::new(spec(3))));
     let names = Arc::clone(&stand.names);
     let wake = async {
-        let deadline = Instant::now() + PATIENCE;
-        while names.lock().refused == 0 {
-            assert!(Instant::now() < deadline, "nothing was asked in safe mode");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until_refused(&names).await;
         names.lock().safe_mode = false;
     };
     let (answer, ()) = tokio::join!(resubmission, wake);
@@ -561,6 +577,35 @@ async fn a_restarted_jobtracker_goes_on() {
     assert_eq!(report.counters.value("test", "records"), 30, "no task ran twice");
     let parts = stand.tree().iter().filter(|name| name.contains("part-m-")).count();
     assert_eq!(parts, 3);
+    stand.close().await;
+}
+
+/// Waits until safe mode has refused a call.
+async fn until_refused(names: &Mutex<Names>) {
+    let deadline = Instant::now() + PATIENCE;
+    while names.lock().refused == 0 {
+        assert!(Instant::now() < deadline, "nothing was asked in safe mode");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_waits_while_the_namenode_has_no_room_and_deletes_nothing_before() {
+    let mut stand = Stand::start().await;
+    stand.names.lock().fills_up = true;
+    stand.register(Vec::new()).await;
+    let job = stand.submit(spec(1)).await.unwrap();
+    let attempt = stand.launched(1).await[0];
+    stand.finish(attempt).await;
+    let names = Arc::clone(&stand.names);
+    until_refused(&names).await;
+    assert!(stand.tree().contains(&"/out/_temporary/_SUCCESS".to_owned()), "{:?}", stand.tree());
+    names.lock().is_full = false;
+    let report = stand.watch(job).await;
+    assert_eq!(report.state, JobState::Succeeded, "{}", report.diagnostics);
+    let tree = stand.tree();
+    assert!(tree.contains(&"/out/_SUCCESS".to_owned()), "{tree:?}");
+    assert!(!tree.contains(&"/out/_temporary".to_owned()), "{tree:?}");
     stand.close().await;
 }
 
@@ -623,7 +668,7 @@ async fn unsigned_and_old_senders_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_says_that_a_worker_registered_only_if_it_has_and_else_why_not() {
-    tracing::subscriber::set_global_default(Log).unwrap();
+    LazyLock::force(&LINES);
     let mut stand = Stand::start().await;
     let worker = WorkerId([9; 16]);
     let id = worker.to_string();
@@ -643,8 +688,11 @@ async fn the_log_says_that_a_worker_registered_only_if_it_has_and_else_why_not()
     stand.close().await;
 }
 
-/// Lines of `jobtracker::server`, of all tests of this process.
-static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Lines of `jobtracker::server`, of all tests of this process, once it is used.
+static LINES: LazyLock<Mutex<Vec<String>>> = LazyLock::new(|| {
+    tracing::subscriber::set_global_default(Log).unwrap();
+    Mutex::default()
+});
 
 /// Collects [`LINES`].
 struct Log;

@@ -181,7 +181,7 @@ fn find_base(
     notes: &mut Vec<String>,
 ) -> Result<Base, JournalError> {
     let disk = &*places.disk;
-    let (mut refusals, mut is_image_bad) = (Vec::new(), false);
+    let (mut refusal, mut is_image_bad) = (None, false);
     let images = homes.images();
     let imaged = images.first().map_or(Txid::ZERO, |(applied, _)| *applied);
     let mut proof = Proof { applied: imaged, found: homes.found() };
@@ -195,14 +195,14 @@ fn find_base(
                 let (applied, epoch) = (store.applied(), store.epoch());
                 return Ok(Base { applied, epoch, store: Some(store), image: None, is_image_bad });
             }
-            Err(error) => refusals.push(error),
+            Err(error) => refusal = Some(error),
         },
         Ok(None) => {}
         Err(error @ StoreError::InUse { .. }) => return Err(JournalError::Store(error)),
         Err(error) => {
             notes.push(format!("the checkpoint store is not usable: {}", error_chain(&error)));
             if let StoreError::NotAccepted(_) = error {
-                refusals.push(JournalError::Store(error));
+                refusal = Some(JournalError::Store(error));
             }
         }
     }
@@ -213,14 +213,16 @@ fn find_base(
                     let image = Some(path);
                     return Ok(Base { applied, epoch, store: None, image, is_image_bad });
                 }
-                Err(error) => refusals.push(error),
+                Err(error) => {
+                    refusal.get_or_insert(error);
+                }
             },
             Err(error @ JournalError::Foreign { .. }) => return Err(error),
             Err(error) => {
                 is_image_bad = true;
                 notes.push(error_chain(&error));
                 if let JournalError::Restore { .. } = error {
-                    refusals.push(error);
+                    refusal.get_or_insert(error);
                 }
             }
         }
@@ -228,8 +230,7 @@ fn find_base(
     state.reset();
     let applied = Txid::ZERO;
     if let Err(error) = covers(applied) {
-        refusals.push(error);
-        return Err(refusals.swap_remove(0));
+        return Err(refusal.unwrap_or(error));
     }
     state.loaded(applied).map_err(|source| JournalError::Restore { applied, source })?;
     Ok(Base { applied, epoch: Epoch(0), store: None, image: None, is_image_bad })

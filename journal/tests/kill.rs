@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use needs::random::Random;
+
 struct Victim {
     child: Child,
     lines: Receiver<String>,
@@ -81,17 +83,6 @@ impl Said {
     }
 }
 
-/// Small and good enough for times; the seed is fixed, the scheduler adds the rest.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// One journal directory with the victims it has seen, and what they have promised so far.
 struct Ordeal {
     dir: tempfile::TempDir,
@@ -104,12 +95,12 @@ struct Ordeal {
 impl Ordeal {
     fn new() -> Ordeal {
         let dir = tempfile::tempdir().unwrap();
-        Ordeal { dir, random: Random(42), acknowledged: 0, epoch: 0, acks: 0 }
+        Ordeal { dir, random: Random::new(42), acknowledged: 0, epoch: 0, acks: 0 }
     }
 
     /// One victim, killed at a random moment before `time_max`; whether it had opened the journal by then.
     fn kill_within(&mut self, time_max: Duration) -> bool {
-        let time = Duration::from_micros(self.random.below(time_max.as_micros() as u64));
+        let time = self.random.micros(0..time_max.as_micros() as u64);
         self.run(1 << 40, time).opened.is_some()
     }
 

@@ -1,10 +1,11 @@
 //! Decoders that accept any bytes, for `fuzz/`: files of properties, words of command lines, what scripts print.
 
+use mr_model::runner::SideFile;
+use mr_model::task::replay::RecordPlace;
+
 use crate::run::{Args, conf};
 use crate::streaming::fuzz as streaming;
 pub use crate::streaming::fuzz::{key_fields, script_records, typed_bytes};
-use mr_model::runner::SideFile;
-use mr_model::task::replay::RecordPlace;
 
 /// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));

@@ -152,9 +152,9 @@ fn time_choices(count: u32) {
             boot_id: String::new(),
             local_socket: String::new(),
         };
-        nodes.register(info, 0);
-        let beat = Heartbeat { datanode: id, remaining: 1 << 40, ..Heartbeat::default() };
-        nodes.heartbeat(&beat, 0);
+        let index = nodes.register(info, 0);
+        let beat = Heartbeat { remaining: 1 << 40, ..Heartbeat::default() };
+        nodes.heartbeat(index, &beat, 0);
     }
     let mut random = Generator::new(1);
     let started = Instant::now();

@@ -5,7 +5,7 @@
 //! | inodes | inode id | state | yes | a tree; totals of every directory are exact |
 //! | blocks of the namespace | block id | state | yes | every block in exactly one file; only the last of an open file is incomplete |
 //! | leases | client id | state | holders | every open file in the lease of its holder |
-//! | standing orders | per kind | state | yes | tokens, DataNodes in maintenance, safe mode by hand: what the next NameNode must know |
+//! | standing orders | per kind | state | yes | tokens, DataNodes in maintenance: what the next NameNode must know |
 //! | answers | call id | state | of changes | a repeated call gets its first answer for ten minutes |
 //! | replicas | block id | state | no: from reports | good ones have the block's stamp and length |
 //! | low, pending, doomed, corrupt | block id | state | no | the last good replica is never given up |

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
-use protocol::datanode::{Command, Heartbeat};
+use protocol::datanode::{Command, Heartbeat, Sender};
 use protocol::{Epoch, ErrorKind, RemoteError};
 use tokio::sync::Notify;
 
-use crate::core::nodes::{Datanodes, NodeIndex};
+use crate::core::nodes::{Datanodes, NodeIndex, NotRegistered};
 
 /// The table and what wakes held heartbeats.
 pub(crate) struct NodeTable {
@@ -21,7 +21,6 @@ pub(crate) struct NodesAndWakes {
 
 /// A heartbeat that was taken.
 pub(crate) struct Beat {
-    pub(crate) index: NodeIndex,
     pub(crate) commands: Vec<Command>,
     pub(crate) wake: Arc<Notify>,
     /// The first since the node registered. Now it has room: safe mode may end and copies may begin, with a tick.
@@ -49,27 +48,38 @@ impl NodeTable {
     /// A refusal: the node must register.
     pub(crate) fn heartbeat(
         &self,
-        beat: &Heartbeat,
+        (sender, beat): (Sender, &Heartbeat),
         epoch: Epoch,
         now_ms: u64,
     ) -> Result<Beat, RemoteError> {
-        let fenced = |text| RemoteError::new(ErrorKind::Fenced, text);
-        if beat.epoch != epoch {
-            return Err(fenced("the NameNode was restarted: register again"));
-        }
         let mut inner = self.inner.lock();
-        let known = inner.nodes.index(beat.datanode);
-        let first = known.is_some_and(|index| !inner.nodes.node(index).beaten);
-        let index = inner.nodes.heartbeat(beat, now_ms).ok_or_else(|| {
-            fenced("this DataNode is not registered or was given up: register again")
-        })?;
+        let index = registered(&inner.nodes, sender, epoch)?;
+        let first = !inner.nodes.node(index).beaten;
+        inner.nodes.heartbeat(index, beat, now_ms);
         let commands = inner.nodes.take_commands(index);
         let wake = inner.wake(index);
-        Ok(Beat { index, commands, wake, first })
+        Ok(Beat { commands, wake, first })
     }
 
-    pub(crate) fn take_commands(&self, index: NodeIndex) -> Vec<Command> {
-        self.inner.lock().nodes.take_commands(index)
+    /// Takes what has been queued for a heartbeat that was held.
+    ///
+    /// # Errors
+    /// A refusal: the node has registered again meanwhile, and what is queued is for its next heartbeat.
+    pub(crate) fn take_commands(
+        &self,
+        sender: Sender,
+        epoch: Epoch,
+    ) -> Result<Vec<Command>, RemoteError> {
+        let mut inner = self.inner.lock();
+        match registered(&inner.nodes, sender, epoch) {
+            Ok(index) => Ok(inner.nodes.take_commands(index)),
+            Err(refusal) => {
+                if let Some(index) = inner.nodes.index(sender.datanode) {
+                    inner.wake(index).notify_one();
+                }
+                Err(refusal)
+            }
+        }
     }
 
     /// Queues commands and wakes the heartbeats that wait for them.
@@ -90,4 +100,25 @@ impl NodesAndWakes {
         }
         Arc::clone(&self.wakes[place])
     }
+}
+
+/// The sender of a message to the NameNode of this `epoch`, if its registration holds.
+///
+/// # Errors
+/// A refusal: the node must register.
+pub(crate) fn registered(
+    nodes: &Datanodes,
+    sender: Sender,
+    epoch: Epoch,
+) -> Result<NodeIndex, RemoteError> {
+    if sender.epoch != epoch {
+        let text = format!("epoch {} is not {epoch}: register again", sender.epoch);
+        return Err(RemoteError::new(ErrorKind::Fenced, text));
+    }
+    nodes.sender(sender).map_err(fenced)
+}
+
+/// The refusal of what does not belong to a registration that holds.
+pub(crate) fn fenced(why: NotRegistered) -> RemoteError {
+    RemoteError::new(ErrorKind::Fenced, why.to_string())
 }

@@ -1,7 +1,7 @@
 //! The NameNode as the [`host`]'s machine: calls of clients, messages of DataNodes, and the order in which they are taken.
 //!
-//! Block reports are taken in slices, one per turn, so that calls and reads go on in between. What a DataNode sends after a part of
-//! a report waits behind that part: it may contradict it.
+//! Full reports are taken in slices, one per turn, so that calls and reads go on in between. A DataNode sends its next report when the one
+//! before is answered; one out of order ends its registration. At most one part of each waits.
 //!
 //! Order of locks: state, then nodes, then the host's gate.
 
@@ -13,14 +13,17 @@ use std::sync::Arc;
 use host::{Batch, End, Handle, Machine, Release, Turn};
 use journal::Change;
 use parking_lot::{RwLock, RwLockReadGuard};
-use protocol::datanode::{self, FullReport, Reply as NodeReply, Request as NodeRequest};
+use protocol::datanode::{
+    self, Changes, FullReport, Reply as NodeReply, Report, Request as NodeRequest, Sender,
+};
 use protocol::delegation::{Order, Refusal, TokenInfo};
-use protocol::namenode::{self, AdminState, Answer, Body, Reply, Request};
+use protocol::namenode::{AdminState, Answer, Body, Reply, Request};
 use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::oneshot;
 
 use crate::core::asked::Asked;
 use crate::core::blocks::{ReportError, Taken};
+use crate::core::command::batched;
 use crate::core::namespace::Loss;
 use crate::core::nodes::{Datanodes, HostLists, NodeIndex};
 use crate::core::now::Now;
@@ -29,7 +32,7 @@ use crate::core::state::{Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
 use crate::migration::Stored;
-use crate::nodes::NodeTable;
+use crate::nodes::{NodeTable, fenced, registered};
 use crate::startup::Startup;
 
 /// Events that the machine takes.
@@ -133,7 +136,7 @@ pub(crate) fn read(state: &State, nodes: &NodeTable, body: &Body, reader: Reader
         Body::Batch(calls) => {
             let nodes = nodes.nodes();
             let answer = |call| state.query(&nodes, call, reader);
-            Ok(Reply::Batch(calls.iter().map(answer).collect()))
+            batched(calls.iter().map(answer).collect())
         }
     }
 }
@@ -178,10 +181,12 @@ pub(crate) struct NameNode {
     pub(crate) notes: Notes,
 }
 
-/// A part of a report that is not done, or a message that waits for one.
+/// A part of a full report that is not done.
 pub(crate) struct Queued {
-    request: Box<NodeRequest>,
-    sender: oneshot::Sender<datanode::Answer>,
+    /// Who reports, and the number of the report.
+    of: (Sender, u64),
+    part: FullReport,
+    reply: oneshot::Sender<datanode::Answer>,
     /// Where the part continues.
     from: usize,
 }
@@ -221,8 +226,6 @@ impl Machine for NameNode {
         let (table, now) = (Arc::clone(&self.nodes), moment(now));
         let nodes = &mut table.lock().nodes;
         let mut out = Output::default();
-        // The only NameNode begins when it was started.
-        state.note_safe_by_hand(nodes, false, now, &mut out)?;
         let Stored { tokens, nodes: away, .. } = std::mem::take(&mut self.stored);
         for token in tokens {
             state.adopt_token(nodes, token, now, &mut out)?;
@@ -250,16 +253,14 @@ impl Machine for NameNode {
         let mut step = Step { now: moment(now), out: Output::default(), turn };
         state.set_now(step.now);
         for event in batch.events {
-            if let Some(event) = self.queue_report(event) {
-                self.apply(state, nodes, event, &mut step)?;
-            }
+            self.apply(state, nodes, event, &mut step)?;
         }
         if batch.is_tick {
             for dead in state.tick(nodes, step.now, &mut step.out)? {
                 tracing::warn!(datanode = %dead, "datanode is dead, its blocks are copied elsewhere");
             }
         }
-        self.report_slice(state, nodes, &mut step)?;
+        self.report_slice(state, nodes, &mut step);
         let was_safe = state.is_safe_mode_on();
         let more = state.work(nodes, step.now, &mut step.out);
         if !state.is_safe_mode_on() {
@@ -279,7 +280,9 @@ impl Machine for NameNode {
 
     fn is_heavy(event: &Event) -> bool {
         match event {
-            Event::Datanode(request, _) => !matches!(**request, NodeRequest::Changes(_)),
+            Event::Datanode(request, _) => {
+                !matches!(**request, NodeRequest::Report { report: Report::Changes(_), .. })
+            }
             Event::Call(request, ..) => matches!(request.body, Body::Batch(_)),
             Event::Token(..) => false,
             Event::Hosts(..) | Event::Resources { .. } => true,
@@ -330,51 +333,53 @@ impl Notes {
 }
 
 impl NameNode {
-    /// Sets aside a part of a report, or a change that must wait for one; gives back everything else. A DataNode that registers again begins again.
-    fn queue_report(&mut self, event: Event) -> Option<Event> {
-        let Event::Datanode(request, sender) = event else { return Some(event) };
-        let (id, _) = sender_of(&request);
-        let waits = match &*request {
-            NodeRequest::FullReport(_) => true,
-            NodeRequest::Changes(_) => {
-                self.reports.iter().any(|queued| sender_of(&queued.request).0 == id)
-            }
-            NodeRequest::Register(_) => {
-                self.reports.retain(|queued| sender_of(&queued.request).0 != id);
-                false
-            }
-            _ => false,
-        };
-        if !waits {
-            return Some(Event::Datanode(request, sender));
-        }
-        self.reports.push_back(Queued { request, sender, from: 0 });
-        None
-    }
-
-    /// Takes one slice of the report at the front of the queue, or applies the message there.
-    fn report_slice(
-        &mut self,
-        state: &mut State,
-        nodes: &mut Datanodes,
-        step: &mut Step<'_>,
-    ) -> Result<(), CoreError> {
-        let Some(Queued { request, sender, from }) = self.reports.pop_front() else {
-            return Ok(());
-        };
-        let NodeRequest::FullReport(report) = &*request else {
-            return self.apply(state, nodes, Event::Datanode(request, sender), step);
-        };
-        let answer = match full_report(state, nodes, (report, from), (self.epoch, step.now)) {
+    /// Takes one slice of the part at the front of the queue.
+    fn report_slice(&mut self, state: &mut State, nodes: &mut Datanodes, step: &mut Step<'_>) {
+        let Some(mut queued) = self.reports.pop_front() else { return };
+        let taken = self.take_slice(state, nodes, &queued, step.now);
+        let answer = match taken {
             Ok(Some(next)) => {
-                self.reports.push_front(Queued { request, sender, from: next });
-                return Ok(());
+                queued.from = next;
+                return self.reports.push_front(queued);
             }
             Ok(None) => Ok(NodeReply::Done),
             Err(refusal) => Err(refusal),
         };
-        step.turn.release(Waiter::Datanode(sender, answer));
-        Ok(())
+        step.turn.release(Waiter::Datanode(queued.reply, answer));
+    }
+
+    /// Takes a slice of a part; returns where it continues.
+    fn take_slice(
+        &self,
+        state: &mut State,
+        nodes: &mut Datanodes,
+        Queued { of: (sender, number), part, from, .. }: &Queued,
+        now: Now,
+    ) -> Result<Option<usize>, RemoteError> {
+        let node = self.sender(nodes, *sender, now)?;
+        if !nodes.is_next_report(node, *number).map_err(fenced)? {
+            return Ok(None);
+        }
+        match state.blocks.take_report(&state.ns, nodes, node, (part, *from)) {
+            Ok(Taken::Slice { next }) => Ok(Some(next)),
+            Ok(Taken::Part { kept_unknown }) => {
+                nodes.note_report(node);
+                if kept_unknown > 0 {
+                    tracing::error!(
+                        datanode = %sender.datanode, count = kept_unknown,
+                        "datanode holds replicas that this namenode does not know; they are kept: is this metadata older than the data?"
+                    );
+                }
+                Ok(None)
+            }
+            Err(error) => {
+                let text = match error {
+                    ReportError::Part => "a part of the report is missing or repeated: begin again",
+                    ReportError::Order => "the replicas of a report must ascend by block id",
+                };
+                Err(RemoteError::new(ErrorKind::InvalidArgument, text))
+            }
+        }
     }
 
     fn apply(
@@ -393,9 +398,36 @@ impl NameNode {
                 let permissions = std::mem::take(&mut out.permissions);
                 turn.release(Waiter::Client(sender, Answered { answer, permissions }));
             }
-            Event::Datanode(request, sender) => {
-                let answer = self.datanode_request(state, nodes, *request, (now, out))?;
-                turn.release(Waiter::Datanode(sender, answer));
+            Event::Datanode(request, reply) => {
+                let answer = match *request {
+                    NodeRequest::Register(register) => {
+                        self.take_registration(state, nodes, register, now)
+                    }
+                    NodeRequest::Report { sender, number, report: Report::Full(part) } => {
+                        // It is a sign of life, however long the queue is.
+                        match self.sender(nodes, sender, now) {
+                            Ok(_) => {
+                                self.queue(Queued { of: (sender, number), part, reply, from: 0 });
+                                return Ok(());
+                            }
+                            Err(refusal) => Err(refusal),
+                        }
+                    }
+                    NodeRequest::Report { sender, number, report: Report::Changes(changes) } => {
+                        self.take_changes(state, nodes, (sender, number), &changes, now)
+                    }
+                    NodeRequest::CommitRecovery(sender, commit) => {
+                        match self.sender(nodes, sender, now) {
+                            Ok(_) => state
+                                .commit_recovery(nodes, &commit, now, out)?
+                                .map(|()| NodeReply::Done),
+                            Err(refusal) => Err(refusal),
+                        }
+                    }
+                    // The table of DataNodes answers these.
+                    NodeRequest::Heartbeat(..) => Ok(NodeReply::Done),
+                };
+                turn.release(Waiter::Datanode(reply, answer));
             }
             Event::Token(order, sender) => {
                 let answer = state.order_token(nodes, &order, now, out)?;
@@ -425,35 +457,43 @@ impl NameNode {
         Ok(())
     }
 
-    fn datanode_request(
+    /// Lets a part of a full report wait for its turn. One that is repeated meanwhile keeps its place, and any other of the DataNode is over.
+    fn queue(&mut self, queued: Queued) {
+        if let Some(same) = self.reports.iter_mut().find(|same| same.of == queued.of) {
+            same.reply = queued.reply;
+            return;
+        }
+        let (Sender { datanode, .. }, _) = queued.of;
+        self.reports.retain(|other| other.of.0.datanode != datanode);
+        self.reports.push_back(queued);
+    }
+
+    /// Who sends, which is a sign of life.
+    fn sender(
+        &self,
+        nodes: &mut Datanodes,
+        sender: Sender,
+        now: Now,
+    ) -> Result<NodeIndex, RemoteError> {
+        let node = registered(nodes, sender, self.epoch)?;
+        nodes.touch(node, now.mono_ms);
+        Ok(node)
+    }
+
+    fn take_changes(
         &self,
         state: &mut State,
         nodes: &mut Datanodes,
-        request: NodeRequest,
-        (now, out): (Now, &mut Output),
-    ) -> Result<datanode::Answer, CoreError> {
-        if let NodeRequest::Register(register) = request {
-            return Ok(self.take_registration(state, nodes, register, now));
+        (sender, number): (Sender, u64),
+        changes: &Changes,
+        now: Now,
+    ) -> datanode::Answer {
+        let node = self.sender(nodes, sender, now)?;
+        if nodes.is_next_report(node, number).map_err(fenced)? {
+            state.blocks.take_changes(&state.ns, nodes, node, changes);
+            nodes.note_report(node);
         }
-        let (id, epoch) = sender_of(&request);
-        let node = match sender_index(nodes, (id, epoch), self.epoch) {
-            Ok(node) => node,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        nodes.touch(node, now.mono_ms);
-        match request {
-            NodeRequest::Changes(changes) => {
-                state.blocks.take_changes(&state.ns, nodes, node, &changes);
-            }
-            NodeRequest::CommitRecovery(commit) => {
-                if let Err(refusal) = state.commit_recovery(nodes, &commit, now, out)? {
-                    return Ok(Err(refusal));
-                }
-            }
-            // Reports are taken by `NameNode::report_slice`, heartbeats by the table of DataNodes.
-            NodeRequest::Register(_) | NodeRequest::Heartbeat(_) | NodeRequest::FullReport(_) => {}
-        }
-        Ok(Ok(NodeReply::Done))
+        Ok(NodeReply::Done)
     }
 
     fn take_registration(
@@ -475,7 +515,8 @@ impl NameNode {
         let node = nodes.register(register.info, now.mono_ms);
         state.note_registered(nodes, node);
         let (epoch, heartbeat_ms) = (self.epoch, self.heartbeat_ms);
-        Ok(NodeReply::Registered { cluster, epoch, heartbeat_ms, level })
+        let registration = nodes.registration(node);
+        Ok(NodeReply::Registered { cluster, epoch, registration, heartbeat_ms, level })
     }
 }
 
@@ -497,64 +538,4 @@ fn check_registration(state: &State, register: &datanode::Register) -> Result<()
         ));
     }
     Ok(())
-}
-
-fn fenced(what: &str) -> RemoteError {
-    RemoteError::new(ErrorKind::Fenced, format!("{what}: register again"))
-}
-
-/// Takes a slice of a part of a report; returns where it continues.
-fn full_report(
-    state: &mut State,
-    nodes: &mut Datanodes,
-    (report, from): (&FullReport, usize),
-    (own_epoch, now): (Epoch, Now),
-) -> Result<Option<usize>, RemoteError> {
-    let id = report.datanode;
-    let node = sender_index(nodes, (id, report.epoch), own_epoch)?;
-    nodes.touch(node, now.mono_ms);
-    match state.blocks.take_report(&state.ns, nodes, node, (report, from)) {
-        Ok(Taken::Slice { next }) => Ok(Some(next)),
-        Ok(Taken::Part { kept_unknown }) => {
-            if kept_unknown > 0 {
-                tracing::error!(
-                    datanode = %id, count = kept_unknown,
-                    "datanode holds replicas that this namenode does not know; they are kept: is this metadata older than the data?"
-                );
-            }
-            Ok(None)
-        }
-        Err(error) => {
-            let text = match error {
-                ReportError::Part => "a part of the report is missing or repeated: begin again",
-                ReportError::Order => "the replicas of a report must ascend by block id",
-            };
-            Err(RemoteError::new(ErrorKind::InvalidArgument, text))
-        }
-    }
-}
-
-fn sender_of(request: &NodeRequest) -> (DatanodeId, Epoch) {
-    match request {
-        NodeRequest::Register(register) => (register.info.id, Epoch::default()),
-        NodeRequest::Heartbeat(beat) => (beat.datanode, beat.epoch),
-        NodeRequest::FullReport(report) => (report.datanode, report.epoch),
-        NodeRequest::Changes(changes) => (changes.datanode, changes.epoch),
-        NodeRequest::CommitRecovery(commit) => (commit.datanode, commit.epoch),
-    }
-}
-
-fn sender_index(
-    nodes: &Datanodes,
-    (id, epoch): (DatanodeId, Epoch),
-    own_epoch: Epoch,
-) -> Result<NodeIndex, RemoteError> {
-    if epoch != own_epoch {
-        return Err(fenced(&format!("epoch {epoch} is not {own_epoch}")));
-    }
-    let node = nodes.index(id).ok_or_else(|| fenced("this DataNode is not registered"))?;
-    match nodes.node(node).state {
-        namenode::DatanodeState::Dead => Err(fenced("this DataNode was given up")),
-        _ => Ok(node),
-    }
 }

@@ -118,8 +118,8 @@ impl Master {
         self.waiting.push_back((number, Waits::Datanode(receiver)));
         let answer = match (check_bounds(&request), request) {
             (Err(refusal), _) => Err(refusal),
-            (Ok(()), NodeRequest::Heartbeat(beat)) => {
-                let taken = self.nodes.heartbeat(&beat, self.epoch, moment(now).mono_ms);
+            (Ok(()), NodeRequest::Heartbeat(sender, beat)) => {
+                let taken = self.nodes.heartbeat((sender, &beat), self.epoch, moment(now).mono_ms);
                 taken.map(|taken| {
                     self.wants_tick |= taken.first;
                     NodeReply::Commands { epoch: self.epoch, commands: taken.commands }

@@ -1,20 +1,19 @@
 //! The real server on a socket, two simulated DataNodes and a client, all over signed requests.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::RpcError;
-use client::rpc::{CallOptions, RpcClient};
 use daemon::Shutdown;
-use journal::{Change, Journal, Options, Recover, RecoverError, Txid};
-use namenode::Config;
+use journal::{Change, Journal, JournalError, Options, Recover, RecoverError, StoreError, Txid};
+use namenode::{Config, Error};
 use parking_lot::Mutex;
 use protocol::auth::{Key, Role};
 use protocol::datanode::{
-    Changes, Command, FullReport, Heartbeat, Register, Replica, Reply as NodeReply,
-    Request as NodeRequest,
+    Changes, Command, FullReport, Heartbeat, Register, Replica, Reply as NodeReply, Report,
+    Request as NodeRequest, Sender,
 };
 use protocol::delegation;
 use protocol::level::Supported;
@@ -26,6 +25,8 @@ use protocol::{
     ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, FeatureLevel, RemoteError,
 };
 use tokio::task::JoinHandle;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 use webhdfs::token::{DELEGATION_KIND, Delegation, token_key};
 
 const ONCE: CallOptions =
@@ -37,7 +38,8 @@ struct Server {
     base: String,
     secret: Key,
     shutdown: Shutdown,
-    task: JoinHandle<Result<(), namenode::Error>>,
+    task: JoinHandle<Result<(), Error>>,
+    disks: Disks,
 }
 
 impl Server {
@@ -64,7 +66,7 @@ impl Server {
         let secret = daemon::secret::load(&secret_path, true).unwrap();
         let shutdown = Shutdown::new();
         let task = tokio::spawn(namenode::run_on(listener, config, shutdown.clone()));
-        Server { base, secret, shutdown, task }
+        Server { base, secret, shutdown, task, disks: Disks::default() }
     }
 
     async fn stop(self) {
@@ -119,6 +121,17 @@ impl Client {
         .await;
     }
 
+    /// Who holds the first block of a file.
+    async fn holders(&mut self, path: &str) -> Vec<DatanodeId> {
+        let all = Call::Locations { path: dfs(path), offset: 0, length: u64::MAX };
+        match self.call(all).await.unwrap() {
+            Reply::Located(located) => {
+                located.blocks[0].replicas.iter().map(|info| info.id).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
     async fn status(&mut self, path: &str) -> FileStatus {
         match self.call(Call::Status(dfs(path))).await.unwrap() {
             Reply::Status(status) => status,
@@ -126,6 +139,9 @@ impl Client {
         }
     }
 }
+
+/// The replicas of all DataNodes.
+type Disks = Arc<Mutex<HashMap<DatanodeId, Arc<Mutex<Vec<Replica>>>>>>;
 
 /// A DataNode that obeys at once.
 struct SimNode {
@@ -139,7 +155,9 @@ impl SimNode {
         let replicas = Arc::new(Mutex::new(replicas));
         let stop = Shutdown::new();
         let rpc = server.rpc(Role::Datanode);
-        let task = tokio::spawn(serve(rpc, number, Arc::clone(&replicas), stop.clone()));
+        let disks = Arc::clone(&server.disks);
+        disks.lock().insert(DatanodeId([number; 16]), Arc::clone(&replicas));
+        let task = tokio::spawn(serve(rpc, number, disks, stop.clone()));
         SimNode { stop, replicas, task }
     }
 
@@ -150,61 +168,73 @@ impl SimNode {
     }
 }
 
-async fn serve(rpc: RpcClient, number: u8, replicas: Arc<Mutex<Vec<Replica>>>, stop: Shutdown) {
-    let datanode = DatanodeId([number; 16]);
-    let info = DatanodeInfo {
-        id: datanode,
-        host: format!("host{number}"),
-        transfer_address: format!("127.0.0.1:{}", 5000 + u16::from(number)),
-        http_address: String::new(),
-        rack: "/default".to_owned(),
-        boot_id: String::new(),
-        local_socket: String::new(),
-    };
-    let (version, levels) = (protocol::datanode::VERSION, Supported::OWN);
-    let register = Register { version, levels, cluster: None, info };
-    let NodeReply::Registered { epoch, .. } = say(&rpc, NodeRequest::Register(register)).await
-    else {
-        panic!("not registered")
-    };
-    let mut finalized = replicas.lock().clone();
-    finalized.sort_by_key(|replica| replica.block);
-    say(
-        &rpc,
-        NodeRequest::FullReport(FullReport {
-            datanode,
-            epoch,
-            part: 0,
-            last: true,
-            finalized,
-            unfinished: Vec::new(),
-        }),
-    )
-    .await;
-    let mut told = replicas.lock().clone();
+async fn serve(rpc: RpcClient, number: u8, disks: Disks, stop: Shutdown) {
+    let replicas = Arc::clone(&disks.lock()[&DatanodeId([number; 16])]);
+    let mut reported = replicas.lock().clone();
+    let mut reports = Reports::register(rpc, number, reported.clone()).await;
     while !stop.is_told() {
         let received: Vec<Replica> =
-            replicas.lock().iter().copied().filter(|replica| !told.contains(replica)).collect();
+            replicas.lock().iter().copied().filter(|replica| !reported.contains(replica)).collect();
         if !received.is_empty() {
-            told.extend(&received);
-            let changes = Changes { datanode, epoch, received, ..Changes::default() };
-            say(&rpc, NodeRequest::Changes(changes)).await;
+            reported.extend(&received);
+            reports.changes(Changes { received, ..Changes::default() }).await.unwrap();
         }
-        let beat = Heartbeat {
-            datanode,
-            epoch,
-            capacity: 1 << 30,
-            used: 0,
-            remaining: 1 << 30,
-            ..Heartbeat::default()
-        };
-        let NodeReply::Commands { commands, .. } = say(&rpc, NodeRequest::Heartbeat(beat)).await
-        else {
+        let beat = Heartbeat { capacity: 1 << 30, remaining: 1 << 30, ..Heartbeat::default() };
+        let beat = NodeRequest::Heartbeat(reports.sender, beat);
+        let NodeReply::Commands { commands, .. } = say(&reports.rpc, beat).await else {
             panic!("no commands")
         };
         for command in commands {
-            obey(&rpc, command, (datanode, epoch), &replicas).await;
+            obey(&mut reports, command, &disks).await;
         }
+    }
+}
+
+/// The reports of a DataNode.
+struct Reports {
+    rpc: RpcClient,
+    sender: Sender,
+    number: u64,
+}
+
+impl Reports {
+    /// Registers a DataNode with these replicas.
+    async fn register(rpc: RpcClient, number: u8, mut finalized: Vec<Replica>) -> Reports {
+        let datanode = DatanodeId([number; 16]);
+        let info = DatanodeInfo {
+            id: datanode,
+            host: format!("host{number}"),
+            transfer_address: format!("127.0.0.1:{}", 5000 + u16::from(number)),
+            http_address: String::new(),
+            rack: "/default".to_owned(),
+            boot_id: String::new(),
+            local_socket: String::new(),
+        };
+        let (version, levels) = (protocol::datanode::VERSION, Supported::OWN);
+        let register = Register { version, levels, cluster: None, info };
+        let NodeReply::Registered { epoch, registration, .. } =
+            say(&rpc, NodeRequest::Register(register)).await
+        else {
+            panic!("not registered")
+        };
+        let sender = Sender { datanode, epoch, registration };
+        let mut reports = Reports { rpc, sender, number: 0 };
+        finalized.sort_by_key(|replica| replica.block);
+        let part = FullReport { part: 0, last: true, finalized, unfinished: Vec::new() };
+        reports.send(Report::Full(part)).await.unwrap();
+        reports
+    }
+
+    async fn send(&mut self, report: Report) -> Result<(), RpcError> {
+        let (sender, number) = (self.sender, self.number);
+        let report = NodeRequest::Report { sender, number, report };
+        self.rpc.call::<_, NodeReply>("/rpc/datanode", &report, ONCE).await?;
+        self.number += 1;
+        Ok(())
+    }
+
+    async fn changes(&mut self, changes: Changes) -> Result<(), RpcError> {
+        self.send(Report::Changes(changes)).await
     }
 }
 
@@ -212,29 +242,19 @@ async fn say(rpc: &RpcClient, request: NodeRequest) -> NodeReply {
     rpc.call("/rpc/datanode", &request, ONCE).await.unwrap()
 }
 
-async fn obey(
-    rpc: &RpcClient,
-    command: Command,
-    (datanode, epoch): (DatanodeId, Epoch),
-    replicas: &Mutex<Vec<Replica>>,
-) {
+async fn obey(reports: &mut Reports, command: Command, disks: &Disks) {
+    let own = Arc::clone(&disks.lock()[&reports.sender.datanode]);
     match command {
         Command::Delete(doomed) => {
             let deleted: Vec<_> = doomed.iter().map(|(block, _)| *block).collect();
-            replicas.lock().retain(|replica| !deleted.contains(&replica.block));
-            say(
-                rpc,
-                NodeRequest::Changes(Changes { datanode, epoch, deleted, ..Changes::default() }),
-            )
-            .await;
+            own.lock().retain(|replica| !deleted.contains(&replica.block));
+            reports.changes(Changes { deleted, ..Changes::default() }).await.unwrap();
         }
         Command::Replicate { block, targets, .. } => {
-            let replica = *replicas.lock().iter().find(|r| r.block == block).unwrap();
+            let replica = *own.lock().iter().find(|r| r.block == block).unwrap();
+            // Each target reports it itself.
             for target in targets {
-                let received = vec![replica];
-                let changes =
-                    Changes { datanode: target.id, epoch, received, ..Changes::default() };
-                say(rpc, NodeRequest::Changes(changes)).await;
+                disks.lock()[&target.id].lock().push(replica);
             }
         }
         Command::Recover { .. }
@@ -389,9 +409,10 @@ async fn strangers_are_refused() {
     let client = server.rpc(Role::Client);
     assert!(client.call::<_, NodeReply>("/rpc/datanode", &register(None), ONCE).await.is_err());
     let node = server.rpc(Role::Datanode);
-    let foreign = register(Some(ClusterId([5; 16])));
+    let other = ClusterId([5; 16]);
+    let foreign = register(Some(other));
     let error = node.call::<_, NodeReply>("/rpc/datanode", &foreign, ONCE).await.unwrap_err();
-    assert!(error.to_string().contains("belongs to cluster"), "{error}");
+    let RpcError::Remote(foreign) = error else { panic!("it is answered") };
     let later = Supported { oldest: FeatureLevel(300), newest: FeatureLevel(301) };
     let unsupported = later.check(FeatureLevel::FIRST).unwrap_err();
     let later = register_at(later, None);
@@ -399,19 +420,69 @@ async fn strangers_are_refused() {
     let RpcError::Remote(refusal) = error else { panic!("it is answered") };
     let kind = ErrorKind::InvalidArgument;
     assert_eq!(refusal, RemoteError::new(kind, unsupported.to_string()));
-    let beat = NodeRequest::Heartbeat(Heartbeat {
-        datanode: info.id,
-        epoch: Epoch(1),
-        capacity: 0,
-        used: 0,
-        remaining: 0,
-        ..Heartbeat::default()
-    });
+    let sender = Sender { datanode: info.id, epoch: Epoch(1), registration: 0 };
+    let beat = NodeRequest::Heartbeat(sender, Heartbeat::default());
     let error = node.call::<_, NodeReply>("/rpc/datanode", &beat, ONCE).await.unwrap_err();
     assert!(
         matches!(&error, RpcError::Remote(refusal) if refusal.kind == ErrorKind::Fenced),
         "{error}"
     );
+    let NodeReply::Registered { cluster, .. } =
+        node.call("/rpc/datanode", &register(None), ONCE).await.unwrap()
+    else {
+        panic!("it registers")
+    };
+    let text = format!("this DataNode's data belongs to cluster {other}, not {cluster}");
+    assert_eq!(foreign, RemoteError::new(kind, text));
+    server.stop().await;
+}
+
+/// A process of a DataNode has died, and a message that it sent arrives after the next process has reported.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_earlier_registration_says_does_not_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let (one, two) = (SimNode::start(&server, 1, vec![]), SimNode::start(&server, 2, vec![]));
+    let mut ann = Client::new(&server, 7);
+    ann.out_of_safe_mode().await;
+    ann.until(
+        Call::Datanodes,
+        |reply| matches!(reply, Reply::Datanodes(nodes) if nodes.len() == 2 && nodes.iter().all(|node| node.remaining > 0)),
+    )
+    .await;
+    let created = ann.call(create("/f", false)).await.unwrap();
+    let Reply::Created(created) = created else { panic!("{created:?}") };
+    let block = created.first_block.unwrap();
+    let replicas = vec![replica(&block, 600)];
+    one.replicas.lock().extend(&replicas);
+    two.replicas.lock().extend(&replicas);
+    let last = Some(written(&block, 600));
+    let publish = Some(Publish { path: dfs("/f"), overwrite: true });
+    let complete = Call::Complete { file: created.file, last, publish };
+    ann.until(complete, |reply| *reply == Reply::Done).await;
+    let rpc = || server.rpc(Role::Datanode);
+    one.stop().await;
+
+    // The new process has lost the replica.
+    let mut late = Reports::register(rpc(), 1, replicas.clone()).await;
+    let mut now = Reports::register(rpc(), 1, vec![]).await;
+    let received = || Changes { received: replicas.clone(), ..Changes::default() };
+    let refusal = late.changes(received()).await.unwrap_err();
+    assert_eq!(refusal.kind(), Some(ErrorKind::Fenced));
+    assert_eq!(ann.holders("/f").await, [DatanodeId([2; 16])]);
+
+    // A report that is repeated is taken once: a copy of it that comes late changes nothing.
+    now.changes(received()).await.unwrap();
+    let deleted = vec![block.id];
+    now.changes(Changes { deleted, ..Changes::default() }).await.unwrap();
+    now.number -= 2;
+    now.changes(received()).await.unwrap();
+    assert_eq!(ann.holders("/f").await, [DatanodeId([2; 16])]);
+
+    // One that is missing ends the registration.
+    now.number += 2;
+    assert_eq!(now.changes(received()).await.unwrap_err().kind(), Some(ErrorKind::Fenced));
+    two.stop().await;
     server.stop().await;
 }
 
@@ -551,7 +622,7 @@ async fn tokens_of_an_earlier_version_are_taken_over_and_what_ended_stays_ended(
     let server = Server::start(directory.path()).await;
     let key = token_key(&server.secret);
     server.stop().await;
-    let (issued_ms, renewer) = (client::rpc::now_ms(), "yarn".to_owned());
+    let (issued_ms, renewer) = (transport::rpc::now_ms(), "yarn".to_owned());
     let last_ms = issued_ms + 3_600_000;
     let token = |owner: &str, sequence| {
         let (owner, renewer) = (owner.to_owned(), renewer.clone());
@@ -668,7 +739,10 @@ async fn a_later_level_is_refused_with_the_remedy_although_the_log_begins_after_
     assert!(report.log_first > Txid(1) && report.images.len() == 2, "{report:?}");
 
     let server = Server::start(directory.path()).await;
-    let refused = client::error::chain(&server.task.await.unwrap().unwrap_err());
-    assert!(refused.contains("feature level 300"), "{refused}");
-    assert!(refused.ends_with("use a newer version"), "{refused}");
+    let refused = server.task.await.unwrap().unwrap_err();
+    let Error::Journal(JournalError::Store(StoreError::NotAccepted(reason))) = refused else {
+        panic!("{refused:?}")
+    };
+    let unsupported = Supported::OWN.check(FeatureLevel(300)).unwrap_err();
+    assert_eq!(reason.to_string(), unsupported.to_string());
 }

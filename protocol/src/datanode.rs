@@ -2,6 +2,9 @@
 //!
 //! A DataNode registers, then keeps one heartbeat open at a time. The NameNode answers it when it has commands or when `wait` is over: commands arrive at once,
 //! and an idle cluster sends one small message per interval. Any answer with [`crate::ErrorKind::Fenced`] means: register again.
+//!
+//! Every later message names its registration, and reports are numbered. So a message that was long under way never brings back what has changed since:
+//! one of an earlier registration is refused, and a report that is already taken is only answered.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +15,7 @@ use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Most replicas in one part of a full block report; bounds how long one message holds up the NameNode.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
@@ -25,13 +28,38 @@ pub enum Request {
     /// First contact, and again after [`crate::ErrorKind::Fenced`]. -> [`Reply::Registered`]
     Register(Register),
     /// A sign of life that waits for commands. -> [`Reply::Commands`]
-    Heartbeat(Heartbeat),
-    /// All replicas, in parts, ascending by block id over all parts. -> [`Reply::Done`]
-    FullReport(FullReport),
-    /// What changed since the last message. -> [`Reply::Done`]
-    Changes(Changes),
+    Heartbeat(Sender, Heartbeat),
+    /// What replicas there are. -> [`Reply::Done`]
+    Report {
+        /// Who reports.
+        sender: Sender,
+        /// Number among the reports of this registration, from 0. Each is sent until it is answered; only then comes the next.
+        number: u64,
+        /// What there is.
+        report: Report,
+    },
     /// A block recovery that this DataNode led is finished. -> [`Reply::Done`]
-    CommitRecovery(CommitRecovery),
+    CommitRecovery(Sender, CommitRecovery),
+}
+
+/// Who sends a message, and under which registration.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Sender {
+    /// The DataNode.
+    pub datanode: DatanodeId,
+    /// Start of the NameNode that it registered with.
+    pub epoch: Epoch,
+    /// Which of its registrations with that start it is, as [`Reply::Registered`] said.
+    pub registration: u64,
+}
+
+/// A report on replicas.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// A part of all replicas.
+    Full(FullReport),
+    /// What has changed.
+    Changes(Changes),
 }
 
 /// First contact.
@@ -50,10 +78,6 @@ pub struct Register {
 /// A sign of life.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// Sender.
-    pub datanode: DatanodeId,
-    /// Epoch it registered under.
-    pub epoch: Epoch,
     /// Bytes on its volumes.
     pub capacity: u64,
     /// Bytes that blocks use.
@@ -71,13 +95,9 @@ pub struct Heartbeat {
     pub balancer_bandwidth: u64,
 }
 
-/// A part of a full block report.
+/// A part of a full block report. All parts together ascend by block id.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FullReport {
-    /// Sender.
-    pub datanode: DatanodeId,
-    /// Epoch it registered under.
-    pub epoch: Epoch,
     /// Part number, from 0.
     pub part: u32,
     /// True for the last part.
@@ -104,10 +124,6 @@ pub struct Replica {
 /// What changed on a DataNode.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Changes {
-    /// Sender.
-    pub datanode: DatanodeId,
-    /// Epoch it registered under.
-    pub epoch: Epoch,
     /// Finalized since the last message.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub received: Vec<Replica>,
@@ -139,10 +155,6 @@ impl Changes {
 /// End of a block recovery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommitRecovery {
-    /// Sender.
-    pub datanode: DatanodeId,
-    /// Epoch it registered under.
-    pub epoch: Epoch,
     /// The block.
     pub block: BlockId,
     /// The stamp the recovery was ordered with, now the replicas' stamp.
@@ -168,6 +180,8 @@ pub enum Reply {
         cluster: ClusterId,
         /// This start of the NameNode. A full report must follow.
         epoch: Epoch,
+        /// Number of this registration, for [`Sender`].
+        registration: u64,
         /// How long the NameNode may hold a heartbeat, milliseconds.
         heartbeat_ms: u64,
         /// The feature level of the cluster.

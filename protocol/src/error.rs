@@ -103,10 +103,13 @@ impl RemoteError {
     }
 }
 
-/// The NameNode answered a call with the answer of another.
+/// A daemon answered a call with the answer of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the NameNode answered something that was not asked for")]
-pub struct UnexpectedReply;
+#[error("the {daemon} answered something that was not asked for")]
+pub struct UnexpectedReply {
+    /// Its name.
+    pub daemon: &'static str,
+}
 
 impl From<UnexpectedReply> for RemoteError {
     fn from(error: UnexpectedReply) -> Self {

@@ -40,6 +40,7 @@ pub mod printable;
 pub mod property;
 mod signing;
 pub mod storage;
+mod table;
 pub mod transfer;
 pub mod wire;
 pub mod xattr;

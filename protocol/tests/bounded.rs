@@ -41,7 +41,7 @@ fn a_list_without_a_bound_is_found() {
         ),
         (
             format!(
-                "pub struct S;\ncalls! {{\n    0: A(\n        {bounded}\n        a: Vec<u8>,\n    ) -> Vec<u8> = Read;\n    1: B(b: Vec<u8>) -> () = Read;\n}}\n"
+                "pub struct S;\ncalls! {{\n    0: A(\n        {bounded}\n        a: Vec<u8>,\n    ) -> Vec<u8> = Read, logged on(a);\n    1: B(b: Vec<u8>) -> () = Read;\n}}\n"
             ),
             vec![true, false],
         ),
@@ -57,6 +57,7 @@ fn a_list_without_a_bound_is_found() {
 fn lists(text: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     let (mut is_decoded, mut is_inside, mut before) = (false, false, String::new());
+    let mut is_table = false;
     for line in text.lines() {
         if line.starts_with("#[derive(") || line.starts_with("    Clone, ") {
             is_decoded |= line.contains("Deserialize");
@@ -65,15 +66,17 @@ fn lists(text: &str) -> Vec<(String, bool)> {
             is_inside = is_decoded;
             is_decoded = false;
         }
-        // The rows of the table of calls are decoded; what they answer is bounded where it is declared.
-        is_inside |= line.starts_with("calls! {");
+        // The rows of a table of calls are decoded; what they answer is bounded where it is declared.
+        is_table |= line.starts_with("calls! {");
+        is_inside |= is_table;
         let code = line.trim().split("-> ").next().unwrap();
         let is_field = is_inside && !code.starts_with("//") && !code.starts_with("#[");
         let is_inline = code.starts_with("#[serde") && code.contains("] ");
         if (is_field || is_inside && is_inline) && LISTS.iter().any(|list| code.contains(list)) {
             found.push((code.to_owned(), before.contains("at_most") || code.contains("at_most")));
         }
-        if line == "}" || is_inside && line.ends_with(");") {
+        is_table &= line != "}";
+        if line == "}" || !is_table && line.ends_with(");") {
             is_inside = false;
         }
         before = code.to_owned();

@@ -1,7 +1,8 @@
 //! What goes wrong, and when it is over again.
 
-use needs::random::Random;
 use std::time::Duration;
+
+use needs::random::Random;
 
 use crate::net::Place;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use host::Logged;
-use journal::Change;
+use journal::{Change, Txid};
 use needs::random::Random;
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Log {
 
     /// Everything up to a transaction is committed; gives each edit that was not before.
     pub(crate) fn commit(&mut self, txid: u64, mut each: impl FnMut(&[u8])) {
-        let durable = self.logged.rows_at + self.logged.edits.len() as u64;
+        let durable = self.logged.rows_at.0 + self.logged.edits.len() as u64;
         let count = txid.saturating_sub(durable).min(self.pending.len() as u64);
         for edit in self.pending.drain(..count as usize) {
             each(&edit);
@@ -58,9 +58,9 @@ impl Log {
                 None => drop(self.checkpoint.remove(&key)),
             }
         }
-        let behind = at.saturating_sub(self.logged.rows_at);
+        let behind = at.saturating_sub(self.logged.rows_at.0);
         self.logged.edits.drain(..behind as usize);
-        self.logged.rows_at = at;
+        self.logged.rows_at = Txid(at);
         self.logged.rows =
             self.checkpoint.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     }

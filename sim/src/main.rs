@@ -4,6 +4,12 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 fn main() {
+    if let Some(argument) = std::env::args().nth(1) {
+        eprintln!(
+            "sim takes no {argument}: HANNO_TEST_SEED is the first seed, HANNO_TEST_SEEDS how many"
+        );
+        std::process::exit(2);
+    }
     let (begin, total) = (Instant::now(), Mutex::new(sim::Report::default()));
     needs::seeds::for_each_in_parallel(100, |seed| {
         let report = sim::run(seed);

@@ -54,10 +54,8 @@ pub(crate) struct Expected {
 pub(crate) struct Oracle {
     pub(crate) files: BTreeMap<u64, Known>,
     cut_count: u64,
-    /// Reads that got all that they wanted.
+    /// Reads that got all the bytes that they wanted, at least one.
     pub(crate) read_count: u64,
-    /// Damaged replicas that readers have reported.
-    pub(crate) report_count: u64,
     pub(crate) closed_count: u64,
     pub(crate) synced_count: u64,
 }
@@ -160,6 +158,8 @@ impl Oracle {
     pub(crate) fn check_absent(&self, expected: &Expected) {
         let Expected { file, known, .. } = expected;
         assert!(known.durable == 0 && known.closed.is_none(), "file {file} is gone: {known:?}");
+        let is_kept = known.is_created && self.files[file].is_created;
+        assert!(!is_kept, "file {file} was created and is gone: {known:?}");
     }
 
     /// A reader has opened a file and sees so many bytes. If no DataNode could say what it has of the last block, `is_exact` is false, and what the NameNode
@@ -185,12 +185,12 @@ impl Oracle {
     pub(crate) fn read_ended(
         &mut self,
         expected: &Expected,
-        failed: Option<String>,
+        outcome: Result<u64, String>,
         is_settled: bool,
     ) {
-        match failed {
-            None => self.read_count += 1,
-            Some(why) => {
+        match outcome {
+            Ok(byte_count) => self.read_count += u64::from(byte_count > 0),
+            Err(why) => {
                 let must_succeed = is_settled && expected.known.closed.is_some();
                 assert!(!must_succeed, "file {} cannot be read: {why}", expected.file);
             }

@@ -54,6 +54,7 @@ enum Stage {
 struct Reading {
     flow: Flow,
     attempt: Attempt,
+    begin: u64,
     /// Where the next byte is.
     offset: u64,
     end: u64,
@@ -289,7 +290,7 @@ impl Reader {
         let Some(attempt) = flow.begin(offset) else {
             return self.end(None, random, oracle, out);
         };
-        let reading = Reading { flow, attempt, offset, end, source: None };
+        let reading = Reading { flow, attempt, begin: offset, offset, end, source: None };
         task.stage = Stage::Reading(Box::new(reading));
         self.read((now, random), oracle, out);
     }
@@ -322,7 +323,7 @@ impl Reader {
     ) {
         let Some(task) = &mut self.task else { return };
         let Stage::Reading(reading) = &mut task.stage else { return };
-        let Reading { flow, attempt, offset, end, source } = reading.as_mut();
+        let Reading { flow, attempt, offset, end, source, .. } = reading.as_mut();
         if *offset >= *end {
             return self.end(None, random, oracle, out);
         }
@@ -388,7 +389,7 @@ impl Reader {
                 }
             }
             Stage::Reading(reading) => {
-                let Reading { flow, attempt, offset, end, source } = reading.as_mut();
+                let Reading { flow, attempt, offset, end, source, .. } = reading.as_mut();
                 let open = source.as_ref().expect("it has asked for bytes of a replica");
                 match taken(&answer, open.at, open.rest) {
                     Ok(bytes) => {
@@ -402,7 +403,6 @@ impl Reader {
                     Err(is_damaged) => {
                         *source = None;
                         if let Some(Failed { replica, report: true }) = flow.failed(is_damaged) {
-                            oracle.report_count += 1;
                             self.caller.tell(Call::ReportBadReplicas(vec![replica]), out);
                         }
                     }
@@ -422,7 +422,11 @@ impl Reader {
     ) {
         if let Some(task) = self.task.take() {
             let is_settled = self.calm_since.is_some_and(|calm| task.since > calm + SETTLED_AFTER);
-            oracle.read_ended(&task.expected, failed, is_settled);
+            let byte_count = match &task.stage {
+                Stage::Reading(reading) => reading.offset - reading.begin,
+                Stage::Locating | Stage::Measuring { .. } => 0,
+            };
+            oracle.read_ended(&task.expected, failed.map_or(Ok(byte_count), Err), is_settled);
         }
         self.waits = Waits::Idle;
         self.pause(random.millis(10..2500), out);

@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
-use client::rpc::{now_ms, runtime};
 use jiff::tz::TimeZone;
 use protocol::namenode::{
     AdminState, BlockOn, DatanodeState, LIST_ENTRIES_MAX, MoveState, ReplicaMove, calls,
 };
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind};
+use transport::rpc::{now_ms, runtime};
 
 use self::options::Options;
 use self::plan::{Node, Plan};
@@ -124,7 +124,7 @@ fn hold(client: &DfsClient) -> Result<Option<DfsWriter>> {
     loop {
         // Nothing is written to it: full disks must not keep the balancer from helping.
         let block_size = Some(ID_BLOCK_BYTES);
-        let options = CreateOptions { parents: true, block_size, ..CreateOptions::default() };
+        let options = CreateOptions { block_size, ..CreateOptions::default() };
         match client.create(&path, options) {
             Ok(writer) => return Ok(Some(writer)),
             Err(error) => match error.kind() {

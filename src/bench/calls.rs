@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use client::RpcError;
-use client::rpc::{CallOptions, RpcClient};
 use protocol::auth::Role;
 use protocol::namenode::{Call, Create, Reply, Request};
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
 use serde::Serialize;
 use tokio::runtime::Runtime;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 use crate::connect::{Overrides, first_contact, namenode_address, random_client};
 use crate::output::{print_json, say};

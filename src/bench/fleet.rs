@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use client::RpcError;
-use client::rpc::{CallOptions, RpcClient};
 use parking_lot::Mutex;
 use protocol::datanode::{
-    Changes, Command, FullReport, Heartbeat, REPORT_REPLICAS_MAX, Register, Replica, Reply,
-    Request, VERSION,
+    Changes, Command, FullReport, Heartbeat, REPORT_REPLICAS_MAX, Register, Replica, Reply, Report,
+    Request, Sender, VERSION,
 };
 use protocol::level::Supported;
 use protocol::namenode::DatanodeInfo;
-use protocol::{BlockId, DatanodeId, Epoch, ErrorKind, GenerationStamp};
+use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp};
 use tokio::task::JoinHandle;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 /// Time for one message; far above the 3 s for which the NameNode holds a heartbeat.
 const MESSAGE_MAX: Duration = Duration::from_secs(120);
@@ -57,7 +57,8 @@ pub(super) struct Node {
     number: u32,
     /// Its replicas.
     pub(super) replicas: Mutex<Vec<Held>>,
-    epoch: AtomicU64,
+    /// Its registration and the number of its next report; `None` if it has to register.
+    session: tokio::sync::Mutex<Option<(Sender, u64)>>,
 }
 
 /// The id of DataNode `number`.
@@ -81,7 +82,7 @@ impl Fleet {
                 rpc: rpc.clone(),
                 number,
                 replicas: Mutex::default(),
-                epoch: AtomicU64::new(0),
+                session: tokio::sync::Mutex::default(),
             });
             node.join().await?;
             let (beating, beats) = (Arc::clone(&node), Arc::clone(&fleet.beats));
@@ -104,10 +105,6 @@ impl Drop for Fleet {
 }
 
 impl Node {
-    fn epoch(&self) -> Epoch {
-        Epoch(self.epoch.load(Ordering::Acquire))
-    }
-
     async fn send(&self, request: &Request) -> Result<Reply, RpcError> {
         self.rpc.call("/rpc/datanode", request, CallOptions::once(MESSAGE_MAX)).await
     }
@@ -126,11 +123,26 @@ impl Node {
         };
         let (version, levels) = (VERSION, Supported::OWN);
         let register = Request::Register(Register { version, levels, cluster: None, info });
-        let Reply::Registered { epoch, .. } = self.send(&register).await? else {
+        let Reply::Registered { epoch, registration, .. } = self.send(&register).await? else {
             bail!("the namenode is of another version");
         };
-        self.epoch.store(epoch.0, Ordering::Release);
+        let sender = Sender { datanode: id_of(number), epoch, registration };
+        *self.session.lock().await = Some((sender, 0));
         self.report().await?;
+        Ok(())
+    }
+
+    /// Sends the next report. One that may not have arrived ends the session.
+    async fn send_report(&self, report: Report) -> Result<(), RpcError> {
+        let mut session = self.session.lock().await;
+        let Some((sender, number)) = *session else { return Ok(()) };
+        match self.send(&Request::Report { sender, number, report }).await {
+            Ok(_) => *session = Some((sender, number + 1)),
+            Err(error) => {
+                *session = None;
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -151,14 +163,12 @@ impl Node {
                 length: BLOCK_LENGTH,
             });
             let report = FullReport {
-                datanode: id_of(self.number),
-                epoch: self.epoch(),
                 part: u32::try_from(part).unwrap_or(u32::MAX),
                 last: part + 1 == part_count,
                 finalized: finalized.collect(),
                 unfinished: Vec::new(),
             };
-            self.send(&Request::FullReport(report)).await?;
+            self.send_report(Report::Full(report)).await?;
         }
         Ok(replicas.len())
     }
@@ -166,22 +176,22 @@ impl Node {
     /// Sends heartbeats until the task is ended.
     async fn live(&self, beats: &AtomicU64) {
         loop {
-            let beat = Heartbeat {
-                datanode: id_of(self.number),
-                epoch: self.epoch(),
-                capacity: CAPACITY,
-                remaining: CAPACITY,
-                ..Heartbeat::default()
+            let session = *self.session.lock().await;
+            let Some((sender, _)) = session else {
+                if self.join().await.is_err() {
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                continue;
             };
-            match self.send(&Request::Heartbeat(beat)).await {
+            let beat =
+                Heartbeat { capacity: CAPACITY, remaining: CAPACITY, ..Heartbeat::default() };
+            match self.send(&Request::Heartbeat(sender, beat)).await {
                 Ok(Reply::Commands { commands, .. }) => {
                     beats.fetch_add(1, Ordering::Relaxed);
                     self.obey(commands).await;
                 }
                 Err(error) if error.kind() == Some(ErrorKind::Fenced) => {
-                    if self.join().await.is_err() {
-                        tokio::time::sleep(RETRY_PAUSE).await;
-                    }
+                    *self.session.lock().await = None;
                 }
                 _ => tokio::time::sleep(RETRY_PAUSE).await,
             }
@@ -203,12 +213,11 @@ impl Node {
         self.replicas.lock().retain(|(block, _)| {
             deleted.binary_search(&BlockId(BlockId::FIRST.0 + u64::from(*block))).is_err()
         });
-        let (datanode, epoch) = (id_of(self.number), self.epoch());
         for deleted in deleted.chunks(REPORT_REPLICAS_MAX) {
             let deleted = deleted.to_vec();
-            let changes = Changes { datanode, epoch, deleted, ..Changes::default() };
+            let changes = Changes { deleted, ..Changes::default() };
             // The next order to delete repeats what could not be reported.
-            let _ = self.send(&Request::Changes(changes)).await;
+            let _ = self.send_report(Report::Changes(changes)).await;
         }
     }
 }

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use client::rpc::{Health, RpcClient};
 use protocol::address::url_of;
 use protocol::auth::{Key, Role};
 use tokio::time::{sleep, timeout};
+use transport::rpc::{Health, RpcClient};
 
 /// Longest wait for a start: far beyond the promise, so a slow one is measured instead of reported as a failure.
 const START_MAX: Duration = Duration::from_secs(1800);
@@ -104,7 +104,7 @@ impl Process {
     }
 
     fn secret(&self) -> Result<Key> {
-        Ok(client::rpc::read_secret(&secret_file(&self.directory))?)
+        Ok(transport::rpc::read_secret(&secret_file(&self.directory))?)
     }
 
     /// Waits until `condition` holds for its health report.

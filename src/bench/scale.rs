@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use client::RpcError;
-use client::rpc::{CallOptions, RpcClient};
 use protocol::auth::Role;
 use protocol::namenode::{
     Answer, Body, Call, Create, LIST_ENTRIES_MAX, LocatedBlock, Reply, Request, WrittenBlock,
 };
 use protocol::{ClientId, DfsPath};
 use tokio::runtime::Runtime;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 use super::figures::{Figures, prepare};
 use super::fleet::{BLOCK_LENGTH, Fleet, held, number_of};

@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use client::RpcError;
-use client::rpc::{CallOptions, RpcClient};
+use client::job;
 use protocol::auth::Role;
-use protocol::jobs::{self, Call, Counters, JobReport, JobSpec, JobState, Reply, Split};
+use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split, TypedCall, calls};
 use protocol::level::Supported;
 use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register, Work};
 use protocol::{AttemptId, BinaryHash, CallId, DfsPath, Epoch, JobId, WorkerId};
@@ -23,6 +22,8 @@ use rand::{RngExt, SeedableRng};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 use super::figures::{Figures, prepare};
 use super::fleet::Fleet;
@@ -181,28 +182,17 @@ impl Client {
             slow_start_permille: 50,
             properties: BTreeMap::new(),
         };
-        match self.call(Call::Submit(Box::new(spec))).await? {
-            Reply::Submitted(job) => Ok(job),
-            _ => bail!("the jobtracker is of another version"),
-        }
+        Ok(self.ask(calls::Submit { spec: Box::new(spec) }).await?)
     }
 
     async fn report(&self, job: JobId) -> Result<JobReport> {
-        match self.call(Call::Status(job)).await? {
-            Reply::Job(report) => Ok(*report),
-            _ => bail!("the jobtracker is of another version"),
-        }
+        Ok(self.ask(calls::Status { job }).await?)
     }
 
-    async fn call(&self, body: Call) -> Result<Reply, RpcError> {
-        let request = jobs::Request {
-            version: jobs::VERSION,
-            call: CallId { client: random_client(), number: 1 },
-            user: sys::host::user_name(),
-            body,
-        };
+    async fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, RpcError> {
+        let id = CallId { client: random_client(), number: 1 };
         let options = CallOptions { attempt_timeout: MESSAGE_MAX, ..CallOptions::default() };
-        self.rpc.call("/rpc", &request, options).await
+        job::ask(&self.rpc, (id, &sys::host::user_name()), call, options).await
     }
 }
 

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use client::RpcError;
-use client::rpc::{CallOptions, RpcClient};
+use client::job;
 use protocol::auth::Role;
-use protocol::{CallId, jobs, namenode};
+use protocol::jobs::calls;
+use protocol::{CallId, namenode};
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient};
 
 use super::child::Progress;
 use super::layout::{Plan, Ports, url};
@@ -71,19 +73,17 @@ async fn jobtracker_missing(rpc: &RpcClient, plan: &Plan) -> Option<String> {
         return Some(describe(&error));
     }
     let call = CallId { client: random_client(), number: 1 };
-    let body = jobs::Call::TrackerStatus;
-    let request = jobs::Request { version: jobs::VERSION, call, user: "hanno".to_owned(), body };
-    match rpc.call("/rpc", &request, CallOptions::once(ANSWER_MAX)).await {
-        Ok(jobs::Reply::Tracker(status)) => {
+    let options = CallOptions::once(ANSWER_MAX);
+    match job::ask(rpc, (call, "hanno"), calls::TrackerStatus, options).await {
+        Ok(status) => {
             let wanted = plan.worker_slots.len();
             let few = (status.worker_count as usize) < wanted;
             few.then(|| format!("{} of {wanted} workers are up", status.worker_count))
         }
-        Ok(_) => Some("the JobTracker is of another version".to_owned()),
         Err(error) => Some(describe(&error)),
     }
 }
 
 fn describe(error: &RpcError) -> String {
-    client::error::chain(error)
+    protocol::error::chain(error)
 }

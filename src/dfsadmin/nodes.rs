@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use client::rpc::{RpcClient, runtime};
 use protocol::address::url_of;
 use protocol::auth::Role;
 use protocol::namenode::{AdminState, DatanodeReport, calls};
+use transport::rpc::{RpcClient, runtime};
 
 use super::session::{Command, Session, refused};
 use crate::connect;

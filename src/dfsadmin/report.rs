@@ -63,7 +63,7 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
         }
     }
     let (status, datanodes) = facts(session)?;
-    let now_ms = client::rpc::now_ms();
+    let now_ms = transport::rpc::now_ms();
     let text = report_text(&status, &datanodes, &wanted, now_ms, &TimeZone::system());
     // Anyone but the superuser sees only the totals, as in HDFS.
     let allowed = session.check_superuser();

@@ -289,7 +289,7 @@ fn block_of(text: &str) -> Option<BlockId> {
 }
 
 fn now() -> String {
-    java_date(client::rpc::now_ms(), &TimeZone::system())
+    java_date(transport::rpc::now_ms(), &TimeZone::system())
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use clap::Parser;
 use client::ClientConfig;
 use client::dfs::DfsClient;
 use client::job::{binary_path, counters_text, hash_file};
-use client::rpc::now_ms;
 use mr_api::replay::{RecordPlace, STOP_PROPERTY};
 use protocol::auth::Key;
 use protocol::frame::{self, BODY_BYTES_MAX};
@@ -29,6 +28,7 @@ use protocol::pass::{Pass, PassName};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner};
 use protocol::tracker::{AttemptState, MapOutput, Program, ReduceWork, Work};
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
+use transport::rpc::now_ms;
 
 use super::exit::with_args;
 use crate::connect::{Overrides, file_system_config, job_client, namenode_address};

@@ -48,7 +48,7 @@ fn moving_replicas_about_under_load_fails_no_read_and_ends_exactly() {
         for reader in 0..2u64 {
             let (cluster, done, reads, files) = (&cluster, &done, &reads, &files);
             scope.spawn(move || {
-                let mut choices = data::Choices(reader);
+                let mut choices = data::Choices::new(reader);
                 while !done.load(Ordering::Relaxed) {
                     let number = choices.below(*files.lock().unwrap());
                     assert_content(cluster, &format!("/f{number}"), &content(number));

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use client::dfs::{CreateOptions, DfsClient};
-use client::rpc::CallOptions;
 use protocol::DfsPath;
 use transport::Timeouts;
+use transport::rpc::CallOptions;
 
 use super::{assert_no_panics, connect, options, wait_live};
 use crate::support::client::config;
@@ -31,7 +31,7 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
     let cluster = Cluster::start(options);
     let client = connect(&cluster.namenode);
     let seed = 11;
-    let mut choices = data::Choices(seed);
+    let mut choices = data::Choices::new(seed);
     let mut files = Vec::new();
     for round in 0..12u64 {
         let path = DfsPath::parse(&format!("/f{round}")).unwrap();

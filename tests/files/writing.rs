@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::dfs::{CreateOptions, DfsClient, DfsWriter};
-use client::rpc::CallOptions;
 use protocol::DfsPath;
 use transport::Timeouts;
+use transport::rpc::CallOptions;
 
 use crate::support::client::config;
 use crate::support::cluster::hanno_binary;
@@ -128,7 +128,7 @@ fn tail_follows_what_a_writer_flushes() {
 }
 
 fn change_at_random(client: &DfsClient) {
-    let mut choices = data::Choices(7);
+    let mut choices = data::Choices::new(7);
     let mut model = content(client, "/f");
     for round in 0..40 {
         match choices.below(5) {
@@ -190,7 +190,7 @@ fn readers_of_a_growing_file_see_only_right_bytes() {
                 }
             });
         }
-        let mut choices = data::Choices(3);
+        let mut choices = data::Choices::new(3);
         let mut at = 0;
         while at < all.len() {
             let mut writer = client.append(&path("/f"), false).unwrap();

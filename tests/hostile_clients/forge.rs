@@ -5,12 +5,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use client::rpc::now_ms;
 use protocol::auth::{
     ANSWER_HEADER, AnswerSignature, BodyDigest, HELLO, Hello, Incarnation, Key, Nonce, Occasion,
     Role, Signature, SignedRequest, answer_key,
 };
 use protocol::wire;
+use transport::rpc::now_ms;
 
 use crate::support::http::{Answer, Connection};
 

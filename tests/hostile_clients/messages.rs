@@ -1,10 +1,10 @@
 //! Messages that are signed and small, and would be large or deep.
 
-use client::error::RpcError;
-use client::rpc::RpcClient;
 use protocol::auth::Role;
 use protocol::wire;
 use protocol::{CallId, ClientId};
+use transport::RpcError;
+use transport::rpc::RpcClient;
 
 use super::{Attack, Raw, Stand, TRY};
 use crate::support::Options;

@@ -12,10 +12,10 @@ mod transfer;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use client::rpc::{CallOptions, RpcClient, read_secret};
 use protocol::auth::{Key, Role};
 use protocol::namenode::DatanodeInfo;
 use serde::ser::{Serialize, SerializeTuple, Serializer};
+use transport::rpc::{CallOptions, RpcClient, read_secret};
 
 use crate::support::memory::{Watch, own_kib};
 use crate::support::{Cluster, Options};

@@ -261,7 +261,7 @@ fn two_headers(stand: &Stand) {
 
 fn altered_pass(stand: &Stand) {
     let job = JobId { cluster_start: 202_611_201_830, number: 1 };
-    let expires_ms = client::rpc::now_ms() + 600_000;
+    let expires_ms = transport::rpc::now_ms() + 600_000;
     let name = PassName { job, user: "ann".to_owned(), expires_ms };
     let pass = Pass::issue(&stand.secret, name.clone());
     for other in [

@@ -6,8 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use client::error::RpcError;
-use client::rpc::{CallOptions, RpcClient, now_ms};
 use needs::{Need, lacks};
 use protocol::auth::{Key, Role, Service};
 use protocol::namenode::{self, Call, DatanodeInfo, LocatedBlock};
@@ -17,6 +15,8 @@ use protocol::transfer::{
 };
 use protocol::{BlockId, ClientId, DfsPath, GenerationStamp, RemoteError, frame};
 use sys::sandbox::User;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient, now_ms};
 use transport::{Connection, ConnectionPool, Stream, Timeouts, TransferFailure};
 
 use super::{Attack, Stand};

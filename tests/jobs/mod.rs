@@ -175,8 +175,8 @@ fn with_debug_info(program: &[u8], bytes: usize) -> Vec<u8> {
     built
 }
 
-/// A job program of a release build, as it is stored: it does not have the daemons' half.
-const PROGRAM_BYTES_MAX: usize = 8_000_000;
+/// A job program as it is stored: it does not have the daemons' half. A debug build is larger.
+const PROGRAM_BYTES_MAX: usize = if cfg!(debug_assertions) { 10_000_000 } else { 8_000_000 };
 
 #[test]
 fn a_program_is_stored_without_symbols_and_debug_sections() {
@@ -198,7 +198,7 @@ fn a_program_is_stored_without_symbols_and_debug_sections() {
     assert_eq!(files.lines().count(), 1, "stored once: {files}");
     let stored = cluster.dfs(&["-cat", files.trim()]).ok().stdout;
     assert!(stored.len() + bytes < built.len(), "{} of {} bytes", stored.len(), built.len());
-    assert!(cfg!(debug_assertions) || stored.len() < PROGRAM_BYTES_MAX, "{}", stored.len());
+    assert!(stored.len() < PROGRAM_BYTES_MAX, "{}", stored.len());
     let names = |program| sections(program).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     let (before, after) = (names(&built), names(&stored));
     assert!(before.iter().any(|name| name == ".debug_info"), "{before:?}");

@@ -148,7 +148,7 @@ fn word_count(streaming: &Streaming) {
 
 fn log_analysis(streaming: &Streaming) {
     let (mut log, mut bytes) = (String::new(), BTreeMap::<String, u64>::new());
-    let mut choices = data::Choices(5);
+    let mut choices = data::Choices::new(5);
     for second in 0..8000 {
         let (host, size) = (format!("10.0.0.{}", choices.below(40)), choices.below(9000));
         let status = [200, 200, 404, 500][choices.below(4) as usize];
@@ -238,7 +238,7 @@ echo "reporter:status:done with $map_input_file" >&2
 
 /// Four key fields, partitions by two of them, a numeric falling order in the third.
 fn secondary_sort(streaming: &Streaming) {
-    let (mut rows, mut choices) = (Vec::new(), data::Choices(8));
+    let (mut rows, mut choices) = (Vec::new(), data::Choices::new(8));
     for _ in 0..3000 {
         rows.push([choices.below(5), choices.below(4), choices.below(2000), choices.below(9)]);
     }

@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use client::pass::PassHolder;
-use client::rpc::{RpcClient, runtime};
 use mr_api::{Args, Emit, Job, Line, Lines, Mapper, Plan, Sink, Sum, text, text_out};
 use protocol::AttemptId;
 use protocol::frame::{self, BODY_BYTES_MAX};
@@ -25,6 +23,8 @@ use protocol::phase::Phase;
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, FromRunner, ToRunner};
 use protocol::shuffle::FetchRequest;
 use protocol::tracker::{AttemptState, FetchFailure, MapOutput, Work};
+use transport::rpc::PassHolder;
+use transport::rpc::{RpcClient, runtime};
 
 /// Reduces, so that both workers have some.
 const REDUCES: u32 = 4;

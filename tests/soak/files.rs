@@ -70,7 +70,7 @@ impl Files {
                 break;
             }
             let number = self.model.lock().unwrap().puts as u64;
-            let length = 1 + data::Choices(number).below(FILE_BYTES_MAX);
+            let length = 1 + data::Choices::new(number).below(FILE_BYTES_MAX);
             let content = data::bytes(number, length as usize);
             let name = format!("{number:06}");
             fs::write(&source, &content).unwrap();
@@ -101,7 +101,7 @@ impl Files {
         over: &Signal,
     ) -> Result<(), Problem> {
         let target = local.join("got");
-        let mut choices = data::Choices(seed);
+        let mut choices = data::Choices::new(seed);
         while over.count() == 0 {
             let model = self.model.lock().unwrap();
             let some = choices.below(model.there.len().max(1) as u64) as usize;

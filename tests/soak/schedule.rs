@@ -50,7 +50,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn new(daemons: Vec<String>, seed: u64) -> Self {
-        Schedule { daemons, choices: Choices(seed), deck: Vec::new() }
+        Schedule { daemons, choices: Choices::new(seed), deck: Vec::new() }
     }
 
     /// The top card, and half of the time the one below it, unless that is for the same daemon.

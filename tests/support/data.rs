@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
+use needs::random::Random;
 use sha2::{Digest, Sha256};
 
-/// `len` bytes that depend on `seed` and do not compress or repeat (SplitMix64).
+/// `len` bytes that depend on `seed` and do not compress or repeat.
 pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678;
+    let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678);
     let mut data = Vec::with_capacity(len + 8);
     while data.len() < len {
-        data.extend_from_slice(&next(&mut state).to_le_bytes());
+        data.extend_from_slice(&random.bits().to_le_bytes());
     }
     data.truncate(len);
     data
@@ -17,15 +18,15 @@ pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
 
 /// A text of about `len` bytes: words of a skewed vocabulary, lines of 5 to 15 words, all the separators WordCount knows.
 pub(crate) fn text(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed;
+    let mut random = Random::new(seed);
     let mut data = Vec::with_capacity(len + 200);
     while data.len() < len {
-        for _ in 0..5 + next(&mut state) % 11 {
-            let word = next(&mut state) % (1 << (1 + next(&mut state) % 12));
+        for _ in 0..5 + random.bits() % 11 {
+            let word = random.bits() % (1 << (1 + random.bits() % 12));
             data.extend_from_slice(format!("w{word:x}é").as_bytes());
-            data.push(*b" \t \x0c ".get((next(&mut state) % 5) as usize).unwrap_or(&b' '));
+            data.push(*b" \t \x0c ".get((random.bits() % 5) as usize).unwrap_or(&b' '));
         }
-        data.extend_from_slice(if next(&mut state).is_multiple_of(7) { b"\r\n" } else { b"\n" });
+        data.extend_from_slice(if random.bits().is_multiple_of(7) { b"\r\n" } else { b"\n" });
     }
     data
 }
@@ -57,19 +58,16 @@ pub(crate) fn sha256(data: &[u8]) -> [u8; 32] {
 
 /// A small deterministic generator for choices in tests.
 #[derive(Debug)]
-pub(crate) struct Choices(pub(crate) u64);
+pub(crate) struct Choices(Random);
 
 impl Choices {
+    /// Those of a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Choices(Random::new(seed))
+    }
+
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        next(&mut self.0) % end
+        self.0.bits() % end
     }
-}
-
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

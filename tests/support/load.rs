@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
-use client::rpc::CallOptions;
 use protocol::DfsPath;
 use transport::Timeouts;
+use transport::rpc::CallOptions;
 
 use super::client::{config, connect};
 use super::cluster::hanno_binary;
@@ -156,7 +156,7 @@ struct Worker {
 impl Load {
     pub(crate) fn start(namenode: &str, seed: u64, patience: Patience) -> Load {
         let (stop, acknowledged) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
-        let mut choices = data::Choices(seed);
+        let mut choices = data::Choices::new(seed);
         let work = WORK.0 + choices.below(WORK.1);
         let mut threads = Vec::new();
         for number in 0..WRITERS + APPENDERS + KEEPERS {
@@ -170,7 +170,7 @@ impl Load {
                 Patience::Usual => CallOptions::default(),
             };
             let client = DfsClient::connect_with(&config(namenode), calls, timeouts).unwrap();
-            let choices = data::Choices(choices.below(u64::MAX));
+            let choices = data::Choices::new(choices.below(u64::MAX));
             let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
             let mut worker = Worker { client, stop, acknowledged, choices };
             threads.push(std::thread::spawn(move || worker.work(number)));
@@ -229,11 +229,7 @@ impl Worker {
     }
 
     fn create(&self, name: &str) -> Result<DfsWriter, DfsError> {
-        let options = CreateOptions {
-            block_size: Some(BLOCK_BYTES),
-            parents: true,
-            ..CreateOptions::default()
-        };
+        let options = CreateOptions { block_size: Some(BLOCK_BYTES), ..CreateOptions::default() };
         self.client.create(&path(name), options)
     }
 

@@ -320,7 +320,7 @@ fn dependencies_keep_their_table() {
 fn what_breaks_the_table_is_found() {
     let table = Table::read();
     let sound = metadata(&table).packages;
-    let own = sound.iter().find(|package| package.name == "worker").unwrap();
+    let own = sound.iter().find(|package| package.name == "hanno-worker").unwrap();
     let foreign = sound.iter().find(|package| package.name == "serde").unwrap();
     let dependency = |name: &str, req: &str| Dependency {
         name: name.to_owned(),
@@ -342,11 +342,11 @@ fn what_breaks_the_table_is_found() {
         (named("bincode"), "bincode is banned: "),
         (
             Package { dependencies: vec![dependency("sled", "1")], ..own.clone() },
-            "worker uses sled: ",
+            "hanno-worker uses sled: ",
         ),
         (
             Package { dependencies: vec![dependency("serde", "*")], ..own.clone() },
-            "worker takes any serde",
+            "hanno-worker takes any serde",
         ),
         (Package { version: "99.0.0".into(), ..foreign.clone() }, "serde is there as {"),
     ] {
@@ -368,9 +368,9 @@ fn what_breaks_the_table_is_found() {
 /// A library, and what may not be linked with it: formats are read and written, and jobs described, without a runtime, a network or a cluster, and blocks
 /// are written and read without sockets.
 const PURE: &[(&str, &[&str])] = &[
-    ("mr-formats", &["client", "hyper", "reqwest", "tokio"]),
-    ("mr-model", &["client", "hyper", "reqwest", "rustix", "sys", "tokio"]),
-    ("flow", &["rand", "rustix", "sys", "tokio", "tracing", "transport"]),
+    ("mr-formats", &["hanno-client", "hyper", "reqwest", "tokio"]),
+    ("mr-model", &["hanno-client", "hyper", "reqwest", "rustix", "hanno-sys", "tokio"]),
+    ("hanno-flow", &["rand", "rustix", "hanno-sys", "tokio", "tracing", "hanno-transport"]),
 ];
 
 #[test]
@@ -378,7 +378,7 @@ fn formats_jobs_and_flow_link_no_runtime_and_no_network() {
     let metadata = metadata(&Table::read());
     for (name, refused) in PURE {
         let linked = metadata.linked_with(name);
-        assert!(linked.contains("protocol"), "{name}: {linked:?}");
+        assert!(linked.contains("hanno-protocol"), "{name}: {linked:?}");
         let impure: Vec<_> = refused.iter().filter(|refused| linked.contains(*refused)).collect();
         assert!(impure.is_empty(), "{name} is linked with {impure:?}");
         let above = metadata.linked_with("mr-api");

@@ -60,3 +60,36 @@ fn every_decoder_has_a_target_and_seeds() {
     }
     assert_eq!(manifest.matches("[[bin]]").count(), decoders.len());
 }
+
+/// What a package of the lock file of `fuzz/` depends on, if it is the project's own.
+fn locked() -> BTreeMap<String, BTreeSet<String>> {
+    let lock: toml::Table =
+        toml::from_str(&fs::read_to_string(root().join("fuzz/Cargo.lock")).unwrap()).unwrap();
+    let own = lock["package"].as_array().unwrap().iter().filter(|it| it.get("source").is_none());
+    own.map(|package| {
+        let none = Vec::new();
+        let dependencies =
+            package.get("dependencies").and_then(toml::Value::as_array).unwrap_or(&none);
+        // A version follows the name where there are two. The folder of `hanno-NAME` is NAME.
+        let name_of = |one: &toml::Value| {
+            let name = one.as_str().unwrap().split(' ').next().unwrap();
+            name.strip_prefix("hanno-").unwrap_or(name).to_owned()
+        };
+        (name_of(&package["name"]), dependencies.iter().map(name_of).collect())
+    })
+    .collect()
+}
+
+/// The workspace does not build `fuzz/`, so nothing else notices.
+#[test]
+fn the_lock_file_of_the_targets_is_up_to_date() {
+    let locked = locked();
+    assert!(locked.len() > 10, "{locked:?}");
+    for (name, dependencies) in locked {
+        let manifest = fs::read_to_string(root().join(&name).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+        let wanted: BTreeSet<String> =
+            manifest["dependencies"].as_table().unwrap().keys().cloned().collect();
+        assert_eq!(dependencies, wanted, "{name}: run `cargo update --workspace` in fuzz/");
+    }
+}

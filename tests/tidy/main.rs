@@ -10,6 +10,7 @@ mod effects;
 mod fuzzing;
 mod house;
 mod names;
+mod planted;
 mod prose;
 mod seams;
 mod shape;

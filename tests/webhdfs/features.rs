@@ -240,7 +240,7 @@ fn tokens_open_a_cluster_that_believes_no_names() {
     let renew = format!("/?op=RENEWDELEGATIONTOKEN&token={alice}");
     assert_eq!(exception(&ask(&web, "PUT", &renew, &alice)).1, DENIED);
     let until = ask(&web, "PUT", &renew, &yarn).is(200).json()["long"].as_u64().unwrap();
-    assert!(until > client::rpc::now_ms() + 23 * 3_600_000);
+    assert!(until > transport::rpc::now_ms() + 23 * 3_600_000);
     web.cluster.restart();
     ask(&web, "GET", "/user/alice/f?op=GETFILESTATUS", &alice).is(200);
     let cancel = format!("/?op=CANCELDELEGATIONTOKEN&token={alice}");

@@ -372,7 +372,7 @@ fn tokens_are_good_for_what_they_were_given_for_and_no_longer() {
     let foreign = Delegation {
         owner: "tester".to_owned(),
         renewer: String::new(),
-        issued_ms: client::rpc::now_ms(),
+        issued_ms: transport::rpc::now_ms(),
         last_ms: u64::MAX >> 1,
         sequence: 1,
     };
@@ -389,7 +389,7 @@ fn tokens_are_good_for_what_they_were_given_for_and_no_longer() {
     assert_eq!(home(&sealed), 403);
     let at_datanode = |target: &str| request("GET", &format!("{datanode}/webhdfs/v1{target}"), b"");
     assert_eq!(at_datanode(&format!("/secret?op=OPEN&delegation={sealed}")).is(200).body, SECRET);
-    let late = Redirect { expires_ms: client::rpc::now_ms() - 1, ..redirect };
+    let late = Redirect { expires_ms: transport::rpc::now_ms() - 1, ..redirect };
     for target in [
         format!("/secret?op=OPEN&delegation={eve}"),
         format!("/secret?op=OPEN&delegation={}", late.seal(&key, Op::Open, &path)),

@@ -1,7 +1,10 @@
-//! One side of the block transfer conversation ([`protocol::transfer`]): connections over TCP or a Unix socket that carry operations one after the other,
-//! packets in reused buffers, idle connections kept per DataNode, and the listeners at the other end. Clients use it, and DataNodes among themselves.
+//! How bytes get from one process to another: signed calls to daemons ([`rpc`]), and streams of blocks.
 //!
-//! Nothing above this crate touches a socket's descriptor: that is where encryption will go.
+//! The streams are one side of the block transfer conversation ([`protocol::transfer`]): connections over TCP or a Unix socket that carry operations one after
+//! the other, packets in reused buffers, idle connections kept per DataNode, and the listeners at the other end. Clients use them, and DataNodes among
+//! themselves.
+//!
+//! Nothing above this crate makes a connection or touches a socket's descriptor: that is where encryption will go.
 
 mod connection;
 mod error;
@@ -9,12 +12,13 @@ mod listener;
 mod packet;
 mod pipe;
 mod pool;
+pub mod rpc;
 mod stream;
 
 use std::time::Duration;
 
 pub use connection::{Asked, Connection, Ready, wait_for_any};
-pub use error::TransferFailure;
+pub use error::{RpcError, TransferFailure};
 pub use listener::{Listener, Origin};
 pub use packet::{Packet, PacketPool, PooledPacket};
 pub use pipe::Pipe;

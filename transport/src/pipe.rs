@@ -7,7 +7,6 @@ use std::time::Duration;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::transfer::{Ack, Operation, Reply, Write};
-use protocol::{BlockId, GenerationStamp};
 
 use crate::{Connection, ConnectionPool, Packet, TransferFailure};
 
@@ -21,17 +20,17 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Connects; the operation waits for the first packet.
+    /// Connects; the operation, which `token` permits, waits for the first packet.
     ///
     /// # Errors
     /// [`TransferFailure`]: the DataNode cannot be reached, or does not prove who it is.
     pub fn open(
         pool: &ConnectionPool,
         target: &DatanodeInfo,
-        (block, stamp, token): (BlockId, GenerationStamp, &BlockToken),
+        token: &BlockToken,
         write: Write,
     ) -> Result<Self, TransferFailure> {
-        let mut connection = pool.take(target, (block, stamp, token))?;
+        let mut connection = pool.take(target, (write.block, write.stamp, token))?;
         let before = connection.sealed(&Operation::Write(write), token);
         Ok(Pipe { connection, before, is_answered: false })
     }

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use client::ClientConfig;
 use client::dfs::{DfsClient, DfsError};
-use client::error::chain;
 use protocol::DfsPath;
 use protocol::auth::Key;
+use protocol::error::chain;
 
 use crate::binaries::BinarySource;
 

@@ -28,7 +28,7 @@ pub enum Error {
     Serve(#[from] ServeError),
     /// A daemon's address is invalid.
     #[error(transparent)]
-    Address(#[from] client::RpcError),
+    Address(#[from] transport::RpcError),
     /// The file system's client cannot be set up.
     #[error(transparent)]
     Dfs(#[from] client::dfs::DfsError),

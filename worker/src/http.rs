@@ -19,7 +19,6 @@ use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use client::rpc::Health;
 use daemon::access::{Access, Audience, Routes};
 use daemon::auth::{Authenticator, Signer};
 use daemon::beans;
@@ -31,6 +30,7 @@ use protocol::auth::Role;
 use protocol::frame;
 use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
 use tokio::sync::{mpsc, oneshot};
+use transport::rpc::Health;
 
 use crate::input::Input;
 use crate::logs::StreamKind;

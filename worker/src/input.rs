@@ -12,7 +12,7 @@ pub(crate) const INPUTS_MAX: usize = 4096;
 pub(crate) enum Input {
     /// For the core.
     Event(Event),
-    /// The process of a runner is over, once it was greeted. Its last news follows when nothing is left of it.
+    /// The process of a runner is over, once it was ready. Its last news follows when nothing is left of it.
     Over {
         /// The runner.
         runner: RunnerId,

@@ -39,7 +39,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::rpc::RpcClient;
 use daemon::Shutdown;
 use daemon::access::{Access, Auth};
 use daemon::auth::Authenticator;
@@ -53,6 +52,7 @@ use protocol::level::Supported;
 use protocol::tracker::{self, Register};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use transport::rpc::RpcClient;
 
 pub use binaries::BinarySource;
 pub use config::{Config, TaskSandbox};

@@ -18,8 +18,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use client::error::chain;
 use parking_lot::RwLock;
+use protocol::error::chain;
 use protocol::{AttemptId, JobId};
 use shuffle::SegmentInfo;
 use sys::beneath::{Dir, Identity};

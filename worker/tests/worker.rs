@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use client::pass::PassHolder;
-use client::rpc::{RpcClient, now_ms};
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::serve::{self, Limits};
@@ -31,6 +29,8 @@ use protocol::{
     TaskKind,
 };
 use sys::sandbox::User;
+use transport::rpc::PassHolder;
+use transport::rpc::{RpcClient, now_ms};
 use worker::{BinarySource, Config};
 
 /// Longest wait for any result; a successful run never takes that long.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::config::ClientConfig;
 use protocol::address::Site;
 use protocol::namenode::{
     Answer, Body, Call, ClusterStatus, ContentSummary, DatanodeReport, FileStatus, FsckPage,
@@ -9,6 +10,7 @@ use protocol::namenode::{
     TypedCall, calls,
 };
 use protocol::{ClientId, DfsPath, ErrorKind};
+use transport::rpc::CallOptions;
 
 use super::create::CreateOptions;
 use super::error::DfsError;
@@ -16,8 +18,6 @@ use super::lease::Leases;
 use super::link::Link;
 use super::reader::DfsReader;
 use super::writer::DfsWriter;
-use crate::config::ClientConfig;
-use crate::rpc::CallOptions;
 use transport::Timeouts;
 
 /// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.

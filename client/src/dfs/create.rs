@@ -2,15 +2,24 @@
 
 use protocol::DfsPath;
 
+/// Which missing directories above a file are made with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Parents {
+    /// None.
+    None,
+    /// All.
+    All,
+    /// Those below this directory, which must exist.
+    Below(DfsPath),
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// Replace an existing file.
     pub overwrite: bool,
-    /// Make missing parents.
-    pub parents: bool,
-    /// Make them only below this directory, which must exist.
-    pub parents_below: Option<DfsPath>,
+    /// Missing directories to make.
+    pub parents: Parents,
     /// Wanted replicas; `None` for the NameNode's default.
     pub replication: Option<u16>,
     /// Bytes per block; `None` for the NameNode's default.
@@ -30,8 +39,7 @@ impl Default for CreateOptions {
     fn default() -> Self {
         CreateOptions {
             overwrite: false,
-            parents: true,
-            parents_below: None,
+            parents: Parents::All,
             replication: None,
             block_size: None,
             mode: 0o644,

@@ -5,7 +5,7 @@ use std::io;
 use protocol::error::UnexpectedReply;
 use protocol::{BlockId, DfsPath, ErrorKind, PathError};
 
-use crate::error::RpcError;
+use transport::RpcError;
 use transport::TransferFailure;
 
 /// A file system operation that failed.
@@ -32,7 +32,7 @@ pub enum DfsError {
         path: DfsPath,
     },
     /// A block could not be written, whatever was tried.
-    #[error("cannot write block blk_{block} of {path}: {}", reason(failure))]
+    #[error("cannot write block blk_{block} of {path}: {}", protocol::error::chain(failure))]
     Write {
         /// The file.
         path: DfsPath,
@@ -40,7 +40,7 @@ pub enum DfsError {
         block: BlockId,
         /// The last failure.
         #[source]
-        failure: Option<TransferFailure>,
+        failure: MemberFailure,
     },
     /// No replica of a block can be read.
     #[error(
@@ -82,8 +82,15 @@ pub enum DfsError {
     },
 }
 
-fn reason(failure: &Option<TransferFailure>) -> String {
-    failure.as_ref().map_or_else(|| "all DataNodes failed".to_owned(), |f| crate::error::chain(f))
+/// Why a member of a pipeline was given up.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberFailure {
+    /// The conversation with it failed.
+    #[error(transparent)]
+    Transfer(#[from] TransferFailure),
+    /// It works, but holds up everybody else.
+    #[error("DataNode is much slower than the others of its pipeline")]
+    Slow,
 }
 
 impl DfsError {
@@ -98,7 +105,7 @@ impl DfsError {
 }
 
 impl From<UnexpectedReply> for DfsError {
-    fn from(UnexpectedReply: UnexpectedReply) -> Self {
+    fn from(_: UnexpectedReply) -> Self {
         DfsError::Unexpected
     }
 }

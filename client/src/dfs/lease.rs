@@ -56,7 +56,7 @@ fn renew(leases: &Weak<Leases>) {
             return;
         }
         if let Err(error) = leases.link.renew_leases(RENEW_INTERVAL) {
-            tracing::warn!(error = %crate::error::chain(&error), "cannot renew leases");
+            tracing::warn!(error = %protocol::error::chain(&error), "cannot renew leases");
         }
     }
 }

@@ -2,25 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::config::{ClientConfig, Daemon};
 use protocol::address::Site;
 use protocol::auth::{Role, Service};
-use protocol::namenode::{
-    Answer, BadReplica, Body, Call, LocatedBlocks, Reply, Request, TypedCall, calls,
-};
+use protocol::namenode::{BadReplica, Body, Call, LocatedBlocks, Reply, Request, TypedCall, calls};
 use protocol::{ClientId, DfsPath};
 use tokio::task::JoinHandle;
-
-use super::error::DfsError;
-use crate::config::{ClientConfig, Daemon};
-use crate::error::RpcError;
-use crate::namesystem::TARGET;
-use crate::rpc::{CallOptions, RpcClient};
+use transport::RpcError;
 use transport::{ConnectionPool, PacketPool, Timeouts};
 
-/// Pause before a batch is sent again that the NameNode refuses for now: it needs about as long to leave safe mode.
-const BATCH_PAUSE: Duration = Duration::from_millis(100);
+use super::error::DfsError;
+use crate::namesystem::TARGET;
+use transport::rpc::{CallOptions, RpcClient};
 
 /// See the module.
 #[derive(Debug)]
@@ -97,22 +92,6 @@ impl Link {
         Ok(self.rpc.call_blocking(TARGET, &request, options)?)
     }
 
-    /// Makes several calls in one message. While all of them are refused for now, the message is sent again under the same id.
-    pub(super) fn batch_when_ready(&self, calls: Vec<Call>) -> Result<Vec<Answer>, DfsError> {
-        let request = self.request(Body::Batch(calls));
-        let deadline = Instant::now() + self.options.retry_for;
-        loop {
-            let reply: Reply = self.rpc.call_blocking(TARGET, &request, self.options)?;
-            let answers: Vec<Answer> = reply.try_into()?;
-            let waits = |answer: &Answer| matches!(answer, Err(no) if no.kind.is_transient());
-            let is_ready = answers.is_empty() || !answers.iter().all(waits);
-            if is_ready || Instant::now() >= deadline {
-                return Ok(answers);
-            }
-            std::thread::sleep(BATCH_PAUSE);
-        }
-    }
-
     /// Makes a call and returns the answer that it names.
     pub(super) fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, DfsError> {
         self.ask_with(call, self.options)
@@ -139,12 +118,12 @@ impl Link {
     /// Reports bad replicas to the NameNode without waiting.
     pub(super) fn report_bad(self: &Arc<Self>, replicas: Vec<BadReplica>) -> JoinHandle<()> {
         let link = Arc::clone(self);
-        crate::rpc::runtime().spawn(async move {
+        transport::rpc::runtime().spawn(async move {
             let request = link.request(Call::ReportBadReplicas(replicas));
             let answer: Result<Reply, RpcError> =
                 link.rpc.call(TARGET, &request, link.options).await;
             if let Err(error) = answer {
-                tracing::warn!(error = %crate::error::chain(&error), "cannot report bad replicas");
+                tracing::warn!(error = %protocol::error::chain(&error), "cannot report bad replicas");
             }
         })
     }

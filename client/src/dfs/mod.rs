@@ -26,7 +26,7 @@ mod visible;
 mod writer;
 
 pub use client::{DfsClient, Listing};
-pub use create::CreateOptions;
+pub use create::{CreateOptions, Parents};
 pub use error::DfsError;
 pub use reader::DfsReader;
 pub use source::BlockSlice;

@@ -12,12 +12,12 @@ use protocol::DfsPath;
 use protocol::checksum::CHUNK_BYTES;
 use protocol::namenode::{FileStatus, LocatedBlock, LocatedBlocks};
 use tokio::task::JoinHandle;
+use transport::{PooledPacket, TransferFailure};
 
 use super::error::DfsError;
 use super::link::Link;
 use super::source::{self, BlockSlice, Source};
 use super::visible::visible_length;
-use transport::{PooledPacket, TransferFailure};
 
 /// Most data handed out at once by [`Read`].
 const READ_BYTES_MAX: usize = 1 << 20;
@@ -192,7 +192,7 @@ impl DfsReader {
             ReadError::Unreachable { block } => {
                 let reason = last.map_or_else(
                     || "it has no replica".to_owned(),
-                    |failure| crate::error::chain(failure),
+                    |failure| protocol::error::chain(failure),
                 );
                 DfsError::Unreachable { path, block, offset, reason }
             }
@@ -204,7 +204,7 @@ impl DfsReader {
         let is_damaged = matches!(failure, TransferFailure::Checksum(_));
         let Some(Failed { replica, report }) = self.flow.failed(is_damaged) else { return };
         let (block, datanode, cause) =
-            (replica.block, replica.datanode, crate::error::chain(failure));
+            (replica.block, replica.datanode, protocol::error::chain(failure));
         tracing::warn!(%block, %datanode, %cause, "cannot read a replica, trying the next");
         if report {
             self.reports.push(self.link.report_bad(vec![replica]));
@@ -294,7 +294,7 @@ impl Drop for DfsReader {
         if reports.is_empty() {
             return;
         }
-        crate::rpc::runtime().block_on(async {
+        transport::rpc::runtime().block_on(async {
             let all = async {
                 for report in reports {
                     // A report that panicked or was cancelled is lost; the next reader makes another.

@@ -10,9 +10,9 @@ use protocol::meta::{self, Layout};
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, PACKET_DATA_BYTES, Read as ReadOperation, Reply};
 use sys::MappedFile;
+use transport::{Connection, PooledPacket, TransferFailure};
 
 use super::link::Link;
-use transport::{Connection, PooledPacket, TransferFailure};
 
 /// Least data that is verified at once in a mapped replica, so small reads do not verify their chunks repeatedly.
 const VERIFY_STEP_BYTES: u64 = 64 << 10;
@@ -95,7 +95,7 @@ impl Source {
                 Ok(Some(local)) => return Source::Local(local),
                 Ok(None) => {}
                 Err(error) => {
-                    let error = crate::error::chain(&error);
+                    let error = protocol::error::chain(&error);
                     tracing::debug!(block = %block.id, %error, "cannot map a replica, reading it instead");
                 }
             }

@@ -4,9 +4,9 @@ use flow::reader::{Said, VisibleLength};
 use protocol::ErrorKind;
 use protocol::namenode::{DatanodeInfo, LocatedBlock};
 use protocol::transfer::{Operation, Read, Reply};
+use transport::TransferFailure;
 
 use super::link::Link;
-use transport::TransferFailure;
 
 /// Bytes of `block` that its pipeline has, at least as many as the NameNode knows of; `None` if none can say now.
 pub(super) fn visible_length(link: &Link, block: &LocatedBlock) -> Option<u64> {
@@ -18,7 +18,7 @@ pub(super) fn visible_length(link: &Link, block: &LocatedBlock) -> Option<u64> {
                 Said::Absent
             }
             Err(error) => {
-                let error = crate::error::chain(&error);
+                let error = protocol::error::chain(&error);
                 tracing::debug!(block = %block.id, datanode = %datanode.id, %error, "cannot tell a length");
                 Said::Nothing
             }

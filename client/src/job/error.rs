@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::{DfsPath, ErrorKind};
 
-use crate::error::RpcError;
+use transport::RpcError;
 
 /// A call about jobs without a usable answer.
 #[derive(Debug, thiserror::Error)]

@@ -18,21 +18,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use events::EventReader;
 use protocol::auth::{Role, Service};
 use protocol::jobs::{
-    Call, Counters, JobReport, JobSpec, Priority, QueueReport, Replay, Reply, Request, TaskReport,
-    TrackerStatus, VERSION, WorkerReport,
+    Counters, JobReport, JobSpec, Priority, QueueReport, Replay, Reply, Request, TaskReport,
+    TrackerStatus, TypedCall, WorkerReport, calls,
 };
 use protocol::{AttemptId, CallId, ClientId, JobId, RemoteError};
 use serde::Deserialize;
+use transport::RpcError;
+use transport::rpc::{CallOptions, RpcClient, runtime};
 
 pub use binary::{Content, binary_path, hash_file, hash_opened, upload};
 pub use counters::{counter_value, counters_text};
 pub use error::JobError;
 
 use crate::config::{ClientConfig, Daemon};
-use crate::rpc::{CallOptions, RpcClient, runtime};
-use events::EventReader;
 
 /// First pause before a broken event stream is opened again; the job continues meanwhile.
 const WATCH_PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -93,10 +94,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`].
     pub fn submit(&self, spec: JobSpec) -> Result<JobId, JobError> {
-        match self.call(Call::Submit(Box::new(spec)))? {
-            Reply::Submitted(id) => Ok(id),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::Submit { spec: Box::new(spec) })
     }
 
     /// All jobs known, newest first.
@@ -104,10 +102,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`].
     pub fn list(&self) -> Result<Vec<JobReport>, JobError> {
-        match self.call(Call::List)? {
-            Reply::Jobs(jobs) => Ok(jobs),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::List)
     }
 
     /// One job.
@@ -115,10 +110,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`]; the kind is `UnknownJob` if no job has this id.
     pub fn status(&self, id: JobId) -> Result<JobReport, JobError> {
-        match self.call(Call::Status(id))? {
-            Reply::Job(report) => Ok(*report),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::Status { job: id })
     }
 
     /// Counters of a job so far.
@@ -134,10 +126,7 @@ impl JobClient {
     /// # Errors
     /// As [`JobClient::status`].
     pub fn kill(&self, id: JobId) -> Result<(), JobError> {
-        match self.call(Call::Kill(id))? {
-            Reply::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::Kill { job: id })
     }
 
     /// Tasks of a job with their attempts.
@@ -145,10 +134,7 @@ impl JobClient {
     /// # Errors
     /// As [`JobClient::status`].
     pub fn tasks(&self, id: JobId) -> Result<Vec<TaskReport>, JobError> {
-        match self.call(Call::Tasks(id))? {
-            Reply::Tasks(tasks) => Ok(tasks),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::Tasks { job: id })
     }
 
     /// Events of a job, one JSON object a line ([`protocol::history`]); even if it has left the list.
@@ -176,10 +162,7 @@ impl JobClient {
     /// # Errors
     /// As [`JobClient::status`]; also if the job has ended.
     pub fn set_priority(&self, id: JobId, priority: Priority) -> Result<(), JobError> {
-        match self.call(Call::SetPriority(id, priority))? {
-            Reply::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::SetPriority { job: id, priority })
     }
 
     /// Ends an attempt; another follows. With `fail` it counts against its task's limit.
@@ -187,10 +170,7 @@ impl JobClient {
     /// # Errors
     /// As [`JobClient::status`]; also if the attempt is not running.
     pub fn stop_attempt(&self, attempt: AttemptId, fail: bool) -> Result<(), JobError> {
-        match self.call(Call::StopAttempt { attempt, fail })? {
-            Reply::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::StopAttempt { attempt, fail })
     }
 
     /// Everything needed to run an attempt again.
@@ -198,10 +178,7 @@ impl JobClient {
     /// # Errors
     /// As [`JobClient::status`]; also if the attempt is unknown.
     pub fn replay(&self, attempt: AttemptId) -> Result<Replay, JobError> {
-        match self.call(Call::Replay(attempt))? {
-            Reply::Replay(replay) => Ok(*replay),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::Replay { attempt })
     }
 
     /// Queues, by name.
@@ -209,10 +186,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`].
     pub fn queues(&self) -> Result<Vec<QueueReport>, JobError> {
-        match self.call(Call::Queues)? {
-            Reply::Queues(queues) => Ok(queues),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::Queues)
     }
 
     /// Workers.
@@ -220,10 +194,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`].
     pub fn workers(&self) -> Result<Vec<WorkerReport>, JobError> {
-        match self.call(Call::Workers)? {
-            Reply::Workers(workers) => Ok(workers),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::Workers)
     }
 
     /// Has the JobTracker read its list of workers to be drained.
@@ -231,10 +202,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`]; also if the list cannot be read.
     pub fn refresh_nodes(&self) -> Result<(), JobError> {
-        match self.call(Call::RefreshNodes)? {
-            Reply::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::RefreshNodes)
     }
 
     /// Has the JobTracker read the rules of its queues again.
@@ -242,10 +210,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`]; also if the JobTracker refuses them and keeps the old ones.
     pub fn refresh_queues(&self) -> Result<(), JobError> {
-        match self.call(Call::RefreshQueues)? {
-            Reply::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::RefreshQueues)
     }
 
     /// The queues whose jobs this user may view and change, whoever owns the jobs.
@@ -253,10 +218,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`].
     pub fn administered_queues(&self) -> Result<Vec<String>, JobError> {
-        match self.call(Call::AdministeredQueues)? {
-            Reply::Names(names) => Ok(names),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::AdministeredQueues)
     }
 
     /// Has the JobTracker ask the system again for the groups of users.
@@ -264,10 +226,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`].
     pub fn refresh_groups(&self) -> Result<(), JobError> {
-        match self.call(Call::RefreshGroups)? {
-            Reply::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::RefreshGroups)
     }
 
     /// Workers and slots.
@@ -275,10 +234,7 @@ impl JobClient {
     /// # Errors
     /// [`JobError`].
     pub fn tracker(&self) -> Result<TrackerStatus, JobError> {
-        match self.call(Call::TrackerStatus)? {
-            Reply::Tracker(status) => Ok(status),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(calls::TrackerStatus)
     }
 
     /// Passes every report of a job to `each` until the job is over; returns the last report. Opens a lost connection again.
@@ -344,26 +300,30 @@ impl JobClient {
 
     fn status_patiently(&self, id: JobId) -> Result<JobReport, JobError> {
         let options = CallOptions { retry_for: WATCH_RETRY_FOR, ..CallOptions::default() };
-        match self.call_with(Call::Status(id), options)? {
-            Reply::Job(report) => Ok(*report),
-            _ => Err(self.unexpected()),
-        }
+        self.ask_with(calls::Status { job: id }, options)
     }
 
-    fn call(&self, body: Call) -> Result<Reply, JobError> {
-        self.call_with(body, CallOptions::default())
+    fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, JobError> {
+        self.ask_with(call, CallOptions::default())
     }
 
-    fn call_with(&self, body: Call, options: CallOptions) -> Result<Reply, JobError> {
+    fn ask_with<C: TypedCall>(&self, call: C, options: CallOptions) -> Result<C::Answer, JobError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let call = CallId { client: self.client, number };
-        let request = Request { version: VERSION, call, user: self.user.clone(), body };
-        Ok(self.rpc.call_blocking::<_, Reply>("/rpc", &request, options)?)
+        let id = CallId { client: self.client, number };
+        Ok(runtime().block_on(ask(&self.rpc, (id, &self.user), call, options))?)
     }
+}
 
-    fn unexpected(&self) -> JobError {
-        let kind = protocol::ErrorKind::Internal;
-        let message = "the JobTracker's answer does not fit the question";
-        JobError::Rpc(RemoteError::new(kind, message).into())
-    }
+/// Makes a call as a user, under an id, and returns the answer that the call names.
+///
+/// # Errors
+/// [`RpcError`].
+pub async fn ask<C: TypedCall>(
+    rpc: &RpcClient,
+    (id, user): (CallId, &str),
+    call: C,
+    options: CallOptions,
+) -> Result<C::Answer, RpcError> {
+    let reply: Reply = rpc.call("/rpc", &Request::new(id, user, call), options).await?;
+    reply.try_into().map_err(|error| RpcError::Remote(RemoteError::from(error)))
 }

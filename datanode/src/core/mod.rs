@@ -5,5 +5,6 @@ pub mod recovery;
 pub mod replica;
 pub mod report;
 pub mod scrub;
+pub mod session;
 pub mod throttle;
 pub mod volumes;

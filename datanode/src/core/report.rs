@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol::BlockId;
 use protocol::datanode::{Changes, FullReport, REPORT_REPLICAS_MAX, Replica as ReportedReplica};
-use protocol::{BlockId, DatanodeId, Epoch};
 
 use super::replica::Replica;
 
@@ -46,26 +46,35 @@ impl PendingChanges {
     }
 
     /// True if there is nothing to report.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.changes.is_empty()
             && self.bad.is_empty()
             && self.unfinished.is_empty()
             && self.copies_failed.is_empty()
     }
 
-    /// Everything, as one message of `datanode` under `epoch`.
-    pub fn take(&mut self, datanode: DatanodeId, epoch: Epoch) -> Changes {
-        let mut message = Changes { datanode, epoch, ..Changes::default() };
-        for (block, change) in std::mem::take(&mut self.changes) {
+    /// What fits into one message; `None` if there is nothing.
+    pub fn take(&mut self) -> Option<Changes> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut message = Changes::default();
+        let mut room = REPORT_REPLICAS_MAX;
+        for (block, change) in pop(&mut self.changes, &mut room) {
             match change {
                 Some(replica) => message.received.push(replica),
                 None => message.deleted.push(block),
             }
         }
-        message.bad = std::mem::take(&mut self.bad).into_values().collect();
-        message.unfinished = std::mem::take(&mut self.unfinished).into_values().collect();
-        message.copies_failed = std::mem::take(&mut self.copies_failed).into_iter().collect();
-        message
+        message.bad.extend(pop(&mut self.bad, &mut room).map(|(_, replica)| replica));
+        message.unfinished.extend(pop(&mut self.unfinished, &mut room).map(|(_, replica)| replica));
+        while room > 0
+            && let Some(block) = self.copies_failed.pop_first()
+        {
+            message.copies_failed.push(block);
+            room -= 1;
+        }
+        Some(message)
     }
 
     /// Takes back a message that did not arrive; changes made since then take precedence.
@@ -88,19 +97,23 @@ impl PendingChanges {
     }
 }
 
+/// Takes entries in order, as far as there is room for them.
+fn pop<V>(from: &mut BTreeMap<BlockId, V>, room: &mut usize) -> impl Iterator<Item = (BlockId, V)> {
+    std::iter::from_fn(move || {
+        *room = room.checked_sub(1)?;
+        let entry = from.pop_first();
+        *room += usize::from(entry.is_none());
+        entry
+    })
+}
+
 /// A full report in parts, ascending by block id over all of them; at least one part.
-pub fn full_report(
-    datanode: DatanodeId,
-    epoch: Epoch,
-    mut replicas: Vec<Replica>,
-) -> Vec<FullReport> {
+pub fn full_report(mut replicas: Vec<Replica>) -> Vec<FullReport> {
     replicas.sort_unstable_by_key(|replica| replica.block);
     let part = |(number, replicas): (usize, &[Replica])| {
         let (finalized, unfinished): (Vec<&Replica>, Vec<&Replica>) =
             replicas.iter().partition(|replica| replica.was_finalized());
         FullReport {
-            datanode,
-            epoch,
             part: u32::try_from(number).expect("a report has far fewer parts than 2^32"),
             last: false,
             finalized: finalized.into_iter().map(reported).collect(),
@@ -140,15 +153,31 @@ mod tests {
         pending.bad(&replica(2, 1, State::Finalized));
         pending.deleted(BlockId(2));
         pending.copy_failed(BlockId(3));
-        let message = pending.take(DatanodeId::default(), Epoch(3));
+        let message = pending.take().unwrap();
         assert!(pending.is_empty());
         assert_eq!((message.received.len(), &message.deleted[..]), (1, &[BlockId(2)][..]));
         assert!(message.bad.is_empty());
         pending.deleted(BlockId(1));
         pending.give_back(message);
-        let again = pending.take(DatanodeId::default(), Epoch(3));
+        let again = pending.take().unwrap();
         assert_eq!((again.received.len(), again.deleted), (0, vec![BlockId(1), BlockId(2)]));
         assert_eq!(again.copies_failed, [BlockId(3)]);
+    }
+
+    /// A DataNode loses a disk with all its replicas at once.
+    #[test]
+    fn changes_are_as_many_messages_as_the_namenode_takes() {
+        let mut pending = PendingChanges::default();
+        let count = REPORT_REPLICAS_MAX as u64;
+        (0..count + 7).for_each(|block| pending.deleted(BlockId(block)));
+        pending.bad(&replica(count + 7, 1, State::Finalized));
+        pending.copy_failed(BlockId(1));
+        let messages: Vec<Changes> = std::iter::from_fn(|| pending.take()).collect();
+        let counts: Vec<usize> = messages.iter().map(Changes::count).collect();
+        assert_eq!(counts, [REPORT_REPLICAS_MAX, 9]);
+        let deleted = messages.iter().flat_map(|message| &message.deleted);
+        assert!(deleted.copied().eq((0..count + 7).map(BlockId)));
+        assert_eq!((messages[1].bad.len(), messages[1].copies_failed.len()), (1, 1));
     }
 
     #[test]
@@ -156,7 +185,7 @@ mod tests {
         for count in [0, 1, REPORT_REPLICAS_MAX, REPORT_REPLICAS_MAX + 1] {
             let state = |n| if n % 3 == 0 { State::Unfinished } else { State::Finalized };
             let replicas = (0..count as u64).rev().map(|n| replica(n, 1, state(n))).collect();
-            let parts = full_report(DatanodeId::default(), Epoch(1), replicas);
+            let parts = full_report(replicas);
             assert_eq!(parts.iter().filter(|part| part.last).count(), 1);
             assert!(parts.last().unwrap().last);
             let mut all: Vec<BlockId> = Vec::new();

@@ -10,7 +10,7 @@ use super::Store;
 use super::entry::{Entry, held};
 use super::handle::WriterHandle;
 use super::open::NotBegun;
-use super::verify::verify_range;
+use super::verify::{good_length, verify_range};
 use super::writer::ReplicaWriter;
 use crate::core::replica::{self, Begin, Refusal, Replica, State};
 use crate::error::StoreError;
@@ -35,7 +35,7 @@ impl Store {
             let handle = Arc::new(WriterHandle::new(stream.clone()));
             // A disk can take its time to report its free space: others use the table meanwhile.
             let free = self.choose_volume();
-            let moving = self.moves.moving(block);
+            let mut moving = Some(self.moves.moving(block));
             let mut replicas = self.replicas.lock();
             let existing = replicas.get(&block);
             if existing.is_some_and(|entry| entry.writer.is_some()) {
@@ -68,7 +68,7 @@ impl Store {
             replicas.insert(block, Entry { writer: Some(Arc::clone(&handle)), ..shown });
             drop(replicas);
             let parts = (Arc::clone(&handle), begin, old.clone());
-            let writer = ReplicaWriter::begin(self, replica, volume, parts, moving);
+            let writer = ReplicaWriter::begin(self, replica, volume, parts, &mut moving);
             return writer.map_err(|failed| self.put_back(block, &handle, old, failed));
         }
     }
@@ -99,15 +99,16 @@ impl Store {
     /// Ends a recovery: truncates the replica to `length`, gives it the new stamp and finalizes it on disk.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`]; also if its bytes do not match their checksums, as others that do would be given up for it.
     pub fn update(
         self: &Arc<Self>,
         block: BlockId,
         stamp: GenerationStamp,
         length: u64,
     ) -> Result<(), StoreError> {
+        self.check_bytes(block, stamp, length)?;
         let handle = Arc::new(WriterHandle::new(None));
-        let moving = self.moves.moving(block);
+        let mut moving = Some(self.moves.moving(block));
         let old = {
             let mut replicas = self.replicas.lock();
             let entry = replicas.get_mut(&block).ok_or(StoreError::NotFound(block))?;
@@ -126,15 +127,35 @@ impl Store {
         let replica = Replica { stamp, ..old.replica };
         let begin = Begin::Resume { offset: length };
         let parts = (Arc::clone(&handle), begin, Some(old.clone()));
-        let writer = ReplicaWriter::begin(self, replica, old.volume, parts, moving);
+        let writer = ReplicaWriter::begin(self, replica, old.volume, parts, &mut moving);
         let mut writer =
             writer.map_err(|failed| self.put_back(block, &handle, Some(old), failed))?;
         writer.cut(length)?;
         writer.finalize()
     }
 
+    /// Compares the bytes that a recovery is to end with with their checksums.
+    fn check_bytes(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+        length: u64,
+    ) -> Result<(), StoreError> {
+        let (replica, place) = self.find(block, |_| true)?;
+        if replica.is_finalized() || replica::check_update(&replica, stamp, length).is_err() {
+            return Ok(());
+        }
+        let io = |error| StoreError::io(block, error);
+        let (file, meta) = place.open_for_reading().map_err(io)?;
+        let good = good_length(block, &file, &meta).map_err(io)?.length;
+        match good < length {
+            true => Err(StoreError::Corrupt { block, offset: good }),
+            false => Ok(()),
+        }
+    }
+
     /// Goes on with the replica that a write left which could not begin, and returns why it could not.
-    fn put_back(
+    pub(super) fn put_back(
         &self,
         block: BlockId,
         handle: &Arc<WriterHandle>,
@@ -142,21 +163,24 @@ impl Store {
         NotBegun { error, left }: NotBegun,
     ) -> StoreError {
         let mut replicas = self.replicas.lock();
-        let Some(entry) = held(&mut replicas, block, handle) else { return error };
-        match (old, left) {
-            (Some(old), Some(replica)) => {
+        match (held(&mut replicas, block, handle), old, left) {
+            (None, ..) => {}
+            (Some(entry), Some(old), Some(replica)) => {
                 if replica != old.replica {
                     self.changes.push(|pending| pending.unfinished(&replica));
                 }
                 *entry = Entry { replica, ..old };
             }
-            (old, _) => {
+            (Some(_), old, _) => {
                 replicas.remove(&block);
                 if old.is_some() {
                     self.changes.push(|pending| pending.deleted(block));
                 }
             }
         }
+        drop(replicas);
+        // Whoever waits for this finds the replica without a writer.
+        handle.finish();
         error
     }
 }

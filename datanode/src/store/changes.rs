@@ -1,8 +1,6 @@
-//! The queue between the store and the loop that talks to the NameNode.
+//! The queue between the store and the session with the NameNode.
 
-use parking_lot::Mutex;
-use protocol::datanode::Changes;
-use protocol::{DatanodeId, Epoch};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::core::report::PendingChanges;
@@ -18,27 +16,21 @@ impl ChangeQueue {
     /// Adds changes.
     pub fn push(&self, add: impl FnOnce(&mut PendingChanges)) {
         add(&mut self.pending.lock());
+        self.wake();
+    }
+
+    /// What is to be reported.
+    pub fn pending(&self) -> MutexGuard<'_, PendingChanges> {
+        self.pending.lock()
+    }
+
+    /// Waits until something is added.
+    pub async fn added(&self) {
+        self.added.notified().await;
+    }
+
+    /// Wakes whoever waits: there is something else to report.
+    pub fn wake(&self) {
         self.added.notify_one();
-    }
-
-    /// Waits until there are changes and takes them all.
-    pub async fn take(&self, datanode: DatanodeId, epoch: Epoch) -> Changes {
-        loop {
-            if let Some(changes) = self.try_take(datanode, epoch) {
-                return changes;
-            }
-            self.added.notified().await;
-        }
-    }
-
-    /// Takes all changes, if there are any.
-    pub fn try_take(&self, datanode: DatanodeId, epoch: Epoch) -> Option<Changes> {
-        let mut pending = self.pending.lock();
-        (!pending.is_empty()).then(|| pending.take(datanode, epoch))
-    }
-
-    /// Takes back changes that did not reach the NameNode.
-    pub fn give_back(&self, changes: Changes) {
-        self.push(|pending| pending.give_back(changes));
     }
 }

@@ -145,7 +145,7 @@ impl Store {
             }
             Ok(None) => tracing::warn!(%block, %stamp, "a file without its checksums was found"),
             Err(error) => {
-                let error = client::error::chain(&error);
+                let error = protocol::error::chain(&error);
                 tracing::warn!(%block, error, "cannot read a file that was found");
             }
         }

@@ -72,7 +72,7 @@ pub struct Store {
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
     /// Locked before `replicas`.
     moves: Moves,
-    /// Writers that have lost their replicas with a volume, and may still write to the files.
+    /// Writers that have lost their replicas with a volume, and may still write to the files. Locked before `replicas`, and while a volume is fenced.
     orphans: Mutex<Vec<(usize, Arc<WriterHandle>)>>,
     changes: ChangeQueue,
     syncs: SyncThreads,
@@ -81,6 +81,8 @@ pub struct Store {
     tolerated: usize,
     /// Replicas that the scanner must verify before all others.
     suspects: Mutex<BTreeSet<BlockId>>,
+    /// Replicas whose disk failed when they were last read.
+    failed_reads: Mutex<BTreeSet<BlockId>>,
     scans: Scans,
     /// The last count of [`Store::usage_lately`], and its time.
     usage_counted: Mutex<Option<(Instant, Usage)>>,
@@ -138,6 +140,7 @@ impl Store {
             sync_interval_bytes,
             tolerated,
             suspects: Mutex::default(),
+            failed_reads: Mutex::default(),
             scans: Scans::default(),
             usage_counted: Mutex::default(),
         })
@@ -226,7 +229,7 @@ impl Store {
                 match self.restore(index) {
                     Ok(count) => tracing::info!(count, "replicas found in a data directory"),
                     Err(error) => {
-                        let error = client::error::chain(&error);
+                        let error = protocol::error::chain(&error);
                         tracing::debug!(error, "data directory stays out of service");
                     }
                 }
@@ -268,6 +271,10 @@ impl Store {
         for (block, entry) in found {
             let replica = entry.replica;
             let mut replicas = self.replicas.lock();
+            if self.volumes[index].is_fenced() {
+                // It failed again: what is in the table is given up once this lock is free.
+                break;
+            }
             match replicas.get(&block).map(|known| (known.volume, known.replica.stamp)) {
                 // A comparison with the disks added it first.
                 Some(known) if known == (index, replica.stamp) => continue,
@@ -350,9 +357,7 @@ impl Store {
         if source.kind() == std::io::ErrorKind::NotFound && self.has_vanished(replica) {
             return StoreError::Vanished(block);
         }
-        if replica.is_finalized() {
-            self.report_bad(replica);
-        }
+        self.note_unread(replica, &error);
         error
     }
 
@@ -464,6 +469,37 @@ impl Store {
         self.changes.push(|pending| pending.bad(replica));
     }
 
+    /// Handles a finalized replica that its disk does not return intact: damage is reported. A disk that fails is checked first. If it works, the scanner reads
+    /// the replica again; what fails twice, for whomever, is reported, too.
+    pub fn note_unread(&self, replica: &Replica, error: &StoreError) {
+        if !replica.is_finalized() || !error.is_bad_replica() {
+            return;
+        }
+        tracing::warn!(error = %protocol::error::chain(error), "cannot read a replica");
+        if !error.is_failed_read() || !self.is_first_failed_read(replica.block) {
+            self.report_bad(replica);
+            return;
+        }
+        let index = self.replicas.lock().get(&replica.block).map(|entry| entry.volume);
+        let Some(index) = index else { return self.forget_failed_read(replica.block) };
+        if let Err(cause) = self.volumes[index].check() {
+            self.fence_unless_short(index, &cause);
+        }
+        if !self.volumes[index].is_fenced() {
+            self.suspect(replica.block);
+        }
+    }
+
+    fn is_first_failed_read(&self, block: BlockId) -> bool {
+        let mut failed = self.failed_reads.lock();
+        failed.len() < SUSPECTS_MAX && failed.insert(block)
+    }
+
+    /// A replica was read and is good, or is gone.
+    pub fn forget_failed_read(&self, block: BlockId) {
+        self.failed_reads.lock().remove(&block);
+    }
+
     /// Asks the scanner to verify a replica soon.
     pub fn suspect(&self, block: BlockId) {
         let mut suspects = self.suspects.lock();
@@ -566,6 +602,7 @@ impl Store {
     /// Gives up a replica whose file is gone.
     fn give_up(&self, replica: &Replica) {
         self.replicas.lock().remove(&replica.block);
+        self.forget_failed_read(replica.block);
         self.changes.push(|pending| pending.deleted(replica.block));
     }
 
@@ -579,13 +616,14 @@ impl Store {
         }
     }
 
-    /// Takes a volume out of service after a failed sync; its replicas are given up.
+    /// Takes a volume out of service that failed a check, a sync, or the reading of what a failed write left; its replicas are given up.
     fn fence(&self, index: usize, cause: &std::io::Error) {
+        // A check of the volumes could otherwise put it back before its writers are known.
+        let mut orphans = self.orphans.lock();
         if !self.volumes[index].fence(cause) {
             return;
         }
         let mut lost = Vec::new();
-        let mut orphans = self.orphans.lock();
         let mut replicas = self.replicas.lock();
         replicas.retain(|block, entry| {
             if entry.volume == index {
@@ -594,6 +632,7 @@ impl Store {
             }
             entry.volume != index
         });
+        lost.iter().for_each(|block| self.forget_failed_read(*block));
         self.changes.push(|pending| lost.iter().for_each(|block| pending.deleted(*block)));
     }
 }

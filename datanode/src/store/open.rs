@@ -38,7 +38,7 @@ pub(super) fn files(
     replica: &Replica,
     (volume, place): (usize, &Place),
     (begin, old): (Begin, Option<&Entry>),
-    moving: Moving<'_>,
+    moving: &mut Option<Moving<'_>>,
 ) -> Result<Opened, NotBegun> {
     let not_begun =
         |left| move |error| NotBegun { error: StoreError::io(replica.block, error), left };
@@ -67,21 +67,15 @@ fn resume(
     replica: &Replica,
     (volume, place): (usize, &Place),
     old: &Entry,
-    moving: Moving<'_>,
+    moving: &mut Option<Moving<'_>>,
 ) -> Result<Opened, NotBegun> {
     let id = replica.block;
     let from = store.volumes[volume].place(&old.replica);
-    let moved = || -> io::Result<()> {
-        if old.is_doubtful {
-            let (block, meta) = from.open_for_writing()?;
-            rewrite(&block, replica.length)?;
-            rewrite(&meta, meta.length()?)?;
-        }
-        if from == *place { Ok(()) } else { from.rename(place) }
-    };
-    let left = Some(old.replica);
-    moved().map_err(|error| NotBegun { error: StoreError::io(id, error), left })?;
-    drop(moving);
+    if from != *place {
+        let left = Some(old.replica);
+        from.rename(place).map_err(|error| NotBegun { error: StoreError::io(id, error), left })?;
+    }
+    drop(moving.take());
     let left = Some(Replica { state: State::Unfinished, ..*replica });
     let not_begun = |error| NotBegun { error, left };
     if from != *place {
@@ -98,8 +92,15 @@ fn resume(
             not_begun(error)
         })?;
     }
-    let (block, meta) =
-        place.open_for_writing().map_err(|error| not_begun(StoreError::io(id, error)))?;
+    let opened = || -> io::Result<(File, File)> {
+        let (block, meta) = place.open_for_writing()?;
+        if old.is_doubtful {
+            rewrite(&block, replica.length)?;
+            rewrite(&meta, meta.length()?)?;
+        }
+        Ok((block, meta))
+    };
+    let (block, meta) = opened().map_err(|error| not_begun(StoreError::io(id, error)))?;
     let (meta, meta_begun) = current_meta(replica, place, meta).map_err(not_begun)?;
     Ok(Opened { block, meta, meta_begun })
 }

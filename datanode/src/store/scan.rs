@@ -19,7 +19,7 @@ use super::entry::Entry;
 use super::verify;
 use super::volume::{FINALIZED, META_SUFFIX, Place, QUARANTINE, RBW, TRASH, Volume, sync_folders};
 use crate::core::replica::{Replica, State};
-use crate::error::Error;
+use crate::error::{Error, StoreError};
 
 /// Reads a volume into `replicas`.
 pub(super) fn scan(
@@ -43,7 +43,15 @@ pub(super) fn scan(
             None => {}
         }
     }
-    let mut folders = files_in(&volume.path().join(FINALIZED))?;
+    let finalized_root = volume.path().join(FINALIZED);
+    let mut folders = files_in(&finalized_root)?;
+    // A process that ended between a rename and its sync has left names that a power cut would take back, after they were reported.
+    for folder in folders.iter().chain([&finalized_root]) {
+        if is_dir(folder)? {
+            let io_error = |source| Error::Io { path: folder.clone(), source };
+            disk::sync_dir(folder).map_err(io_error)?;
+        }
+    }
     folders.push(rbw.clone());
     for folder in folders {
         if !is_dir(&folder)? {
@@ -66,7 +74,7 @@ pub(super) fn scan(
                 _ => None,
             };
             match replica {
-                Some(replica) => add(Entry::found(replica, index), volumes, replicas),
+                Some(replica) => add(Entry::found(replica, index), volumes, replicas)?,
                 None => quarantine(volume, &path)?,
             }
         }
@@ -74,11 +82,14 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn add(entry: Entry, volumes: &[Volume], replicas: &mut BTreeMap<BlockId, Entry>) {
+fn add(
+    entry: Entry,
+    volumes: &[Volume],
+    replicas: &mut BTreeMap<BlockId, Entry>,
+) -> Result<(), Error> {
     let block = entry.replica.block;
-    let rank = |entry: &Entry| (entry.replica.stamp, entry.replica.is_finalized());
     let loser = match replicas.remove(&block) {
-        Some(other) if rank(&other) >= rank(&entry) => {
+        Some(other) if !is_better(&entry, &other, volumes)? => {
             replicas.insert(block, other);
             Some(entry)
         }
@@ -90,6 +101,33 @@ fn add(entry: Entry, volumes: &[Volume], replicas: &mut BTreeMap<BlockId, Entry>
     if let Some(loser) = loser {
         tracing::warn!(%block, stamp = %loser.replica.stamp, "older replica of a block is deleted");
         volumes[loser.volume].discard(&loser.replica);
+    }
+    Ok(())
+}
+
+/// True if one replica is worth more than another of the same block. Two of the same kind are there if it was written again while a volume was out of service:
+/// then the one that was left behind may be damaged.
+fn is_better(one: &Entry, other: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
+    let rank = |entry: &Entry| (entry.replica.stamp, entry.replica.is_finalized());
+    if rank(one) != rank(other) || !one.replica.is_finalized() {
+        return Ok(rank(one) > rank(other));
+    }
+    Ok(!is_intact(other, volumes)? && is_intact(one, volumes)?)
+}
+
+fn is_intact(entry: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
+    let Replica { block, length, .. } = entry.replica;
+    let place = volumes[entry.volume].place(&entry.replica);
+    let io_error = |source| Error::Io { path: place.block.clone(), source };
+    let verified = place
+        .open_for_reading()
+        .map_err(|error| StoreError::io(block, error))
+        .and_then(|(file, meta)| verify::verify_range(block, &file, &meta, 0, length, |_| ()));
+    match verified {
+        Ok(()) => Ok(true),
+        // It says nothing of the replica.
+        Err(StoreError::Shortage { source, .. }) => Err(io_error(source)),
+        Err(_) => Ok(false),
     }
 }
 

@@ -66,6 +66,8 @@ pub(super) struct Volume {
     config: VolumeConfig,
     identity: Mutex<Identity>,
     fenced: AtomicBool,
+    /// Held by whoever checks the disk.
+    probing: Mutex<()>,
     folders: Mutex<HashMap<u8, Arc<Folder>>>,
     trash: Mutex<VecDeque<(Instant, PathBuf)>>,
     lock: Mutex<Option<LockFile>>,
@@ -165,7 +167,7 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
         let (lock, found) = match prepare(config) {
             Ok((lock, found)) => (Some(lock), found),
             Err(error) if failed_count < tolerated && is_failure(&error) => {
-                let (volume, error) = (config.path.display(), client::error::chain(&error));
+                let (volume, error) = (config.path.display(), protocol::error::chain(&error));
                 tracing::error!(%volume, error, "data directory is out of service");
                 failed_count += 1;
                 (None, None)
@@ -191,6 +193,7 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
             config: config.clone(),
             identity: Mutex::new(identity),
             fenced: AtomicBool::new(lock.is_none()),
+            probing: Mutex::default(),
             folders: Mutex::default(),
             trash: Mutex::default(),
             lock: Mutex::new(lock),
@@ -249,8 +252,8 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
     }
 }
 
-/// Makes the name of a directory durable. Where this user cannot read the directory above, or it is on a file system that cannot be changed or synced, somebody
-/// else made it.
+/// Makes the name of a directory durable. Where this user cannot read the directory above, or its file system cannot be changed, somebody else made it; on a
+/// file system that syncs no directories, no more can be done.
 fn sync_name(directory: &Path) -> io::Result<()> {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
     match disk::sync_dir(parent.unwrap_or(Path::new("."))) {
@@ -407,6 +410,8 @@ impl Volume {
 
     /// Checks that the disk works: its identity can be read, its folders listed, and a few bytes written and synced.
     pub(super) fn check(&self) -> io::Result<()> {
+        // The probe has one name.
+        let _alone = self.probing.lock();
         let path = self.config.path.join(VERSION_FILE);
         let text = disk::read_to_string(&path)?;
         match parse_version(&text, &path) {

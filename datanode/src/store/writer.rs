@@ -82,20 +82,18 @@ struct Background {
 }
 
 impl ReplicaWriter {
-    /// Opens or creates the files.
+    /// Opens or creates the files. `moving` is given up once they are where the table has them.
     pub(super) fn begin(
         store: &Arc<Store>,
         replica: Replica,
         volume: usize,
         (handle, begin, old): (Arc<WriterHandle>, Begin, Option<Entry>),
-        moving: Moving<'_>,
+        moving: &mut Option<Moving<'_>>,
     ) -> Result<Self, NotBegun> {
         let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
         let opened = open::files(store, &replica, (volume, &place), (begin, old.as_ref()), moving);
-        if opened.is_err() {
-            handle.finish();
-        }
         let Opened { block, meta, meta_begun } = opened?;
+        drop(moving.take());
         let old = old.map(|old| old.replica);
         let mut writer = ReplicaWriter {
             store: Arc::clone(store),
@@ -125,7 +123,7 @@ impl ReplicaWriter {
             && !old.is_in_finalized()
         {
             // Its end leaves what there is.
-            writer.cut(offset).map_err(|error| NotBegun { error, left: Some(replica) })?;
+            writer.cut(offset).map_err(|error| NotBegun { error, left: None })?;
         }
         Ok(writer)
     }
@@ -439,7 +437,7 @@ impl ReplicaWriter {
         store.syncs.run(Box::new(move || {
             let block = self.replica.block;
             if let Err(error) = self.finalize() {
-                tracing::warn!(%block, error = %client::error::chain(&error), "cannot finalize a replica");
+                tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot finalize a replica");
             }
         }));
     }
@@ -512,7 +510,7 @@ impl Drop for ReplicaWriter {
     fn drop(&mut self) {
         while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(true)) {
             if let Err(error) = self.note(outcome) {
-                let error = client::error::chain(&error);
+                let error = protocol::error::chain(&error);
                 tracing::debug!(error, "packets of a write that ended were lost");
             }
         }
@@ -522,7 +520,7 @@ impl Drop for ReplicaWriter {
         let failure = *self.background.failure.lock();
         if let Some(kind) = failure {
             let error = self.sync_failed(io::Error::new(kind, "a sync of this replica failed"));
-            tracing::debug!(error = %client::error::chain(&error), "a write ended after a failed sync");
+            tracing::debug!(error = %protocol::error::chain(&error), "a write ended after a failed sync");
         }
         if self.replica.state == State::Receiving && self.change(|_| ()).is_ok() {
             let id = self.replica.block;
@@ -545,7 +543,7 @@ impl Drop for ReplicaWriter {
                     if let StoreError::Io { source, .. } = &error {
                         self.store.fence(self.volume, source);
                     }
-                    let error = client::error::chain(&error);
+                    let error = protocol::error::chain(&error);
                     tracing::warn!(block = %id, error, "cannot read what a failed write left");
                     self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
                 }

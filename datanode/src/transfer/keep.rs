@@ -9,7 +9,7 @@ use crate::store::ReplicaWriter;
 
 /// Logs why a replica cannot be written; returns the status for the writer.
 pub(super) fn cannot_write(error: &StoreError) -> Status {
-    tracing::warn!(error = %client::error::chain(error), "cannot write a replica");
+    tracing::warn!(error = %protocol::error::chain(error), "cannot write a replica");
     error.status()
 }
 

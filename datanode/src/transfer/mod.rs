@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use client::rpc::now_ms;
 use daemon::guests::{Guest, Guests, Peer};
 use parking_lot::Mutex;
 use protocol::ErrorKind;
 use protocol::token::{TokenError, TokenKeys};
 use protocol::transfer::{NONCE_BYTES, Needs, Operation, Reply};
 use sys::wake::Wake;
+use transport::rpc::now_ms;
 use transport::{
     Asked, Connection, ConnectionPool, Listener, Origin, PacketPool, Stream, TransferFailure,
 };
@@ -227,20 +227,20 @@ impl Service {
                 Ok(Some(asked)) => asked,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::debug!(error = %client::error::chain(&error), "connection ended");
+                    tracing::debug!(error = %protocol::error::chain(&error), "connection ended");
                     break;
                 }
             };
             if let Operation::Hello { nonce, .. } = asked.operation {
                 if let Err(error) = self.answer_hello(&mut connection, &asked.operation, nonce) {
-                    tracing::debug!(error = %client::error::chain(&error), "hello refused");
+                    tracing::debug!(error = %protocol::error::chain(&error), "hello refused");
                     connection.refuse(error.to_remote(), DRAIN_MAX);
                     break;
                 }
                 continue;
             }
             if let Err(error) = self.check(&mut connection, &asked) {
-                tracing::info!(error = %client::error::chain(&error), "operation refused");
+                tracing::info!(error = %protocol::error::chain(&error), "operation refused");
                 connection.refuse(error.to_remote(), DRAIN_MAX);
                 break;
             }
@@ -262,11 +262,11 @@ impl Service {
                 Ok(After::Keep) => {}
                 Ok(After::Close) => break,
                 Err(OperationError::Transfer(error)) => {
-                    tracing::debug!(error = %client::error::chain(&error), "transfer failed");
+                    tracing::debug!(error = %protocol::error::chain(&error), "transfer failed");
                     break;
                 }
                 Err(error) => {
-                    tracing::info!(error = %client::error::chain(&error), "operation refused");
+                    tracing::info!(error = %protocol::error::chain(&error), "operation refused");
                     connection.refuse(error.to_remote(), DRAIN_MAX);
                     break;
                 }
@@ -325,7 +325,7 @@ impl Service {
     ) -> Result<After, OperationError> {
         let answer = result.map_err(|error| {
             let error = error.into();
-            tracing::info!(error = %client::error::chain(&error), "operation failed");
+            tracing::info!(error = %protocol::error::chain(&error), "operation failed");
             error.to_remote()
         });
         connection.send_answer(&answer)?;

@@ -84,7 +84,7 @@ impl Leader<'_> {
             service.ask_state(datanode, block, stamp, token)
         };
         state.unwrap_or_else(|error| {
-            let error = client::error::chain(&error);
+            let error = protocol::error::chain(&error);
             tracing::warn!(%block, datanode = %datanode.id, %error, "no vote in a recovery");
             None
         })
@@ -98,7 +98,7 @@ impl Leader<'_> {
     ) -> bool {
         let outcome = self.info(member).map_or(Err(TransferFailure::Unexpected.into()), finalize);
         let is_done = outcome.inspect_err(|error| {
-            let (block, error) = (self.block, client::error::chain(error));
+            let (block, error) = (self.block, protocol::error::chain(error));
             tracing::warn!(%block, datanode = %member, %error, "lost in a recovery");
         });
         is_done.is_ok()

@@ -104,8 +104,7 @@ impl Service {
         (range, balancing): (Range<u64>, bool),
     ) -> Result<(), OperationError> {
         let layout = serve::check_meta(&self.store, replica)?;
-        let permit = (write.block, write.stamp, token);
-        let mut pipe = Pipe::open(&self.peers, target, permit, write)?;
+        let mut pipe = Pipe::open(&self.peers, target, token, write)?;
         let mut packet = self.packets.take();
         let (mut sequence, mut acked, mut at, length) = (0, 0, range.start, range.end);
         loop {
@@ -154,7 +153,7 @@ impl Service {
                 offset: header.offset + error.offset,
             })
         });
-        filled.inspect_err(|error| serve::note_bad(&self.store, replica, error))?;
+        filled.inspect_err(|error| self.store.note_unread(&replica.replica, error))?;
         if whole.data_bytes != header.data_bytes {
             packet.header = header;
             packet.seal();

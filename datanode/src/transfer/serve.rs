@@ -55,7 +55,7 @@ impl<'a> Serving<'a> {
             sync: false,
         });
         fill(&self.replica, self.layout, packet)
-            .inspect_err(|error| note_bad(self.store, &self.replica, error))?;
+            .inspect_err(|error| self.store.note_unread(&self.replica.replica, error))?;
         if self.replica.is_tail_open {
             seal_tail(packet);
         }
@@ -68,15 +68,7 @@ impl<'a> Serving<'a> {
 /// Checks the header of the replica's checksums.
 pub(super) fn check_meta(store: &Store, replica: &OpenReplica) -> Result<Layout, StoreError> {
     let checked = check_meta_header(replica.replica.block, &replica.meta);
-    checked.inspect_err(|error| note_bad(store, replica, error))
-}
-
-/// Reports a replica that its disk does not return intact.
-pub(super) fn note_bad(store: &Store, replica: &OpenReplica, error: &StoreError) {
-    if error.is_bad_replica() && replica.replica.is_finalized() {
-        tracing::warn!(error = %client::error::chain(error), "cannot read a replica");
-        store.report_bad(&replica.replica);
-    }
+    checked.inspect_err(|error| store.note_unread(&replica.replica, error))
 }
 
 /// Recomputes the checksum of the last chunk if it is partial: the one on disk may cover a longer chunk. Bytes before the replica's length do not change.

@@ -94,15 +94,14 @@ impl Reception<'_> {
         let target = write.pipeline.remove(0);
         write.cached = false;
         // The members share a secret with the writer, and the key with each other.
-        let (block, stamp) = (write.block, write.stamp);
-        let token = self.service.token_keys.token(block, stamp, write.token);
-        match Pipe::open(&self.service.peers, &target, (block, stamp, &token), write) {
+        let token = self.service.token_keys.token(write.block, write.stamp, write.token);
+        match Pipe::open(&self.service.peers, &target, &token, write) {
             Ok(pipe) => {
                 self.behind = Some(Behind { target, pipe });
                 Ok(())
             }
             Err(error) => {
-                let error = client::error::chain(&error);
+                let error = protocol::error::chain(&error);
                 tracing::warn!(target = %target.id, %error, "cannot reach the next DataNode of a pipeline");
                 Err(self.end(self.member.behind_failed(&[Status::Unreachable])))
             }
@@ -119,7 +118,7 @@ impl Reception<'_> {
                 Event::Packet => {
                     let mut packet = self.service.packets.take();
                     self.front.read_packet(&mut packet).map_err(|error| {
-                        tracing::debug!(error = %client::error::chain(&error), "writer is gone");
+                        tracing::debug!(error = %protocol::error::chain(&error), "writer is gone");
                         Broken
                     })?;
                     self.receive(packet)?;
@@ -227,7 +226,7 @@ impl Reception<'_> {
                 Ok(())
             }
             Err(error) => {
-                let error = client::error::chain(&error);
+                let error = protocol::error::chain(&error);
                 tracing::warn!(target = %behind.target.id, %error, "lost the next DataNode of a pipeline");
                 // It may have reported the reason before it failed: perhaps a member behind it is to blame.
                 Err(self.last_words().unwrap_or_else(|| vec![Status::Unreachable]))
@@ -256,7 +255,7 @@ impl Reception<'_> {
         match behind.pipe.take_ack() {
             Ok(ack) => self.member.on_ack(ack).map_err(|last| self.end(last)),
             Err(failure) => {
-                let error = client::error::chain(&failure);
+                let error = protocol::error::chain(&failure);
                 tracing::warn!(target = %behind.target.id, %error, "lost the next DataNode of a pipeline");
                 Err(self.end(self.member.behind_failed(&[status_of(&failure)])))
             }

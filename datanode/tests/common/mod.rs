@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
-use client::rpc::CallOptions;
 use daemon::Shutdown;
 use protocol::namenode::LocatedBlocks;
 use protocol::{DatanodeId, DfsPath};
 use transport::Timeouts;
+use transport::rpc::CallOptions;
 
 /// How long a condition can take to become true.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -1,5 +1,6 @@
 //! The core's checks of a caller's rights before a call on a job or on the JobTracker, by the lists in [`super::rights`].
 
+use protocol::jobs::{By, Call};
 use protocol::{ErrorKind, JobId, RemoteError};
 
 use super::Core;
@@ -7,6 +8,16 @@ use super::jobs::Job;
 use super::rights::{Caller, Operation, Whose};
 
 impl Core {
+    /// Refuses callers who may not make a call.
+    pub(crate) fn check_call(&self, caller: &Caller<'_>, call: &Call) -> Result<(), RemoteError> {
+        match call.by() {
+            By::Anyone => Ok(()),
+            By::Viewer(job) => self.check(caller, Operation::View, job),
+            By::Modifier(job) => self.check(caller, Operation::Modify, job),
+            By::Administrator(what) => self.check_administrator(caller, what),
+        }
+    }
+
     /// Refuses callers without the right to this operation on a job.
     pub(crate) fn check(
         &self,
@@ -46,11 +57,7 @@ impl Core {
     }
 
     /// Refuses callers who do not administer the cluster; `what` is Hadoop's name of the call.
-    pub(crate) fn check_administrator(
-        &self,
-        caller: &Caller<'_>,
-        what: &str,
-    ) -> Result<(), RemoteError> {
+    fn check_administrator(&self, caller: &Caller<'_>, what: &str) -> Result<(), RemoteError> {
         if self.rules.administrators.administer(caller) {
             return Ok(());
         }

@@ -19,13 +19,12 @@ use axum::routing::get;
 use daemon::access::{Access, Audience, Routes};
 use daemon::beans;
 use protocol::JobId;
-use protocol::jobs::{Call, Reply};
+use protocol::jobs::calls;
 
 use super::desk::Desk;
 use super::logs;
-use super::shared::{Shared, named};
+use super::shared::{Refused, Shared, named};
 use crate::history_events::write_lines;
-use crate::server::query::JobQuery;
 
 /// The description of `/api/v1`, for programs.
 const OPENAPI: &str = include_str!("api/openapi.json");
@@ -55,17 +54,11 @@ async fn jobs(desk: Desk) -> Result<Response> {
 }
 
 async fn job(desk: Desk, Path(id): Path<String>) -> Result<Response> {
-    match desk.call(Call::Status(named(&id)?)).await? {
-        Reply::Job(report) => Ok(Json(report).into_response()),
-        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
-    }
+    Ok(Json(desk.ask(calls::Status { job: named(&id)? }).await?).into_response())
 }
 
 async fn tasks(desk: Desk, Path(id): Path<String>) -> Result<Response> {
-    match desk.call(Call::Tasks(named(&id)?)).await? {
-        Reply::Tasks(tasks) => Ok(Json(tasks).into_response()),
-        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into()),
-    }
+    Ok(Json(desk.ask(calls::Tasks { job: named(&id)? }).await?).into_response())
 }
 
 /// Events of a job, one JSON object a line: from its file if it is over, else all events so far.
@@ -74,8 +67,7 @@ async fn job_history(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     let history = desk.history.clone();
     let body = match blocking(move || history.file(id)).await? {
         Some(kept) => {
-            let whose = kept.whose().clone();
-            desk.find(|reply| JobQuery::Permission(id, whose, reply)).await?;
+            desk.check_kept(id, kept.whose()).await?;
             let mut file = blocking(move || kept.checked()).await?;
             stream::body(move |out| io::copy(&mut file, out).map(drop))
         }
@@ -102,11 +94,13 @@ async fn blocking<T: Send + 'static>(
 }
 
 async fn workers(State(shared): State<Shared>) -> Result<Response> {
-    Ok(Json(&shared.overview().await?.workers).into_response())
+    let workers = shared.host.view(|core, now| core.worker_reports(now)).await.map_err(Refused)?;
+    Ok(Json(&workers).into_response())
 }
 
 async fn queues(desk: Desk) -> Result<Response> {
-    Ok(Json(&desk.overview().await?.queues).into_response())
+    let queues = desk.host.view(|core, _| core.queue_reports()).await.map_err(Refused)?;
+    Ok(Json(&queues).into_response())
 }
 
 async fn openapi() -> Response {

@@ -9,16 +9,16 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use daemon::access::User;
 use daemon::session::SessionError;
-use protocol::jobs::{Call, Reply as ClientReply, Request};
+use protocol::jobs::{Request, TypedCall};
 use protocol::{CallId, ClientId, JobId, RemoteError};
-use tokio::sync::oneshot;
 
 use super::shared::{Refused, Shared};
 use crate::audit::Origin;
-use crate::core::views::Picture;
-use crate::core::views::WorkerPicture;
-use crate::server::query::{JobQuery, Reply, Viewer};
-use crate::server::{Event, ended, stopping};
+use crate::core::Core;
+use crate::core::rights::{Operation, Whose};
+use crate::core::views::{Picture, WorkerPicture};
+use crate::server::query::Viewer;
+use crate::server::{Event, Reports};
 
 /// See the module.
 pub(crate) struct Desk {
@@ -58,17 +58,27 @@ impl Desk {
         &self.viewer
     }
 
-    /// Asks about a job; a refusal goes to the audit log.
+    /// Queries the state about a job that the user may view; a refusal goes to the audit log.
     pub(crate) async fn find<T>(
         &self,
-        query: impl FnOnce(Reply<T>) -> JobQuery,
+        job: JobId,
+        query: impl FnOnce(&Core) -> Result<T, RemoteError>,
     ) -> Result<T, Refused> {
-        let (reply, answer) = oneshot::channel();
-        let query = query(reply);
-        let job = query.job();
-        let event = Event::Query(self.viewer.clone(), query);
-        self.events.send(event).await.map_err(|end| Refused(ended(end)))?;
-        let found = answer.await.unwrap_or_else(|_| Err(stopping()));
+        let check = |core: &Core| core.check(&self.viewer.caller(), Operation::View, job);
+        self.query(job, |core| check(core).and_then(|()| query(core))).await
+    }
+
+    /// Refuses users who may not view a job that is known only from its history.
+    pub(crate) async fn check_kept(&self, job: JobId, whose: &Whose) -> Result<(), Refused> {
+        self.query(job, |core| core.check_kept(&self.viewer.caller(), whose, job)).await
+    }
+
+    async fn query<T>(
+        &self,
+        job: JobId,
+        query: impl FnOnce(&Core) -> Result<T, RemoteError>,
+    ) -> Result<T, Refused> {
+        let found = self.host.view(|core, _| query(core)).await.and_then(|found| found);
         if let Err(refusal) = &found {
             self.audit.view_refused((self.viewer.user(), &self.origin), job, refusal).await;
         }
@@ -78,38 +88,33 @@ impl Desk {
     /// A job as displayed on its page.
     pub(crate) async fn picture(&self, job: JobId) -> Result<Arc<Picture>, Refused> {
         let kept = self.pictures.find(job);
-        let is_kept = kept.is_some();
-        let made = self.find(|reply| JobQuery::Picture(job, is_kept, reply)).await?;
-        match (made, kept) {
-            (Some(made), _) => {
-                let made = Arc::new(*made);
-                self.pictures.keep(&made);
-                Ok(made)
-            }
-            (None, Some(kept)) => Ok(kept),
-            (None, None) => Err(Refused(stopping())),
-        }
+        let picture = self.find(job, |core| match kept {
+            Some(kept) if core.is_over(job) => Ok(kept),
+            _ => core.picture(job).map(Arc::new),
+        });
+        let picture = picture.await?;
+        self.pictures.keep(&picture);
+        Ok(picture)
+    }
+
+    /// The reports on a job from now on.
+    pub(crate) async fn watch(&self, job: JobId) -> Result<Reports, Refused> {
+        self.find(job, |_| Ok(())).await?;
+        let reports = self.host.ask(|reply| Event::Watch(job, reply)).await;
+        reports.and_then(|reports| reports).map_err(Refused)
     }
 
     /// The worker at an address.
-    pub(crate) async fn worker(
-        &self,
-        address: String,
-    ) -> Result<Option<Box<WorkerPicture>>, Refused> {
-        let viewer = self.viewer.clone();
-        self.ask(|reply| Event::WorkerAt(viewer, address, reply)).await.map_err(Refused)
+    pub(crate) async fn worker(&self, address: &str) -> Result<Option<WorkerPicture>, Refused> {
+        let query = |core: &Core, now| core.worker_picture(&self.viewer.caller(), address, now);
+        self.host.view(query).await.map_err(Refused)
     }
 
-    /// Sends a client's call. Nobody repeats it, so it has no id.
-    pub(crate) async fn call(&self, body: Call) -> Result<ClientReply, Refused> {
-        let request = Request {
-            version: protocol::jobs::VERSION,
-            call: CallId { client: ClientId::default(), number: 0 },
-            user: self.viewer.user().to_owned(),
-            body,
-        };
-        let answer: Result<ClientReply, RemoteError> =
-            self.client(request, self.origin.clone()).await;
-        answer.map_err(Refused)
+    /// Makes a client's call. Nobody repeats it, so it has no id.
+    pub(crate) async fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, Refused> {
+        let id = CallId { client: ClientId::default(), number: 0 };
+        let request = Request::new(id, self.viewer.user(), call);
+        let answer = self.client(request, self.origin.clone()).await;
+        answer.and_then(|reply| Ok(reply.try_into()?)).map_err(Refused)
     }
 }

@@ -6,16 +6,15 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response, Result};
-use client::RpcError;
-use client::rpc::RpcClient;
 use futures_util::stream;
 use protocol::address::url_of;
 use protocol::auth::{Role, Service};
 use protocol::{AttemptId, JobId};
+use transport::RpcError;
+use transport::rpc::RpcClient;
 
 use super::desk::Desk;
 use super::shared::{Shared, named};
-use crate::server::query::JobQuery;
 
 /// If a worker does not begin to send a log within this time, the JobTracker gives up.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +30,7 @@ pub(crate) async fn ask(
     worker: &str,
     id: AttemptId,
     query: &str,
-) -> std::result::Result<client::Body, RpcError> {
+) -> std::result::Result<transport::rpc::Body, RpcError> {
     let client = RpcClient::new(&url_of(worker), Role::Jobtracker, Some(&shared.secret))?
         .expecting(Service::Worker);
     client.get(&format!("/logs/{id}?{query}")).await
@@ -47,7 +46,7 @@ pub(crate) async fn route(
     if id.task.job != job {
         return Err(StatusCode::NOT_FOUND.into());
     }
-    let picture = desk.find(|reply| JobQuery::Attempt(id, reply)).await?;
+    let picture = desk.find(job, |core| core.attempt_picture(id)).await?;
     let query = query.unwrap_or_default();
     let handed_on =
         query.split('&').filter(|pair| HANDED_ON.iter().any(|name| pair.starts_with(name)));
@@ -79,5 +78,5 @@ fn refused(error: &RpcError) -> axum::response::ErrorResponse {
         RpcError::Status { status: 404, .. } => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_GATEWAY,
     };
-    (status, format!("{}\n", client::error::chain(error))).into()
+    (status, format!("{}\n", protocol::error::chain(error))).into()
 }

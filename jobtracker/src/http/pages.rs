@@ -14,19 +14,19 @@ use axum::http::request::Parts;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
-use client::rpc::now_ms;
 use daemon::access::{Access, Audience, Routes, SIMPLE_WARNING, User};
 use daemon::page::{self, Frame, Search, Site, live};
 use daemon::session::Sessions;
 use futures_util::stream;
 use maud::Markup;
 use protocol::{AttemptId, JobId, TaskId};
+use transport::rpc::now_ms;
 
 use super::desk::Desk;
 use super::logs;
 use super::shared::{Shared, named};
 use crate::core::views::Picture;
-use crate::server::query::{JobQuery, Overview};
+use crate::server::query::Overview;
 use crate::web;
 
 /// Bytes displayed from the end of each of an attempt's two streams.
@@ -168,7 +168,7 @@ async fn workers(State(shared): State<Shared>, viewer: Drawing) -> Result<Respon
 /// One worker, drawn again when the overview looks different.
 async fn worker(desk: Desk, Path(address): Path<String>, viewer: Drawing) -> Result<Response> {
     let picture = desk
-        .worker(address)
+        .worker(&address)
         .await?
         .ok_or((StatusCode::NOT_FOUND, "There is no such worker now.\n"))?;
     let content = web::workers::one(&picture, now_ms());
@@ -230,7 +230,8 @@ async fn trace(desk: Desk, Path(id): Path<String>) -> Result<Response> {
 
 async fn job(desk: Desk, Path(id): Path<String>, viewer: Drawing) -> Result<Response> {
     let (id, picture) = picture(&desk, &id).await?;
-    let runs = desk.find(|reply| JobQuery::OtherRuns(id, web::compare::RUNS_MAX, reply)).await?;
+    let caller = desk.viewer().caller();
+    let runs = desk.find(id, |core| core.other_runs(&caller, id, web::compare::RUNS_MAX)).await?;
     let live = events_of(id, &picture);
     let content = web::job::page(&picture, &runs, viewer.may_act(), now_ms());
     Ok(viewer.frame(&picture.report.name, "/jobs", live, &content))
@@ -257,7 +258,7 @@ async fn attempt(
     if id.task.job != job {
         return Err(StatusCode::NOT_FOUND.into());
     }
-    let picture = desk.find(|reply| JobQuery::Attempt(id, reply)).await?;
+    let picture = desk.find(job, |core| core.attempt_picture(id)).await?;
     let log = read_log(&desk, &picture.worker.http_address, id).await;
     let live = picture.row.state.is_live().then(|| format!("/jobs/{job}/live"));
     let content = web::attempts::one(id, &picture, &log, viewer.may_act(), now_ms());
@@ -301,7 +302,7 @@ async fn read_log(shared: &Shared, worker: &str, id: AttemptId) -> web::attempts
 /// `change` whenever a job looks different, `end` when it is final.
 async fn job_changes(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     let id: JobId = named(&id)?;
-    let watched = desk.find(|reply| JobQuery::Watch(id, reply)).await?;
+    let watched = desk.watch(id).await?;
     let changes = stream::unfold(Some(watched), |watched| async move {
         let mut watched = watched?;
         watched.changed().await.ok()?;

@@ -1,4 +1,4 @@
-//! What handlers share: the connection to the host, and the data they need beside it.
+//! What handlers share: the ways to the host, and the data they need beside it.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,21 +13,21 @@ use daemon::groups::Groups;
 use daemon::inspect::Setting;
 use daemon::page::live::Board;
 use daemon::session::Sessions;
-use host::Mailbox;
 use protocol::auth::Key;
-use protocol::{ErrorKind, RemoteError, jobs};
-use tokio::sync::oneshot;
+use protocol::jobs::{Answer, Call, Kind, Request, TypedCall, calls};
+use protocol::{ErrorKind, RemoteError};
 
 use super::picture_cache::PictureCache;
 use crate::audit::{Audit, Origin};
+use crate::core::{Core, Now};
 use crate::history::History;
-use crate::server::query::Overview;
-use crate::server::{Event, ended};
+use crate::server::Event;
+use crate::server::query::{JobHost, LastOverview, ListedJobs, Overview, Viewer};
 
 /// What the routes share.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) events: Mailbox<Event>,
+    pub(crate) host: JobHost,
     pub(crate) secret_file: PathBuf,
     /// `http://host:port` of the NameNode, for links.
     pub(crate) namenode: Arc<str>,
@@ -36,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) history: History,
     /// Where open pages learn that the overview looks different.
     pub(crate) board: Board,
+    /// For pages that are drawn again at the same time.
+    pub(crate) last_overview: LastOverview,
+    /// The journal's directories that are left out, each with the reason.
+    pub(crate) log_dirs_left_out: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Pictures of jobs that are over.
     pub(crate) pictures: PictureCache,
     /// The groups of users.
@@ -50,33 +54,39 @@ pub(crate) struct Shared {
     pub(crate) settings: Arc<Vec<Setting>>,
     /// When this process began to serve.
     pub(crate) since: Instant,
+    /// The same in milliseconds since the epoch.
+    pub(crate) started_ms: u64,
 }
 
 impl Shared {
-    /// Asks the host.
-    pub(crate) async fn ask<T>(
-        &self,
-        event: impl FnOnce(oneshot::Sender<T>) -> Event,
-    ) -> Result<T, RemoteError> {
-        self.events.ask(event).await.map_err(ended)
+    /// Answers a client on the way of its call, and writes it to the audit log.
+    pub(crate) async fn client(&self, request: Request, origin: Origin) -> Answer {
+        let shared = self.clone();
+        let answered = async move { shared.noted(request, &origin).await };
+        // A change is made even if its caller hangs up, and must be logged. So must a refused read.
+        carried(answered).await
     }
 
-    /// Has the host answer a client, whose groups are sent with the call, and writes it to the audit log, even if the caller hangs up.
-    pub(crate) async fn client(&self, request: jobs::Request, origin: Origin) -> jobs::Answer {
-        let shared = self.clone();
-        carried(async move {
-            let record = shared.audit.about(&request.user, &origin, &request.body);
-            let membership = shared.groups.of(&request.user).await;
-            let forgets = matches!(request.body, jobs::Call::RefreshGroups);
-            let asked = shared.ask(|reply| Event::Client(request, membership, reply)).await;
-            let answer = asked.and_then(|answer| answer);
-            if forgets && answer.is_ok() {
-                shared.groups.forget();
+    async fn noted(&self, request: Request, origin: &Origin) -> Answer {
+        let record = self.audit.about(&request.user, origin, &request.body);
+        let membership = self.groups.of(&request.user).await;
+        let answer = match request.body.kind() {
+            Kind::Change => self.host.ask(|reply| Event::Client(request, membership, reply)).await,
+            Kind::Order => self.order(&Viewer::new(request.user, membership), &request.body).await,
+            Kind::Read => {
+                let viewer = Viewer::new(request.user, membership);
+                self.host.view(|core, now| core.read(&viewer.caller(), &request.body, now)).await
             }
-            shared.audit.note(record, &answer).await;
-            answer
-        })
-        .await
+        };
+        let answer = answer.and_then(|answer| answer);
+        self.audit.note(record, &answer).await;
+        answer
+    }
+
+    /// Carries out the only order: all groups are asked for again.
+    async fn order(&self, viewer: &Viewer, order: &Call) -> Result<Answer, RemoteError> {
+        let allowed = self.host.view(|core, _| core.check_call(&viewer.caller(), order)).await?;
+        Ok(calls::RefreshGroups::answer(allowed.map(|()| self.groups.forget())))
     }
 
     /// The data of the start page.
@@ -89,7 +99,27 @@ impl Shared {
         &self,
         change: Option<u64>,
     ) -> Result<Arc<Overview>, Refused> {
-        self.ask(|reply| Event::Overview(change, reply)).await.map_err(Refused)
+        let seen = self.host.view(|core, now| {
+            let make = |core: &Core| self.make_overview(core, now);
+            match change {
+                Some(change) => self.last_overview.since(change, core, make),
+                None => Arc::new(make(core)),
+            }
+        });
+        seen.await.map_err(Refused)
+    }
+
+    fn make_overview(&self, core: &Core, now: Now) -> Overview {
+        Overview {
+            change: self.board.number(),
+            epoch: core.epoch().0,
+            started_ms: self.started_ms,
+            status: core.status(),
+            jobs: ListedJobs::new(core.jobs_with_viewers()),
+            workers: core.worker_reports(now),
+            queues: core.queue_reports(),
+            log_dirs_left_out: (self.log_dirs_left_out)(),
+        }
     }
 }
 

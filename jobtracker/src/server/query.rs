@@ -1,20 +1,60 @@
-//! Users' queries: one job, or the list of them.
+//! Queries: the ways of handlers to the host, who asks, and the overview of all jobs.
 //!
-//! Invariant: a query about a job names it, so one check of the right to view it comes before every answer. The list has only outlines of
-//! jobs that the viewer may not see.
+//! Invariants: a handler has no way to the state but [`JobHost::view`], so no answer leaves before what it says is committed. The list of
+//! jobs has only outlines of those that the viewer may not see.
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use daemon::groups::Membership;
-use protocol::jobs::{
-    Counters, JobReport, JobState, QueueReport, TaskCounts, TrackerStatus, WorkerReport,
-};
-use protocol::{AttemptId, JobId, RemoteError, TaskId};
-use tokio::sync::{oneshot, watch};
+use host::{End, Handle};
+use parking_lot::Mutex;
+use protocol::RemoteError;
+use protocol::jobs::{JobReport, JobState, QueueReport, TaskCounts, TrackerStatus, WorkerReport};
+use tokio::sync::oneshot;
 
+use super::{Event, JobTracker, stopping};
 use crate::core::rights::{Administrators, Caller, Whose};
-use crate::core::views::{AttemptPicture, Picture};
+use crate::core::{Core, Now};
+
+/// How long a copy of the overview is used for the other pages notified of the same change.
+const OVERVIEW_KEPT_MAX: Duration = Duration::from_secs(1);
+
+/// The handlers' ways to the host. Its handle stays in here.
+#[derive(Clone)]
+pub(crate) struct JobHost {
+    handle: Handle<JobTracker>,
+}
+
+impl JobHost {
+    /// The ways to the host of this handle.
+    pub(crate) fn new(handle: Handle<JobTracker>) -> Self {
+        JobHost { handle }
+    }
+
+    /// Queries the state; the answer returns once what it says is committed.
+    pub(crate) async fn view<T>(
+        &self,
+        query: impl FnOnce(&Core, Now) -> T,
+    ) -> Result<T, RemoteError> {
+        let now = self.handle.now();
+        self.handle.view(|state, _| query(&state.core, now)).await.map_err(ended)
+    }
+
+    /// Sends the machine an event and waits for its answer.
+    pub(crate) async fn ask<T>(
+        &self,
+        event: impl FnOnce(oneshot::Sender<T>) -> Event,
+    ) -> Result<T, RemoteError> {
+        self.handle.ask(event).await.map_err(ended)
+    }
+}
+
+/// The answer once the host has ended.
+fn ended(_: End) -> RemoteError {
+    stopping()
+}
 
 /// The user who asks, with known groups.
 #[derive(Clone, Debug)]
@@ -34,45 +74,10 @@ impl Viewer {
         &self.user
     }
 
-    pub(super) fn caller(&self) -> Caller<'_> {
+    /// The user, as the core knows callers.
+    pub(crate) fn caller(&self) -> Caller<'_> {
         let Membership { groups, is_superuser } = &self.known;
         Caller { user: &self.user, groups, is_superuser: *is_superuser }
-    }
-}
-
-/// The channel of an answer.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, RemoteError>>;
-
-/// A query about one job.
-pub(crate) enum JobQuery {
-    /// Its news from now on.
-    Watch(JobId, Reply<watch::Receiver<Arc<JobReport>>>),
-    /// Its page; `None` if it is over and the viewer (`true`) has kept its picture.
-    Picture(JobId, bool, Reply<Option<Box<Picture>>>),
-    /// Other jobs of its name, at most this many.
-    OtherRuns(JobId, usize, Reply<Vec<JobReport>>),
-    /// The page of an attempt.
-    Attempt(AttemptId, Reply<AttemptPicture>),
-    /// Counters of its maps and of its reduces.
-    Counters(JobId, Reply<[Counters; 2]>),
-    /// Counters of a task.
-    TaskCounters(TaskId, Reply<Counters>),
-    /// Only the right to view a job that is known only from its history.
-    Permission(JobId, Whose, Reply<()>),
-}
-
-impl JobQuery {
-    /// The job.
-    pub(crate) fn job(&self) -> JobId {
-        match self {
-            JobQuery::Watch(job, _)
-            | JobQuery::Picture(job, ..)
-            | JobQuery::OtherRuns(job, ..)
-            | JobQuery::Counters(job, _)
-            | JobQuery::Permission(job, ..) => *job,
-            JobQuery::Attempt(attempt, _) => attempt.task.job,
-            JobQuery::TaskCounters(task, _) => task.job,
-        }
     }
 }
 
@@ -89,6 +94,37 @@ pub(crate) struct Overview {
     /// Directories of `log_dirs` that are left out, each with the reason.
     pub(crate) log_dirs_left_out: Vec<String>,
     pub(crate) jobs: ListedJobs,
+}
+
+/// The last copy of the overview, for the other pages notified of the same change. Clones share it.
+///
+/// Invariant: it is used within a view, which alone has a core. It is no newer than what that view sees, so it is committed with that.
+#[derive(Clone, Default)]
+pub(crate) struct LastOverview(Arc<Mutex<Option<Kept>>>);
+
+struct Kept {
+    made: Instant,
+    overview: Arc<Overview>,
+}
+
+impl LastOverview {
+    /// The copy, if it is as new as a change that watchers have seen; else `make` makes another.
+    pub(crate) fn since(
+        &self,
+        change: u64,
+        core: &Core,
+        make: impl FnOnce(&Core) -> Overview,
+    ) -> Arc<Overview> {
+        let mut last = self.0.lock();
+        let is_new = |kept: &Kept| {
+            kept.overview.change >= change && kept.made.elapsed() <= OVERVIEW_KEPT_MAX
+        };
+        if !last.as_ref().is_some_and(is_new) {
+            *last = None;
+        }
+        let make = || Kept { made: Instant::now(), overview: Arc::new(make(core)) };
+        Arc::clone(&last.get_or_insert_with(make).overview)
+    }
 }
 
 /// All jobs, newest first, with the users who may see them.
@@ -139,6 +175,8 @@ impl ListedJobs {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::BTreeMap;
+
+    use protocol::jobs::Counters;
 
     use super::*;
     use crate::core::rights::Operation;

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use client::error::chain;
 use mr_model::job::Plan;
 use mr_model::runner::{print, say};
 use mr_model::{BoxError, Error, Result};
+use protocol::error::chain;
 use protocol::jobs::{Counters, JobState};
 use protocol::property::Scope;
 use serde::Serialize;

@@ -139,8 +139,9 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use mr_model::runner::side_file::link;
+
+    use super::*;
 
     #[test]
     fn an_attempt_gets_links() {

@@ -381,10 +381,11 @@ const SMALL_SPLIT_BYTES: u64 = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Lines, map_fn, reduce_fn, text, text_out};
     use mr_formats::KeyValueLines;
     use mr_model::datum::Desc;
+
+    use super::*;
+    use crate::{Lines, map_fn, reduce_fn, text, text_out};
 
     #[test]
     fn mappers_see_properties_and_side_files() {

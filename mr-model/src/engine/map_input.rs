@@ -32,7 +32,7 @@ impl MapPart {
 }
 
 /// Opens a part of the input.
-pub type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
+pub(crate) type OpenPart<'a> = dyn Fn(&MapPart) -> Result<Box<dyn Source>> + 'a;
 
 /// The input of a job's maps and how far the reading has come.
 pub(crate) struct MapInput<'a, F> {

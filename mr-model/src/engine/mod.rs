@@ -14,9 +14,8 @@ mod stage;
 mod total_order;
 mod typed;
 
-pub use map_input::{MapPart, OpenPart};
+pub use map_input::MapPart;
 pub use paths::{InputPaths, JobInput, OutputPath};
-pub use sampler::Sampler;
 pub use settings::{Auto, JobSettings, Reducers};
 pub use side_file::SideFile;
 pub use sort::{map_options, reduce_options};

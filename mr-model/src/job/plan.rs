@@ -13,7 +13,7 @@ use crate::task::upstream::JobOutput;
 use crate::task::{CounterGroup, counted};
 
 /// What the driver does with the output.
-pub type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
+pub(crate) type AfterFn = dyn FnOnce(&mut Finished<'_>) -> Result<()>;
 /// Opens a part file.
 pub type OpenFn<'a> = dyn FnOnce() -> Result<Box<dyn Read + 'a>> + 'a;
 

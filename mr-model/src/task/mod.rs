@@ -4,7 +4,7 @@ pub(crate) mod context;
 mod counters;
 pub(crate) mod cursor;
 pub(crate) mod output;
-pub mod phases;
+pub(crate) mod phases;
 pub mod replay;
 pub(crate) mod state;
 pub(crate) mod upstream;

@@ -20,7 +20,7 @@ use super::now::Now;
 use super::query::Reader;
 use super::reserved::Named;
 use super::rights::Caller;
-use super::safe_mode::SafeMode;
+use super::safe_mode::{LOW_RESOURCES, SafeMode};
 use super::standing::{StandingEdit, Token};
 use super::state::{Output, State};
 use crate::error::{CoreError, refuse};
@@ -28,6 +28,17 @@ use crate::error::{CoreError, refuse};
 /// Ids and stamps skipped above the highest that a DataNode reported, when an operator forces metadata older than the data into use. They
 /// leave room for DataNodes that have not reported yet. A billion: more than any lost piece of a log had handed out, and there are 2^62.
 const IDS_SKIPPED: u64 = 1 << 30;
+
+/// The answer to a batch. One of which everything is refused for now is refused as a whole: nothing was done or remembered, and it can be sent again under its
+/// own id.
+pub(crate) fn batched(answers: Vec<Answer>) -> Answer {
+    let is_for_now = |kind: ErrorKind| kind.is_transient() || kind == ErrorKind::SafeMode;
+    let is_refused = |answer: &Answer| matches!(answer, Err(no) if is_for_now(no.kind));
+    match answers.first() {
+        Some(Err(first)) if answers.iter().all(is_refused) => Err(first.clone()),
+        _ => Ok(Reply::Batch(answers)),
+    }
+}
 
 impl State {
     /// Executes a request that does not only read.
@@ -53,7 +64,7 @@ impl State {
         for (index, call) in (0..).zip(calls) {
             answers.push(self.next_call(nodes, asked, (call, index), now, out)?);
         }
-        Ok(Ok(Reply::Batch(answers)))
+        Ok(batched(answers))
     }
 
     /// One call of a request, with the paths that it refers to.
@@ -214,7 +225,7 @@ impl State {
         out.commands.extend(orders);
     }
 
-    /// Turns safe mode on or off by hand; repeated, it does the same again.
+    /// Turns safe mode on or off by hand, until the process ends; repeated, it does the same again.
     fn order_safe_mode(
         &mut self,
         nodes: &mut Datanodes,
@@ -229,16 +240,9 @@ impl State {
         }
         match action {
             SafeModeAction::Get => {}
-            SafeModeAction::Enter => {
-                self.note_safe_by_hand(nodes, true, now, out)?;
-                self.safe_mode = self.safe_mode.entered_by_hand();
-            }
-            SafeModeAction::Leave => {
-                self.note_safe_by_hand(nodes, false, now, out)?;
-                self.safe_mode = self.safe_mode.left_by_hand();
-            }
+            SafeModeAction::Enter => self.safe_mode = self.safe_mode.entered_by_hand(),
+            SafeModeAction::Leave => self.safe_mode = self.safe_mode.left_by_hand(),
             SafeModeAction::ForceLeave => {
-                self.note_safe_by_hand(nodes, false, now, out)?;
                 self.skip_ahead(nodes, now, out)?;
                 self.safe_mode = SafeMode::Off;
             }
@@ -246,23 +250,6 @@ impl State {
         self.safe_mode.note_resources(self.resources_low);
         self.safe_mode.note_ahead(self.blocks.reports.ahead_count());
         Ok(Ok(self.safe_mode.is_on()))
-    }
-
-    /// Journals whether an operator wants safe mode on.
-    ///
-    /// # Errors
-    /// [`CoreError`]: a defect.
-    pub fn note_safe_by_hand(
-        &mut self,
-        nodes: &mut Datanodes,
-        on: bool,
-        now: Now,
-        out: &mut Output,
-    ) -> Result<(), CoreError> {
-        match self.standing.is_safe_by_hand() == on {
-            true => Ok(()),
-            false => self.commit_standing(nodes, vec![StandingEdit::SafeMode { on }], now, out),
-        }
     }
 
     /// Issues, extends or ends a delegation token.
@@ -276,7 +263,7 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<Result<TokenInfo, Refusal>, CoreError> {
-        if let Some(refusal) = self.low_resources_refusal(nodes, order, now) {
+        if let Some(refusal) = self.low_resources_refusal(order) {
             return Ok(Err(refusal));
         }
         let (number, edit) = match self.standing.tokens.judge(order, now.wall_ms, &mut self.random)
@@ -290,19 +277,14 @@ impl State {
         Ok(self.standing.tokens.get(number).or(before).ok_or(Refusal::Missing))
     }
 
-    /// Any user may renew a token again and again: none of these changes fills a disk that is nearly full.
-    fn low_resources_refusal(&self, nodes: &Datanodes, order: &Order, now: Now) -> Option<Refusal> {
-        if !self.resources_low {
-            return None;
-        }
-        let (rule, situation) = (&self.settings.safe_mode, self.situation(nodes));
-        let reason = SafeMode::LowResources.reason(rule, situation, now.mono_ms)?;
+    /// Any user may issue tokens, and renew one again and again: neither fills a disk that is nearly full. One that leaked can still be cancelled, once.
+    fn low_resources_refusal(&self, order: &Order) -> Option<Refusal> {
         let what = match order {
             Order::Issue { .. } => "issue delegation token",
             Order::Renew { .. } => "renew delegation token",
-            Order::Cancel { .. } => "cancel delegation token",
+            Order::Cancel { .. } => return None,
         };
-        Some(Refusal::SafeMode(self.safe_mode_text(what, &reason)))
+        self.resources_low.then(|| Refusal::SafeMode(self.safe_mode_text(what, LOW_RESOURCES)))
     }
 
     /// Logs a delegation token that an earlier version kept in a file, unless the log has it.

@@ -423,8 +423,8 @@ mod tests {
     fn firsts(hosts: &[(&str, &str)], moments: std::ops::Range<u64>) -> Vec<Vec<usize>> {
         let mut nodes = Datanodes::new(1000, 2000, 100);
         for (number, (host, rack)) in (1..).zip(hosts) {
-            nodes.register(info(number, host, rack), 0);
-            nodes.heartbeat(&beat(number, 100), 0).unwrap();
+            let index = nodes.register(info(number, host, rack), 0);
+            nodes.heartbeat(index, &beat(100), 0);
         }
         let holders: Vec<NodeIndex> = (0..hosts.len() as u32).map(NodeIndex).collect();
         let first = |block, mono_ms| {
@@ -450,8 +450,8 @@ mod tests {
     fn the_replica_that_the_writers_machine_will_read_is_first_in_the_pipeline() {
         let mut nodes = Datanodes::new(1000, 2000, 100);
         for (number, host) in (1..).zip(["a", "b", "a", "a"]) {
-            nodes.register(info(number, host, "/r"), 0);
-            nodes.heartbeat(&beat(number, 100), 0).unwrap();
+            let index = nodes.register(info(number, host, "/r"), 0);
+            nodes.heartbeat(index, &beat(100), 0);
         }
         for block in BlockId::FIRST.0..BlockId::FIRST.0 + 9 {
             for (host, targets) in

@@ -14,6 +14,9 @@
 
 use protocol::namenode::Call;
 
+/// Why changes are refused while a disk of the metadata is nearly full, in HDFS's words.
+pub const LOW_RESOURCES: &str = "Resources are low on NN. Please add or free up more resources: files and snapshots can still be deleted (\"hdfs dfs -rm -skipTrash\", \"hdfs dfs -expunge -immediate\", \"hdfs dfs -deleteSnapshot\"). Safe mode is turned off automatically when there is room again; until then \"hdfs dfsadmin -safemode leave\" is refused.";
+
 /// The state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SafeMode {
@@ -125,7 +128,7 @@ impl SafeMode {
         match self {
             SafeMode::Off => None,
             SafeMode::OldMetadata { ahead_count } => Some(format!("DataNodes hold {ahead_count} replicas with ids or generation stamps that this NameNode has never handed out: its metadata directory is older than the data. Nothing is deleted. Start the NameNode with its newest metadata directory, or use \"hdfs dfsadmin -safemode forceExit\" to go on without the files that those replicas belong to; then they are deleted in time.")),
-            SafeMode::LowResources => Some("Resources are low on NN. Please add or free up more resources: files and snapshots can still be deleted (\"hdfs dfs -rm -skipTrash\", \"hdfs dfs -expunge -immediate\", \"hdfs dfs -deleteSnapshot\"). Safe mode is turned off automatically when there is room again; until then \"hdfs dfsadmin -safemode leave\" is refused.".to_owned()),
+            SafeMode::LowResources => Some(LOW_RESOURCES.to_owned()),
             SafeMode::Manual => Some("It was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.".to_owned()),
             SafeMode::Startup { reached_ms: Some(since) } => {
                 let left_ms = rule.extension_ms.saturating_sub(now_ms.saturating_sub(since));

@@ -11,7 +11,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use client::namesystem::{CallOrigin, Namesystem};
 use daemon::session::Actor;
-use protocol::namenode::{LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, calls};
+use protocol::namenode::{DIRECTORY_MODE, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, calls};
 use protocol::{ErrorKind, RemoteError};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,8 +20,6 @@ use super::context::{Found, Pages, path_of, status_of};
 
 /// A description of the API, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
-/// Permission bits of a new directory: 0777 less the usual umask.
-const DIRECTORY_MODE: u16 = 0o755;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

@@ -51,10 +51,11 @@ impl Service {
         let Answered { answer, permissions } = self.answer(kind, request).await;
         if let Some(audit) = &self.audit {
             let at_ms = self.shared.now().wall_ms;
-            let answers = match &answer {
-                Ok(Reply::Batch(answers)) => answers,
-                single => std::slice::from_ref(single),
+            let (each, whole) = match &answer {
+                Ok(Reply::Batch(answers)) => (answers.as_slice(), None),
+                whole => (&[][..], Some(whole)),
             };
+            let answers = each.iter().chain(whole.into_iter().cycle());
             // Reads log nobody's permissions.
             let permissions = permissions.into_iter().chain(std::iter::repeat(None));
             for ((detail, permissions), answer) in details.into_iter().zip(permissions).zip(answers)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::datanode::{self, Heartbeat, REPORT_REPLICAS_MAX, Reply, Request};
+use protocol::datanode::{self, Heartbeat, REPORT_REPLICAS_MAX, Reply, Report, Request, Sender};
 use protocol::{ErrorKind, RemoteError};
 
 use super::calls::Service;
@@ -10,12 +10,12 @@ use crate::server::{Event, ended};
 
 /// Refuses a message that names more replicas than one may.
 pub(crate) fn check_bounds(request: &Request) -> Result<(), RemoteError> {
-    let (count, what) = match request {
-        Request::FullReport(report) => {
-            (report.finalized.len() + report.unfinished.len(), "replicas in one part")
+    let Request::Report { report, .. } = request else { return Ok(()) };
+    let (count, what) = match report {
+        Report::Full(part) => {
+            (part.finalized.len() + part.unfinished.len(), "replicas in one part")
         }
-        Request::Changes(changes) => (changes.count(), "changes in one message"),
-        _ => return Ok(()),
+        Report::Changes(changes) => (changes.count(), "changes in one message"),
     };
     match count > REPORT_REPLICAS_MAX {
         true => {
@@ -33,17 +33,17 @@ impl Service {
             register.info.rack = self.topology.rack_of(&register.info).await;
         }
         check_bounds(&request)?;
-        if let Request::Heartbeat(beat) = &request {
-            return self.heartbeat(beat).await;
+        if let Request::Heartbeat(sender, beat) = &request {
+            return self.heartbeat(*sender, beat).await;
         }
         let request = Box::new(request);
         let asked = self.shared.host.ask(|sender| Event::Datanode(request, sender)).await;
         asked.map_err(ended)?
     }
 
-    async fn heartbeat(&self, beat: &Heartbeat) -> datanode::Answer {
+    async fn heartbeat(&self, sender: Sender, beat: &Heartbeat) -> datanode::Answer {
         let shared = &self.shared;
-        let beat = shared.nodes.heartbeat(beat, shared.epoch, shared.now().mono_ms)?;
+        let beat = shared.nodes.heartbeat((sender, beat), shared.epoch, shared.now().mono_ms)?;
         if beat.first {
             shared.host.tick();
         }
@@ -57,7 +57,7 @@ impl Service {
                 _ = held => {}
                 () = self.shutdown.wait() => {}
             }
-            commands = shared.nodes.take_commands(beat.index);
+            commands = shared.nodes.take_commands(sender, shared.epoch)?;
         }
         Ok(Reply::Commands { epoch: shared.epoch, commands })
     }

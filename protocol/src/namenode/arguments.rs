@@ -6,6 +6,9 @@ use super::answers::REPLICAS_MAX;
 use crate::wire::at_most;
 use crate::{BlockId, DatanodeId, DfsPath, GenerationStamp};
 
+/// Permission bits of a directory for which nobody chose others: 0777 less the usual umask.
+pub const DIRECTORY_MODE: u16 = 0o755;
+
 /// Arguments of [`super::Call::Create`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Create {

@@ -1,4 +1,4 @@
-//! The table of calls: one row for each, append only. The columns are explained in [`super::table`].
+//! The table of calls: one row for each, append only. Its form is explained in [`crate::table`], its columns in [`super::table`].
 
 use serde::{Deserialize, Serialize};
 
@@ -14,21 +14,28 @@ use super::limits::{
 use super::paths::Paths;
 use super::reply::{Answer, Reply};
 use super::table::By::{Anyone, Superuser};
-use super::table::Kind::{Change, Order, Read};
-use super::table::{
-    By, Kind, Logged, Refused, alone, calls, cannot, changed, first, from_typed, of, on,
-};
+use super::table::{By, Logged, Refused, alone, cannot, changed, each_path, of, on};
 use crate::acl::{AclChange, AclStatus};
-use crate::error::UnexpectedReply;
 use crate::permission::Action;
 use crate::storage::StoragePolicy;
+use crate::table::Kind::{Change, Order, Read};
+use crate::table::calls;
 use crate::wire::at_most;
 use crate::xattr::{VALUE_BYTES_SENT_MAX, Xattr, XattrFlag};
-use crate::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId, RemoteError};
+use crate::{BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
 calls! {
     types AclChange, Action, BadReplica, BlockId, DatanodeId, DfsPath, GenerationStamp, InodeId,
         Publish, QuotaChange, ReplicaMove, SafeModeAction, StoragePolicy, WrittenBlock, XattrFlag;
+    columns {
+        /// Who may make it.
+        by: By = Anyone;
+        /// What safe mode refuses; `None` if it lets the call pass.
+        refused: Option<Refused<'_>> = None;
+        /// What the audit log says of it; `None` for calls on blocks and leases, which HDFS does not log either.
+        logged: Option<Logged<'_>> = None;
+    }
+    also [each_path]
 
     /// One file or directory.
     0: Status(path: DfsPath) -> FileStatus = Read, logged on("getfileinfo", path);
@@ -470,17 +477,6 @@ calls! {
     /// The storage policy that applies to a file or directory.
     58: GetStoragePolicy(path: DfsPath) -> StoragePolicy = Read,
         logged on("getStoragePolicy", path);
-}
-
-/// A call whose type names its answer. The wire knows [`Call`] and [`Reply`] alone.
-pub trait TypedCall: Into<Call> {
-    /// What the NameNode answers.
-    type Answer: Into<Reply> + TryFrom<Reply, Error = UnexpectedReply>;
-
-    /// What answers this call, as one of all answers.
-    fn answer(outcome: Result<Self::Answer, RemoteError>) -> Answer {
-        outcome.map(Into::into)
-    }
 }
 
 impl From<Create> for Call {

@@ -1,15 +1,11 @@
 //! The bytes of each call and each answer, as they were when it was introduced: programs of different age exchange them.
 
-use std::fmt::Debug;
-
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::*;
 use crate::acl::{AclChange, AclEntry, AclKind, AclScope, AclStatus};
 use crate::auth::Key;
 use crate::permission::Action;
 use crate::storage::StoragePolicy;
+use crate::table::golden::{check, hex};
 use crate::token::{AccessMode, TokenKeys, TokenName};
 use crate::xattr::{Xattr, XattrFlag};
 use crate::{
@@ -250,25 +246,6 @@ fn replies() -> Vec<Reply> {
         Reply::Image { name: text("i"), length: 9, bytes: vec![1, 2, 3] },
         Reply::StoragePolicy(StoragePolicy::Hot),
     ]
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Every message encodes to its line of `golden`, decodes from it, and from no part of it.
-fn check<T: Serialize + DeserializeOwned + Debug>(messages: &[T], golden: &str) {
-    let encoded: Vec<String> = messages.iter().map(|message| hex(&wire::encode(message))).collect();
-    assert_eq!(encoded.join("\n"), golden.trim_end());
-    for (tag, message) in messages.iter().enumerate() {
-        let bytes = wire::encode(message);
-        assert_eq!(usize::from(bytes[0]), tag, "{message:?}");
-        let again: T = wire::decode(&bytes, "message").unwrap();
-        assert_eq!(format!("{again:?}"), format!("{message:?}"));
-        for end in 0..bytes.len() {
-            assert!(wire::decode::<T>(&bytes[..end], "message").is_err(), "{message:?} {end}");
-        }
-    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod table;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::table::Kind;
 use crate::wire::at_most;
 use crate::{CallId, ClientId};
 
@@ -22,14 +23,16 @@ pub use answers::{
     LocatedBlocks, MoveState, OpenFile, OpenFilePage, REPLICAS_MAX, ReplicaMove, ReplicaState,
     SnapshottableDirectory, VOLUMES_MAX,
 };
-pub use arguments::{BadReplica, Create, Publish, QuotaChange, SafeModeAction, WrittenBlock};
+pub use arguments::{
+    BadReplica, Create, DIRECTORY_MODE, Publish, QuotaChange, SafeModeAction, WrittenBlock,
+};
 pub use call::{Call, RenameInto, RenameTo, TypedCall, calls};
 pub use limits::{
     BAD_REPLICAS_MAX, BATCH_CALLS_MAX, CONCAT_SOURCES_MAX, DATANODES_MAX, DIFF_ENTRIES_MAX,
     DOT_SNAPSHOT, IMAGE_PIECE_BYTES, LIST_ENTRIES_MAX, MOVES_MAX, XATTR_NAMES_MAX,
 };
-pub use reply::{Answer, Reply};
-pub use table::{About, By, Kind, Logged, Refused, Target};
+pub use reply::{Answer, Reply, UNEXPECTED};
+pub use table::{About, By, Logged, Refused, Target};
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 3;
@@ -54,7 +57,7 @@ pub struct Request {
 pub enum Body {
     /// One call.
     One(Call),
-    /// Several, each with its own outcome, in order. -> [`Reply::Batch`]
+    /// Several, each with its own outcome, in order; refused as a whole if all of them are refused for now. -> [`Reply::Batch`]
     Batch(#[serde(deserialize_with = "at_most::<BATCH_CALLS_MAX, _, _>")] Vec<Call>),
 }
 

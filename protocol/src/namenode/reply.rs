@@ -11,6 +11,7 @@ use super::limits::{BATCH_CALLS_MAX, IMAGE_PIECE_BYTES, MOVES_MAX};
 use crate::acl::AclStatus;
 use crate::error::UnexpectedReply;
 use crate::storage::StoragePolicy;
+use crate::table::replies;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::xattr::Xattr;
 use crate::{DfsPath, InodeId, RemoteError};
@@ -103,30 +104,8 @@ pub enum Reply {
     StoragePolicy(StoragePolicy),
 }
 
-/// Ties types to kinds of [`Reply`], both ways: a value, the reply that it becomes, and what comes back out of such a reply.
-macro_rules! replies {
-    ($( $type:ty: $value:pat => $reply:expr, $pattern:pat => $back:expr; )*) => {$(
-        impl From<$type> for Reply {
-            fn from($value: $type) -> Reply {
-                $reply
-            }
-        }
-
-        impl TryFrom<Reply> for $type {
-            type Error = UnexpectedReply;
-
-            fn try_from(reply: Reply) -> Result<Self, UnexpectedReply> {
-                match reply {
-                    $pattern => Ok($back),
-                    _ => Err(UnexpectedReply),
-                }
-            }
-        }
-    )*};
-    ($( $kind:ident($type:ty) ),* $(,)?) => {
-        replies! { $( $type: value => Reply::$kind(value), Reply::$kind(value) => value; )* }
-    };
-}
+/// A reply of another call.
+pub const UNEXPECTED: UnexpectedReply = UnexpectedReply { daemon: "NameNode" };
 
 replies! {
     Flag(bool), Status(FileStatus), Summary(ContentSummary), Located(LocatedBlocks),

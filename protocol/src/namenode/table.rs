@@ -1,31 +1,16 @@
-//! The columns of the table of calls ([`super::Call`]), and the macro that makes code of its rows.
-//!
-//! A row says all that a face or the NameNode must know of a call before it is made: its tag on the wire, the type that answers it, whether it reads,
-//! who may make it, what safe mode refuses and what the audit log says. What the call does is in the core.
+//! The columns of the table of calls ([`super::Call`]) beside those that all tables have ([`crate::table`]).
 //!
 //! ```text
 //! /// Allows snapshots of a directory.
 //! 35: AllowSnapshot(path: DfsPath) -> () = Change, by Superuser, refused cannot("allow snapshot for ", path), logged on("allowSnapshot", path);
-//! |   |             |                  |    |       |             |                                            |
-//! |   name          fields             |    Kind    By            Refused: what safe mode does not let pass     Logged
-//! tag on the wire                      type of the answer
+//!                                                  |             |                                            |
+//!                                                  By            Refused: what safe mode does not let pass     Logged
 //! ```
 //!
-//! The last three may be left out: anyone may make the call (the rights on its paths are the core's matter), safe mode does not refuse it, the audit log does
-//! not have it. They can use the fields. A row without an answer makes no type: its types are written below the table.
+//! A row may leave them out: anyone may make the call (the rights on its paths are the core's matter), safe mode does not refuse it, the audit log does
+//! not have it.
 
 use crate::{BlockId, DfsPath, InodeId};
-
-/// Which way a call takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// It changes nothing, and is answered from what is durable.
-    Read,
-    /// The core judges it: it may change the name space or what is planned.
-    Change,
-    /// An operator's order to the daemon, without the core.
-    Order,
-}
 
 /// Who may make a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,9 +168,9 @@ impl<'a, T: Into<About<'a>>> From<Option<T>> for About<'a> {
     }
 }
 
-/// Makes of the rows the type of all calls, its columns as methods, and for each row with an answer a type of its own in `calls`. `types` are those of the fields.
-macro_rules! calls {
-    (types $($type:ident),* $(,)?; $(
+/// Makes of the rows the methods that visit the paths of a call.
+macro_rules! each_path {
+    ({$(
         $(#[doc = $doc:literal])*
         $tag:literal: $name:ident
             $(( $(#[serde $bound:tt])? $only:ident: $only_type:ty $(,)? ))?
@@ -196,74 +181,9 @@ macro_rules! calls {
             ),* $(,)? })?
             $(-> $answer:ty)?
             = $kind:expr
-            $(, by $by:expr)?
-            $(, refused $refused:expr)?
-            $(, logged $logged:expr)?
-    ;)*) => {
-        /// The calls, by the rows of the table in the order of their tags.
-        #[derive(Clone, Debug, Serialize, Deserialize)]
-        pub enum Call {$(
-            $(#[doc = $doc])*
-            $name
-                $(( $(#[serde $bound])? $only_type ))?
-                $({ $( $(#[doc = $field_doc])* $(#[serde $field_bound])? $field: $field_type ),* })?
-        ),*}
-
-        const _: () = {
-            let tags: &[usize] = &[$($tag),*];
-            let mut row = 0;
-            while row < tags.len() {
-                assert!(tags[row] == row, "the rows stand in the order of their tags");
-                row += 1;
-            }
-        };
-
+            $(, $column:ident $value:expr)*
+    ;)*}) => {
         impl Call {
-            /// How many there are.
-            #[cfg(test)]
-            pub(super) const COUNT: usize = [$($tag),*].len();
-
-            /// Which way it takes.
-            pub fn kind(&self) -> Kind {
-                match self {$(
-                    Call::$name $(($only))? $({ $($field),* })? => {
-                        // A column uses the fields that it needs.
-                        $( let _ = $only; )? $($( let _ = $field; )*)?
-                        $kind
-                    }
-                )*}
-            }
-
-            /// Who may make it.
-            pub fn by(&self) -> By {
-                match self {$(
-                    Call::$name $(($only))? $({ $($field),* })? => {
-                        $( let _ = $only; )? $($( let _ = $field; )*)?
-                        first!($($by,)? By::Anyone)
-                    }
-                )*}
-            }
-
-            /// What safe mode refuses; `None` if it lets the call pass.
-            pub fn refused(&self) -> Option<Refused<'_>> {
-                match self {$(
-                    Call::$name $(($only))? $({ $($field),* })? => {
-                        $( let _ = $only; )? $($( let _ = $field; )*)?
-                        first!($(Some($refused),)? None)
-                    }
-                )*}
-            }
-
-            /// What the audit log says of it; `None` for calls on blocks and leases, which HDFS does not log either.
-            pub fn logged(&self) -> Option<Logged<'_>> {
-                match self {$(
-                    Call::$name $(($only))? $({ $($field),* })? => {
-                        $( let _ = $only; )? $($( let _ = $field; )*)?
-                        first!($(Into::<Option<Logged<'_>>>::into($logged),)? None)
-                    }
-                )*}
-            }
-
             /// Passes `visit` each path that the call names.
             pub fn each_path<'a>(&'a self, mut visit: impl FnMut(&'a DfsPath)) {
                 match self {$(
@@ -284,65 +204,7 @@ macro_rules! calls {
                 )*}
             }
         }
-
-        /// Each call as a type that names its answer; see [`TypedCall`].
-        pub mod calls {
-            use super::{$($type),*};
-
-            $( $crate::namenode::table::typed! { [$(-> $answer)?] $(#[doc = $doc])* $name {
-                $( /// What the call is about.
-                    $only: $only_type, )?
-                $($( $(#[doc = $field_doc])* $field: $field_type, )*)?
-            }} )*
-        }
-
-        $( from_typed! { [$(-> $answer)?] $name { $($only)? $($($field),*)? }
-            [Call::$name $(($only))? $({ $($field),* })?]
-        } )*
     };
 }
 
-/// The first of some values.
-macro_rules! first {
-    ($first:expr $(, $more:expr)*) => {
-        $first
-    };
-}
-
-/// The type of a call with an answer.
-macro_rules! typed {
-    ([] $($row:tt)*) => {};
-    ([-> $answer:ty] $(#[$doc:meta])* $name:ident {}) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $name;
-    };
-    ([-> $answer:ty] $(#[$doc:meta])* $name:ident {
-        $( $(#[$field_doc:meta])* $field:ident: $type:ty, )*
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        pub struct $name {$(
-            $(#[$field_doc])*
-            pub $field: $type,
-        )*}
-    };
-}
-
-/// What a call of such a type is among all calls, and its answer.
-macro_rules! from_typed {
-    ([] $($row:tt)*) => {};
-    ([-> $answer:ty] $name:ident { $($field:ident),* } [$($call:tt)*]) => {
-        impl From<calls::$name> for Call {
-            fn from(calls::$name { $($field),* }: calls::$name) -> Call {
-                $($call)*
-            }
-        }
-
-        impl TypedCall for calls::$name {
-            type Answer = $answer;
-        }
-    };
-}
-
-pub(super) use {calls, first, from_typed, typed};
+pub(super) use each_path;

@@ -133,7 +133,7 @@ impl Jobs {
     ) {
         let book = &mut self.book;
         match to {
-            Place::Tracker => self.tracker.on_message(message, random, out),
+            Place::Tracker => self.tracker.on_message(message, (now, random), out),
             Place::Worker(number) => {
                 if let Some(worker) = &mut self.workers[number] {
                     worker.on_message(message, &mut Around { now: now.at, random, book, out });

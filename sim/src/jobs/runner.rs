@@ -127,10 +127,9 @@ impl Task {
         self.outputs.iter().find(is_missing).map(|(_, output)| output)
     }
 
-    /// An output has come. True if all have.
-    pub(super) fn fetched(&mut self, map: AttemptId, map_count: u32) -> bool {
+    /// An output has come.
+    pub(super) fn fetched(&mut self, map: AttemptId) {
         self.fetched.insert(map.task.index);
-        self.has_all(map_count)
     }
 
     pub(super) fn has_all(&self, map_count: u32) -> bool {

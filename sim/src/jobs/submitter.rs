@@ -8,7 +8,7 @@ use protocol::jobs::{Call, JobSpec, Priority, Reply, Request, Split, VERSION};
 use protocol::sizing::ReduceSizing;
 use protocol::{BinaryHash, CallId, ClientId, DfsPath, JobId, RemoteError};
 
-use super::book::Book;
+use super::book::{ATTEMPTS_MAX, Book};
 use super::worker::WORKERS;
 use crate::net::{JobMessage, Message, Outbox, Place, Timer};
 
@@ -120,7 +120,10 @@ impl Submitter {
                     self.call(Call::Kill(job), out);
                 }
                 1 => self.call(
-                    Call::SetPriority(job, random.pick(&Priority::ALL).unwrap_or_default()),
+                    Call::SetPriority {
+                        job,
+                        priority: random.pick(&Priority::ALL).unwrap_or_default(),
+                    },
                     out,
                 ),
                 2 => self.call(Call::Tasks(job), out),
@@ -163,7 +166,7 @@ impl Submitter {
             splits,
             reduce_count,
             output: DfsPath::parse(&output).expect("a path"),
-            attempts_max: 4,
+            attempts_max: ATTEMPTS_MAX,
             slow_start_permille: [0, 500, 1000][random.below(3)],
             properties,
             sizing,

@@ -97,13 +97,18 @@ impl Tracker {
         out.set(random.micros(50..3000), Timer::Committed(last));
     }
 
-    pub(super) fn on_message(&mut self, message: Message, random: &mut Random, out: &mut Outbox) {
+    pub(super) fn on_message(
+        &mut self,
+        message: Message,
+        (now, random): (Now, &mut Random),
+        out: &mut Outbox,
+    ) {
         let Some(master) = &mut self.running else { return };
         self.next += 1;
         match message {
             Message::Job { from, number, body: JobMessage::Call(request) } => {
                 self.askers.insert(self.next, (from, number));
-                master.client(self.next, *request);
+                master.client(self.next, *request, now);
             }
             Message::Job { from, number, body: JobMessage::Report(request) } => {
                 self.askers.insert(self.next, (from, number));
@@ -204,9 +209,9 @@ impl Tracker {
         let client = protocol::ClientId([255; 16]);
         self.next += 1;
         let call = protocol::CallId { client, number: self.next };
-        let request = jobs::Request { version: jobs::VERSION, call, user: "root".to_owned(), body };
+        let request = jobs::Request::new(call, "root", body);
         let master = self.running.as_mut().ok_or("the JobTracker is dead")?;
-        master.client(self.next, request);
+        master.client(self.next, request, now);
         self.askers.insert(self.next, (Place::Tracker, OWN));
         self.turn(false, now, random, out);
         let last = self.running.as_ref().map_or(0, Master::last);

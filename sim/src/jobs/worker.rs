@@ -363,7 +363,8 @@ impl Worker {
                 else {
                     return;
                 };
-                if is_refused_for_now(&answer) && around.now < since + NAME_PATIENCE {
+                let waits = answer.as_ref().is_err_and(|refusal| refusal.kind.is_transient());
+                if waits && around.now < since + NAME_PATIENCE {
                     let number = self.number();
                     self.sent.insert(number, Sent::Name { runner, attempt, request, since });
                     around.out.set(around.random.millis(20..1000), Timer::Resend(number));
@@ -389,10 +390,9 @@ impl Worker {
         else {
             return;
         };
-        let map_count = process.program.map_count;
         let Some(task) = &mut process.task else { return };
         if is_there {
-            task.fetched(map, map_count);
+            task.fetched(map);
             process.progress();
             self.tell(runner, around);
             return self.go_on(runner, around);
@@ -493,9 +493,10 @@ impl Worker {
         };
         let directory = directory(&process.program.output, attempt);
         let Some(task) = &mut process.task else { return };
-        // Of a batch, the last answer is the file's.
         let answer = match answer {
-            Ok(NameReply::Batch(mut answers)) => answers.pop().expect("an answer to each call"),
+            Ok(NameReply::Batch(answers)) => {
+                creation::outcome(answers).expect("an answer to each call")
+            }
             answer => answer,
         };
         match (task.stage, answer) {
@@ -528,14 +529,6 @@ impl Worker {
         if around.random.one_in(12) {
             self.end(runner, "signal 9", around);
         }
-    }
-}
-
-/// True if the NameNode will answer differently after a while.
-fn is_refused_for_now(answer: &NameAnswer) -> bool {
-    match answer {
-        Ok(NameReply::Batch(answers)) => answers.iter().all(is_refused_for_now),
-        answer => answer.as_ref().is_err_and(|refusal| refusal.kind.is_transient()),
     }
 }
 

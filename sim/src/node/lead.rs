@@ -1,7 +1,7 @@
 //! Recoveries that a DataNode leads, as the daemon's [`Lead`] decides.
 
 use datanode::core::recovery::{Lead, Recovered, Step};
-use protocol::datanode::CommitRecovery;
+use protocol::datanode::{CommitRecovery, Sender};
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::transfer::{Operation, Reply};
@@ -18,7 +18,7 @@ impl Process {
         (replicas, token): (Vec<DatanodeInfo>, BlockToken),
         out: &mut Outbox,
     ) {
-        let Some(epoch) = self.session.epoch else { return };
+        let Some(Sender { epoch, .. }) = self.session.core.sender() else { return };
         self.next += 1;
         let ids = replicas.iter().map(|datanode| datanode.id).collect();
         let lead = Lead::new(stamps.0, ids);
@@ -49,18 +49,11 @@ impl Process {
                     )
                 }
                 Step::Done(Recovered { length, members, answered }) => {
-                    let (datanode, epoch) = (self.session.info.id, leading.epoch);
-                    let commit = CommitRecovery {
-                        datanode,
-                        epoch,
-                        block,
-                        stamp,
-                        length,
-                        replicas: members,
-                        answered,
-                    };
+                    let epoch = leading.epoch;
+                    let commit =
+                        CommitRecovery { block, stamp, length, replicas: members, answered };
                     self.leads.retain(|leading| leading.number != number);
-                    self.commit(commit, out);
+                    self.commit(commit, epoch, out);
                     return;
                 }
                 Step::Failed => {

@@ -150,7 +150,7 @@ impl Node {
             _ => {}
         }
         process.run_behind(random);
-        process.tell_changes(out);
+        process.report(out);
     }
 }
 
@@ -199,12 +199,12 @@ impl Process {
             Operation::Read(read) => {
                 let answer = self.serve(&read);
                 out.send(from, Message::Served { number, answer });
-                return self.tell_changes(out);
+                return self.report(out);
             }
             _ => Err(ErrorKind::InvalidArgument),
         };
         out.send(from, Message::Told { number, answer });
-        self.tell_changes(out);
+        self.report(out);
     }
 
     /// The first packet of what a reader wants; blocks are smaller than a packet.
@@ -225,7 +225,7 @@ impl Process {
         } else {
             self.on_reception(conn, from, part, out);
         }
-        self.tell_changes(out);
+        self.report(out);
     }
 
     /// Whoever takes over a replica ends its writer first.

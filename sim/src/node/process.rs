@@ -1,13 +1,14 @@
 //! What the process of a DataNode knows; the other files have what it does.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use datanode::core::member::Member;
 use datanode::core::recovery::Lead;
+use datanode::core::session;
 use datanode::store::{ReplicaWriter, Store};
-use protocol::datanode::{Changes, Request};
+use protocol::datanode::CommitRecovery;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::transfer::Write;
@@ -42,36 +43,28 @@ pub(super) enum For {
 
 /// What is known of the session.
 pub(super) struct Session {
-    pub(super) info: DatanodeInfo,
-    pub(super) epoch: Option<Epoch>,
-    pub(super) highest_epoch: Epoch,
-    /// Parts of the full report that are to be sent, in order.
-    pub(super) report: VecDeque<Request>,
-    /// Messages on the way, at most one of each kind.
-    pub(super) report_sent: Option<(u64, Request)>,
-    pub(super) changes_sent: Option<(u64, Changes)>,
+    /// The daemon's.
+    pub(super) core: session::Session,
+    /// Messages on the way, by the numbers under which they were sent; at most one report and one heartbeat or registration.
+    pub(super) report_sent: Option<u64>,
     pub(super) beat_sent: Option<u64>,
-    pub(super) commits: Vec<(u64, Request)>,
+    pub(super) commits: Vec<Ending>,
+}
+
+/// A recovery or a cut that is finished, and of which the NameNode does not know yet.
+pub(super) struct Ending {
+    /// Number of the message on the way.
+    pub(super) sent: Option<u64>,
+    /// Start of the NameNode that ordered it.
+    pub(super) epoch: Epoch,
+    pub(super) commit: CommitRecovery,
 }
 
 impl Session {
-    /// A message was sent again under another number.
-    pub(super) fn renumber(&mut self, before: u64, fresh: u64) {
-        let changes = self.changes_sent.iter_mut().map(|(sent, _)| sent);
-        let report = self.report_sent.iter_mut().map(|(sent, _)| sent);
-        let commits = self.commits.iter_mut().map(|(sent, _)| sent);
-        let all = changes.chain(report).chain(commits);
-        all.filter(|sent| **sent == before).for_each(|sent| *sent = fresh);
-    }
-
     pub(super) fn new(info: DatanodeInfo) -> Self {
         Session {
-            info,
-            epoch: None,
-            highest_epoch: Epoch::default(),
-            report: VecDeque::new(),
+            core: session::Session::new(info),
             report_sent: None,
-            changes_sent: None,
             beat_sent: None,
             commits: Vec::new(),
         }

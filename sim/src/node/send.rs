@@ -94,9 +94,7 @@ impl Process {
             read.map_err(|error| StoreError::io(id, error))
         });
         if let Err(error) = read {
-            if error.is_bad_replica() && replica.replica.is_finalized() {
-                self.store.report_bad(&replica.replica);
-            }
+            self.store.note_unread(&replica.replica, &error);
             return Err(ErrorKind::Storage);
         }
         let conn = self.next_conn();

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use datanode::core::report;
+use datanode::core::session::Commit;
 use namenode::sim::Said;
-use protocol::datanode::{Command, CommitRecovery, Heartbeat, Register, Reply, Request, VERSION};
-use protocol::level::Supported;
+use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
 use protocol::{Epoch, ErrorKind};
 
-use super::process::{For, Process};
+use super::process::{Ending, For, Process};
 use crate::net::{Message, Outbox, Place, Timer};
 
 /// Between heartbeats, and between tries to register.
@@ -27,70 +26,62 @@ impl Process {
 
     pub(super) fn on_beat(&mut self, out: &mut Outbox) {
         out.set(BEAT_INTERVAL, Timer::Beat);
-        if self.session.beat_sent.is_some() || self.session.report_sent.is_some() {
+        if self.session.beat_sent.is_some() || self.session.core.is_reporting_all() {
             return;
         }
-        let request = match self.session.epoch {
-            None => Request::Register(Register {
-                version: VERSION,
-                levels: Supported::OWN,
-                cluster: self.store.cluster(),
-                info: self.session.info.clone(),
-            }),
-            Some(epoch) => {
+        let request = match self.session.core.sender() {
+            None => self.session.core.register(self.store.cluster()),
+            Some(sender) => {
                 let usage = self.store.usage();
-                Request::Heartbeat(Heartbeat {
-                    datanode: self.session.info.id,
-                    epoch,
+                let beat = Heartbeat {
                     capacity: usage.capacity,
                     used: usage.used,
                     remaining: usage.remaining,
                     failed_volumes: self.store.failed_volumes(),
                     ..Heartbeat::default()
-                })
+                };
+                Request::Heartbeat(sender, beat)
             }
         };
         self.session.beat_sent = Some(self.ask_master(request, out));
     }
 
-    /// Sends what has changed, unless such a message is on its way or the full report is not over.
-    pub(super) fn tell_changes(&mut self, out: &mut Outbox) {
-        let Some(epoch) = self.session.epoch else { return };
-        if self.session.changes_sent.is_some()
-            || self.session.report_sent.is_some()
-            || !self.session.report.is_empty()
+    /// Sends the next report, unless one is on its way, and the ends of recoveries that are not.
+    pub(super) fn report(&mut self, out: &mut Outbox) {
+        if self.session.report_sent.is_none()
+            && let Some(report) = self.next_report()
         {
-            return;
+            self.session.report_sent = Some(self.ask_master(report, out));
         }
-        if let Some(changes) = self.store.changes().try_take(self.session.info.id, epoch) {
-            let number = self.ask_master(Request::Changes(changes.clone()), out);
-            self.session.changes_sent = Some((number, changes));
+        for mut ending in std::mem::take(&mut self.session.commits) {
+            if ending.sent.is_none() {
+                match self.session.core.commit(ending.epoch, &ending.commit) {
+                    Commit::Send(request) => ending.sent = Some(self.ask_master(request, out)),
+                    Commit::Wait => {}
+                    Commit::Over => continue,
+                }
+            }
+            self.session.commits.push(ending);
         }
+    }
+
+    fn next_report(&mut self) -> Option<Request> {
+        let report = self.session.core.report(&mut self.store.changes().pending())?;
+        Some(Request::clone(&report))
     }
 
     /// A message was not answered in time.
     pub(super) fn on_silence(&mut self, number: u64, out: &mut Outbox) {
         if self.asked.get(&number) == Some(&For::Session) {
-            let commit = self.session.commits.iter().find(|(sent, _)| *sent == number);
-            let again = match (&self.session.changes_sent, &self.session.report_sent) {
-                (Some((sent, changes)), _) if *sent == number => {
-                    Some(Request::Changes(changes.clone()))
-                }
-                (_, Some((sent, part))) if *sent == number => Some(part.clone()),
-                _ => commit.map(|(_, request)| request.clone()),
-            };
-            match again {
-                // An answer to the message that was given up is none to this one.
-                Some(request) => {
-                    self.asked.remove(&number);
-                    let fresh = self.ask_master(request, out);
-                    self.session.renumber(number, fresh);
-                }
-                None => {
-                    self.asked.remove(&number);
-                    self.session.beat_sent.take_if(|sent| *sent == number);
-                }
+            // An answer to the message that is given up is none to the next one.
+            self.asked.remove(&number);
+            let session = &mut self.session;
+            session.beat_sent.take_if(|sent| *sent == number);
+            session.report_sent.take_if(|sent| *sent == number);
+            for ending in &mut session.commits {
+                ending.sent.take_if(|sent| *sent == number);
             }
+            self.report(out);
         } else if let Some(For::Lead(lead)) = self.asked.remove(&number) {
             self.on_lead_told(lead, Err(ErrorKind::Unavailable), out);
         }
@@ -103,57 +94,43 @@ impl Process {
         }
         let session = &mut self.session;
         session.beat_sent.take_if(|sent| *sent == number);
-        session.report_sent.take_if(|(sent, _)| *sent == number);
-        session.commits.retain(|(sent, _)| *sent != number);
-        let sent = session.changes_sent.take_if(|(sent, _)| *sent == number);
+        let is_refused_for_now =
+            answer.as_ref().is_err_and(|no| no.kind == ErrorKind::Fenced || no.kind.is_transient());
+        match is_refused_for_now {
+            true => session.commits.iter_mut().for_each(|ending| {
+                ending.sent.take_if(|sent| *sent == number);
+            }),
+            false => session.commits.retain(|ending| ending.sent != Some(number)),
+        }
+        let is_report = session.report_sent.take_if(|sent| *sent == number).is_some();
         match answer {
-            Ok(Reply::Registered { cluster, epoch, .. }) => self.registered(cluster, epoch),
-            Ok(Reply::Commands { epoch, commands }) if self.session.epoch == Some(epoch) => {
+            Ok(Reply::Registered { cluster, epoch, registration, .. }) => {
+                self.registered(cluster, (epoch, registration));
+            }
+            Ok(Reply::Commands { epoch, commands })
+                if self.session.core.sender().is_some_and(|sender| sender.epoch == epoch) =>
+            {
                 commands.into_iter().for_each(|command| self.obey(command, out));
             }
-            Err(refusal) if refusal.kind == ErrorKind::Fenced => {
-                if let Some((_, changes)) = sent {
-                    self.store.changes().give_back(changes);
-                }
-                self.end_session();
-            }
+            Ok(_) if is_report => self.session.core.report_arrived(),
+            Err(refusal) if refusal.kind == ErrorKind::Fenced => self.end_session(),
             _ => {}
         }
-        if self.session.report_sent.is_none()
-            && let Some(part) = self.session.report.pop_front()
-        {
-            let number = self.ask_master(part.clone(), out);
-            self.session.report_sent = Some((number, part));
-        }
-        self.tell_changes(out);
+        self.report(out);
     }
 
-    fn registered(&mut self, cluster: protocol::ClusterId, epoch: Epoch) {
-        if epoch < self.session.highest_epoch {
-            return;
+    fn registered(&mut self, cluster: protocol::ClusterId, registration: (Epoch, u64)) {
+        if self.store.adopt_cluster(cluster).is_ok() {
+            self.end_session();
+            // One that is older than another that was served before does not count.
+            let _ = self.session.core.registered(registration, self.store.replicas());
         }
-        if self.store.adopt_cluster(cluster).is_err() {
-            return;
-        }
-        self.end_session();
-        self.session.highest_epoch = epoch;
-        self.session.epoch = Some(epoch);
-        self.report_all(epoch);
-    }
-
-    fn report_all(&mut self, epoch: Epoch) {
-        let parts = report::full_report(self.session.info.id, epoch, self.store.replicas());
-        self.session.report.extend(parts.into_iter().map(Request::FullReport));
     }
 
     fn end_session(&mut self) {
         let session = &mut self.session;
-        (session.epoch, session.report_sent) = (None, None);
-        session.report.clear();
-        session.commits.clear();
-        if let Some((_, changes)) = session.changes_sent.take() {
-            self.store.changes().give_back(changes);
-        }
+        session.core.end(&mut self.store.changes().pending());
+        session.report_sent = None;
     }
 
     fn obey(&mut self, command: Command, out: &mut Outbox) {
@@ -164,9 +141,7 @@ impl Process {
                 }
             }
             Command::ReportAll => {
-                if let Some(epoch) = self.session.epoch {
-                    self.report_all(epoch);
-                }
+                self.session.core.report_all(self.store.replicas());
             }
             Command::Replicate { block, stamp, targets, token, .. } => {
                 self.replicate(block, stamp, (targets, token), out);
@@ -181,10 +156,9 @@ impl Process {
         }
     }
 
-    /// A recovery that this DataNode led is over.
-    pub(super) fn commit(&mut self, commit: CommitRecovery, out: &mut Outbox) {
-        let request = Request::CommitRecovery(commit);
-        let number = self.ask_master(request.clone(), out);
-        self.session.commits.push((number, request));
+    /// A recovery that this DataNode led for the NameNode of this `epoch` is over.
+    pub(super) fn commit(&mut self, commit: CommitRecovery, epoch: Epoch, out: &mut Outbox) {
+        self.session.commits.push(Ending { sent: None, epoch, commit });
+        self.report(out);
     }
 }

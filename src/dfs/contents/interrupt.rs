@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use std::{io, process};
 
-use client::rpc::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use transport::rpc::runtime;
 
 use crate::dfs::fs::{Failure, FsPath, Named, Store};
 use crate::output::{EXIT_INTERRUPTED, tell};

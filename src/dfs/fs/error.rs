@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io;
 
-use client::RpcError;
 use client::dfs::DfsError;
 use protocol::{ErrorKind, PathError};
+use transport::RpcError;
 
 /// A failure of one argument; its kind stays until it is printed after `cmd: `.
 #[derive(Debug)]

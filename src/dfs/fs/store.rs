@@ -11,7 +11,7 @@ use std::thread;
 
 use client::ClientConfig;
 use client::dfs::checksum::FileChecksum;
-use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter};
+use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents};
 use protocol::acl::AclStatus;
 use protocol::namenode::{
     ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
@@ -307,8 +307,7 @@ impl Store {
                 let create = CreateOptions {
                     // A temporary file may be left over from a writer that was killed.
                     overwrite: options.overwrite || publish_as.is_some(),
-                    parents: false,
-                    parents_below: None,
+                    parents: Parents::None,
                     replication: options.replication,
                     block_size: options.block_size,
                     mode,

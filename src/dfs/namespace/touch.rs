@@ -19,7 +19,7 @@ pub(super) fn touch(context: &Context) -> Result<(), Failure> {
                 "Unable to parse the specified timestamp {text}. The expected format is yyyyMMdd:HHmmss"
             ))
         })?,
-        None => client::rpc::now_ms(),
+        None => transport::rpc::now_ms(),
     };
     let both = args.has("a") == args.has("m");
     let mtime = (both || args.has("m")).then_some(at_ms);

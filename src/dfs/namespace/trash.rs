@@ -181,7 +181,7 @@ impl<'a> Trash<'a> {
 pub(super) fn expunge(context: &Context) -> Result<(), Failure> {
     let trash = Trash::new(context)?;
     let immediate = context.args.has("immediate");
-    let now_ms = client::rpc::now_ms();
+    let now_ms = transport::rpc::now_ms();
     tell!(
         "TrashPolicyDefault#deleteCheckpoint for trashRoot: {}",
         context.resolver.qualified(&FsPath::Cluster(trash.root.clone()))
@@ -196,5 +196,5 @@ fn unnamed(path: DfsPath) -> Named {
 }
 
 fn with_time(name: &str) -> String {
-    format!("{name}{}", client::rpc::now_ms())
+    format!("{name}{}", transport::rpc::now_ms())
 }

@@ -8,6 +8,8 @@
 #[cfg(any(test, feature = "sim"))]
 mod inode;
 #[cfg(any(test, feature = "sim"))]
+mod names;
+#[cfg(any(test, feature = "sim"))]
 pub mod sim;
 #[cfg(any(test, feature = "sim"))]
 mod world;

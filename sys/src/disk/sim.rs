@@ -24,8 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
+use super::names::Node;
 pub use super::world::Fault;
-use super::world::{Down, Node, World};
+use super::world::{Down, World};
 
 /// A machine; clones are handles to the same one. It exists until the last of them and the last of its files are dropped.
 #[derive(Clone, Debug)]
@@ -39,19 +40,21 @@ struct Shared {
     world: Mutex<World>,
 }
 
-/// The machines by the roots of their disks.
-static ROOTS: RwLock<BTreeMap<PathBuf, Weak<Shared>>> = RwLock::new(BTreeMap::new());
+/// Above the disks of all machines; the next part of a path is the machine's number.
+const ABOVE: &str = "/simulated/";
+/// The machines by their numbers.
+static MACHINES: RwLock<BTreeMap<u64, Weak<Shared>>> = RwLock::new(BTreeMap::new());
 /// How many there are: programs have none, and then nobody asks further.
-static ROOT_COUNT: AtomicUsize = AtomicUsize::new(0);
+static MACHINE_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The machine that has a path.
 pub(super) fn machine_of(path: &Path) -> Option<Machine> {
-    if ROOT_COUNT.load(Ordering::Acquire) == 0 {
+    if MACHINE_COUNT.load(Ordering::Acquire) == 0 {
         return None;
     }
-    let roots = ROOTS.read().unwrap_or_else(PoisonError::into_inner);
-    let shared = path.ancestors().find_map(|path| roots.get(path))?;
-    shared.upgrade().map(Machine)
+    let (number, _) = path.to_str()?.strip_prefix(ABOVE)?.split_once('/')?;
+    let machines = MACHINES.read().unwrap_or_else(PoisonError::into_inner);
+    machines.get(&number.parse().ok()?)?.upgrade().map(Machine)
 }
 
 /// True if the path is on a simulated disk.
@@ -72,12 +75,9 @@ pub fn random_bytes(path: &Path) -> Option<[u8; 16]> {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let mut roots = ROOTS.write().unwrap_or_else(PoisonError::into_inner);
-        let world = self.world.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for disk in &world.disks {
-            roots.remove(&disk.root);
-        }
-        ROOT_COUNT.store(roots.len(), Ordering::Release);
+        let mut machines = MACHINES.write().unwrap_or_else(PoisonError::into_inner);
+        machines.remove(&self.number);
+        MACHINE_COUNT.store(machines.len(), Ordering::Release);
     }
 }
 
@@ -85,11 +85,15 @@ impl Machine {
     /// A machine without disks.
     pub fn new(seed: u64) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        Machine(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             start: Instant::now(),
             world: Mutex::new(World::new(seed)),
-        }))
+        });
+        let mut machines = MACHINES.write().unwrap_or_else(PoisonError::into_inner);
+        machines.insert(shared.number, Arc::downgrade(&shared));
+        MACHINE_COUNT.store(machines.len(), Ordering::Release);
+        Machine(shared)
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
@@ -100,11 +104,8 @@ impl Machine {
     pub fn add_disk(&self, capacity_bytes: u64) -> PathBuf {
         let mut world = self.world();
         let number = world.disks.len();
-        let root = PathBuf::from(format!("/simulated/{}/disk{number}", self.0.number));
+        let root = PathBuf::from(format!("{ABOVE}{}/disk{number}", self.0.number));
         world.add_disk(root.clone(), capacity_bytes);
-        let mut roots = ROOTS.write().unwrap_or_else(PoisonError::into_inner);
-        roots.insert(root.clone(), Arc::downgrade(&self.0));
-        ROOT_COUNT.store(roots.len(), Ordering::Release);
         root
     }
 
@@ -181,10 +182,8 @@ impl Machine {
     /// All files below a directory.
     pub fn files(&self, below: &Path) -> Vec<PathBuf> {
         self.with_disk(below, |disk| {
-            let is_file = |node: &Node| matches!(node, Node::File(_));
-            let files =
-                disk.names.iter().filter(|(path, node)| path.starts_with(below) && is_file(node));
-            files.map(|(path, _)| path.clone()).collect()
+            let files = disk.names.below(below).filter(|(_, node)| *node != Node::Directory);
+            files.map(|(path, _)| path.to_owned()).collect()
         })
     }
 
@@ -299,7 +298,7 @@ impl Machine {
     fn node(&self, path: &Path) -> io::Result<Option<Node>> {
         let mut world = self.world();
         let disk = world.disk_of(path)?;
-        Ok(world.look(disk)?.names.get(path).copied())
+        Ok(world.look(disk)?.names.get(path))
     }
 
     pub(super) fn length(&self, path: &Path) -> io::Result<u64> {
@@ -328,8 +327,7 @@ impl Machine {
             Some(Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
             None => return Err(io::ErrorKind::NotFound.into()),
         }
-        let inside = disk.names.keys().filter(|name| name.parent() == Some(path));
-        Ok(inside.cloned().collect())
+        Ok(disk.names.inside(path).map(Path::to_owned).collect())
     }
 
     /// Capacity and free bytes.

@@ -5,15 +5,19 @@
 //! - Where a sync of a directory fails, its file system takes no more changes until the machine starts again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::inode::{Inode, Random};
+use super::names::{Names, Node, is_below};
 
 const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
+/// Inodes of a disk, from which number on those that nobody can reach are looked for.
+const CROWD_MIN: usize = 256;
 
 /// What happens at a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub enum Fault {
     Full,
     /// This one operation, or the next that opens a file, fails for lack of descriptors.
     Descriptors,
+    /// This one operation, or the next sync, fails with an input/output error.
+    Sync,
 }
 
 /// How a machine went down.
@@ -37,7 +43,7 @@ pub(super) enum Down {
     Process,
 }
 
-/// What an operation can need.
+/// What an operation can need, and whether it is a sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Look,
@@ -47,6 +53,7 @@ enum Kind {
     Open,
     /// Both.
     Create,
+    Sync,
 }
 
 impl Kind {
@@ -54,20 +61,14 @@ impl Kind {
         match fault {
             Fault::Full => self.changes(),
             Fault::Descriptors => matches!(self, Kind::Open | Kind::Create),
+            Fault::Sync => self == Kind::Sync,
             Fault::PowerCut | Fault::Kill | Fault::Io => true,
         }
     }
 
     fn changes(self) -> bool {
-        matches!(self, Kind::Change | Kind::Create)
+        matches!(self, Kind::Change | Kind::Create | Kind::Sync)
     }
-}
-
-/// What a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Node {
-    Directory,
-    File(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -79,20 +80,25 @@ enum Change {
 
 impl Change {
     /// The directories that it changes.
-    fn directories(&self) -> BTreeSet<PathBuf> {
+    fn directories(&self) -> impl Iterator<Item = &OsStr> {
         let paths = match self {
             Change::Link(path, _) | Change::Remove(path) => [Some(path), None],
             Change::Rename(from, to) => [Some(from), Some(to)],
         };
-        paths.into_iter().flatten().filter_map(|path| path.parent()).map(Path::to_owned).collect()
+        paths.into_iter().flatten().filter_map(|path| path.parent()).map(Path::as_os_str)
     }
 
-    fn apply(&self, names: &mut BTreeMap<PathBuf, Node>) {
+    /// True if it changes one of these directories.
+    fn is_in(&self, directories: &BTreeSet<OsString>) -> bool {
+        self.directories().any(|directory| directories.contains(directory))
+    }
+
+    fn apply(&self, names: &mut Names) {
         match self {
-            Change::Link(path, node) => drop(names.insert(path.clone(), *node)),
+            Change::Link(path, node) => names.insert(path, *node),
             Change::Rename(from, to) => {
                 if let Some(node) = names.remove(from) {
-                    names.insert(to.clone(), node);
+                    names.insert(to, node);
                 }
             }
             Change::Remove(path) => drop(names.remove(path)),
@@ -112,8 +118,10 @@ pub(super) struct Disk {
     pub(super) is_broken: bool,
     inodes: BTreeMap<u64, Inode>,
     next_inode: u64,
-    pub(super) names: BTreeMap<PathBuf, Node>,
-    durable_names: BTreeMap<PathBuf, Node>,
+    /// With more inodes than this it is worth the time to look for those that nobody can reach.
+    crowd: usize,
+    pub(super) names: Names,
+    durable_names: Names,
     /// Since they were last synced, in order.
     changes: Vec<Change>,
 }
@@ -150,7 +158,8 @@ impl World {
     }
 
     pub(super) fn add_disk(&mut self, root: PathBuf, capacity: u64) {
-        let names = BTreeMap::from([(root.clone(), Node::Directory)]);
+        let mut names = Names::default();
+        names.insert(&root, Node::Directory);
         self.disks.push(Disk {
             root,
             random: Random::new(self.random.next()),
@@ -160,6 +169,7 @@ impl World {
             is_broken: false,
             inodes: BTreeMap::new(),
             next_inode: 0,
+            crowd: CROWD_MIN,
             durable_names: names.clone(),
             names,
             changes: Vec::new(),
@@ -168,7 +178,7 @@ impl World {
 
     /// The disk that has a path.
     pub(super) fn disk_of(&self, path: &Path) -> io::Result<usize> {
-        let found = self.disks.iter().position(|disk| path.starts_with(&disk.root));
+        let found = self.disks.iter().position(|disk| is_below(path, &disk.root));
         found.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -184,7 +194,7 @@ impl World {
                 let fault = fault.remove();
                 self.fired += 1;
                 return Err(match fault {
-                    Fault::Io => io::Error::from_raw_os_error(EIO),
+                    Fault::Io | Fault::Sync => io::Error::from_raw_os_error(EIO),
                     Fault::Full => io::Error::from_raw_os_error(ENOSPC),
                     Fault::Descriptors => io::Error::from_raw_os_error(EMFILE),
                     Fault::PowerCut | Fault::Kill => {
@@ -249,7 +259,7 @@ impl World {
 
     /// Syncs a file.
     pub(super) fn sync(&mut self, disk: usize, id: u64) -> io::Result<()> {
-        let stepped = self.step(disk, Kind::Change);
+        let stepped = self.step(disk, Kind::Sync);
         let is_down = self.down.is_some();
         let disk = &mut self.disks[disk];
         let inode = disk.inodes.get_mut(&id).expect("an open file is kept");
@@ -263,7 +273,7 @@ impl World {
 
     /// Syncs the names in a directory.
     pub(super) fn sync_names(&mut self, disk: usize, path: &Path) -> io::Result<()> {
-        let stepped = self.step(disk, Kind::Change);
+        let stepped = self.step(disk, Kind::Sync);
         let is_down = self.down.is_some();
         let disk = &mut self.disks[disk];
         match &stepped {
@@ -293,7 +303,7 @@ impl World {
 impl Disk {
     pub(super) fn file(&self, path: &Path) -> io::Result<u64> {
         match self.names.get(path) {
-            Some(Node::File(id)) => Ok(*id),
+            Some(Node::File(id)) => Ok(id),
             Some(Node::Directory) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
@@ -325,7 +335,7 @@ impl Disk {
 
     pub(super) fn create_dir(&mut self, path: &Path) -> io::Result<()> {
         self.check_parent(path)?;
-        if self.names.contains_key(path) {
+        if self.names.get(path).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.note(Change::Link(path.to_owned(), Node::Directory));
@@ -337,11 +347,8 @@ impl Disk {
         self.check_parent(to)?;
         match self.names.get(to) {
             Some(Node::Directory) => return Err(io::ErrorKind::IsADirectory.into()),
-            Some(Node::File(other)) if *other == id => return Ok(()),
-            Some(Node::File(other)) => {
-                let other = *other;
-                self.unlink(other);
-            }
+            Some(Node::File(other)) if other == id => return Ok(()),
+            Some(Node::File(other)) => self.unlink(other),
             None => {}
         }
         self.note(Change::Rename(from.to_owned(), to.to_owned()));
@@ -411,44 +418,41 @@ impl Disk {
 
     /// Makes the changes of a directory durable, with all that they depend on.
     fn sync_names(&mut self, path: &Path) {
-        let mut wanted = BTreeSet::from([path.to_owned()]);
+        let mut wanted = BTreeSet::from([path.as_os_str().to_owned()]);
         let mut done = Vec::new();
         for change in std::mem::take(&mut self.changes).into_iter().rev() {
-            let directories = change.directories();
-            if directories.is_disjoint(&wanted) {
-                self.changes.push(change);
-            } else {
-                wanted.extend(directories);
+            if change.is_in(&wanted) {
+                wanted.extend(change.directories().map(OsStr::to_owned));
                 done.push(change);
+            } else {
+                self.changes.push(change);
             }
         }
         self.changes.reverse();
         done.iter().rev().for_each(|change| change.apply(&mut self.durable_names));
-        self.forget_unnamed();
+        if self.inodes.len() > self.crowd {
+            self.forget_unnamed();
+        }
     }
 
     /// Forgets files that can have no name again.
     fn forget_unnamed(&mut self) {
-        let id = |node: &Node| match node {
-            Node::File(id) => Some(*id),
-            Node::Directory => None,
-        };
         let linked = self.changes.iter().filter_map(|change| match change {
-            Change::Link(_, node) => id(node),
+            Change::Link(_, Node::File(id)) => Some(*id),
             _ => None,
         });
-        let named = self.names.values().chain(self.durable_names.values()).filter_map(id);
+        let named = self.names.files().chain(self.durable_names.files());
         let kept: BTreeSet<u64> = named.chain(linked).collect();
         self.inodes.retain(|id, inode| inode.open > 0 || kept.contains(id));
+        self.crowd = CROWD_MIN.max(self.inodes.len() * 2);
     }
 
     /// A power cut.
     fn cut(&mut self) {
-        let mut stopped: BTreeSet<PathBuf> = BTreeSet::new();
+        let mut stopped: BTreeSet<OsString> = BTreeSet::new();
         for change in std::mem::take(&mut self.changes) {
-            let directories = change.directories();
-            if !directories.is_disjoint(&stopped) || self.random.chance(3) {
-                stopped.extend(directories);
+            if change.is_in(&stopped) || self.random.chance(3) {
+                stopped.extend(change.directories().map(OsStr::to_owned));
             } else {
                 change.apply(&mut self.durable_names);
             }
@@ -456,11 +460,10 @@ impl Disk {
         // What is in a directory that is gone is gone, too.
         let all = self.durable_names.clone();
         let is_reachable = |path: &Path| {
-            let mut above =
-                path.ancestors().skip(1).take_while(|path| path.starts_with(&self.root));
-            above.all(|parent| all.get(parent) == Some(&Node::Directory))
+            let mut above = path.ancestors().skip(1).take_while(|path| is_below(path, &self.root));
+            above.all(|parent| all.get(parent) == Some(Node::Directory))
         };
-        self.durable_names.retain(|path, _| is_reachable(path));
+        self.durable_names.retain(is_reachable);
         self.names = self.durable_names.clone();
         for inode in self.inodes.values_mut() {
             inode.cut(&mut self.random);
@@ -473,10 +476,8 @@ impl Disk {
         for inode in self.inodes.values_mut() {
             (inode.links, inode.open) = (0, 0);
         }
-        for node in self.names.values() {
-            if let Node::File(id) = node {
-                self.inodes.get_mut(id).expect("a named file is kept").links += 1;
-            }
+        for id in self.names.files() {
+            self.inodes.get_mut(&id).expect("a named file is kept").links += 1;
         }
         self.used = self.inodes.values().filter(|inode| inode.links > 0).map(Inode::room).sum();
         self.forget_unnamed();

@@ -4,13 +4,13 @@
 
 use client::ClientConfig;
 use client::dfs::{DfsClient, DfsError};
-use client::error::RpcError;
-use client::pass::PassHolder;
-use client::rpc::{CallOptions, RpcClient, now_ms, read_secret};
 use protocol::auth::Role;
-use protocol::jobs::{self, Call, Reply};
+use protocol::jobs::{self, Reply, calls};
 use protocol::pass::{Pass, PassName};
 use protocol::{CallId, ClientId, DfsPath, ErrorKind, JobId};
+use transport::RpcError;
+use transport::rpc::PassHolder;
+use transport::rpc::{CallOptions, RpcClient, now_ms, read_secret};
 
 use super::{Stand, options};
 use crate::support::cluster::SUPERUSER;
@@ -31,8 +31,7 @@ impl Stand {
 
     fn kill_as_task(&self, pass: &Pass, user: &str, job: JobId) -> Result<Reply, RpcError> {
         let call = CallId { client: ClientId::default(), number: 1 };
-        let body = Call::Kill(job);
-        let request = jobs::Request { version: jobs::VERSION, call, user: user.to_owned(), body };
+        let request = jobs::Request::new(call, user, calls::Kill { job });
         let holder = PassHolder::new(pass.clone());
         let jobtracker = RpcClient::of_task(&self.cluster.jobtracker, &holder)?;
         jobtracker.call_blocking("/rpc", &request, CallOptions::default())
@@ -64,7 +63,7 @@ fn a_task_acts_as_its_user_alone_and_kills_no_job() {
     ] {
         let user = bad.name.user.clone();
         let error = stand.as_task(&bad, &user).unwrap_err();
-        assert!(client::error::chain(&error).contains("401"), "{what}: {error}");
+        assert!(protocol::error::chain(&error).contains("401"), "{what}: {error}");
     }
     // Not even its own job, whose owner may.
     for user in ["ann", SUPERUSER] {

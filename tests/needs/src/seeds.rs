@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZero;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The first seed; without it, any.
 const FIRST_VARIABLE: &str = "HANNO_TEST_SEED";
@@ -22,24 +22,26 @@ pub fn for_each(count: u64, mut run: impl FnMut(u64)) {
     }
 }
 
-/// As [`for_each`], with as many seeds at once as there are cores.
+/// As [`for_each`], with as many seeds at once as there are cores; after one has panicked, no other begins.
 ///
 /// # Panics
 /// As [`for_each`].
 pub fn for_each_in_parallel(count: u64, run: impl Fn(u64) + Sync) {
     let first = number(FIRST_VARIABLE).unwrap_or_else(any);
     let (count, next) = (number(COUNT_VARIABLE).unwrap_or(count), AtomicU64::new(0));
+    let failed = AtomicBool::new(false);
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= count {
+                    if at >= count || failed.load(Ordering::Relaxed) {
                         break;
                     }
-                    let named = Named(first.wrapping_add(at));
-                    run(named.0);
+                    let seed = first.wrapping_add(at);
+                    let named = (Named(seed), Fails(&failed));
+                    run(seed);
                     drop(named);
                 }
             });
@@ -55,6 +57,15 @@ fn any() -> u64 {
 fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is no number")))
+}
+
+/// Keeps others from beginning.
+struct Fails<'a>(&'a AtomicBool);
+
+impl Drop for Fails<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_or(std::thread::panicking(), Ordering::Relaxed);
+    }
 }
 
 /// Says whose failure it is.

@@ -143,7 +143,7 @@ impl Face {
             let text = "Authentication required: ask the NameNode first, and follow its redirect";
             return Err(WebError::new(Exception::Unauthenticated, text));
         };
-        Redirect::open(key, token, op, path, client::rpc::now_ms())
+        Redirect::open(key, token, op, path, transport::rpc::now_ms())
             .map_err(|error| WebError::new(Exception::InvalidToken, error.to_string()))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use client::dfs::{CreateOptions, DfsWriter};
+use client::dfs::{CreateOptions, DfsWriter, Parents};
 use http_body_util::BodyExt;
 use protocol::ErrorKind;
 use protocol::address::authority_of;
@@ -148,9 +148,10 @@ fn open_writer(asked: &Asked) -> Result<DfsWriter, WebError> {
 
 fn create_options(query: &Query, overwrite: bool) -> Result<CreateOptions, WebError> {
     query.integer("buffersize", 1)?;
+    let has_parents = query.boolean("createparent", true)?;
     Ok(CreateOptions {
         overwrite,
-        parents: query.boolean("createparent", true)?,
+        parents: if has_parents { Parents::All } else { Parents::None },
         replication: query.short("replication", 1)?,
         block_size: query.size("blocksize", 1)?,
         mode: query.permission("permission")?.unwrap_or(FILE_MODE),

@@ -2,8 +2,7 @@
 
 use axum::response::Response;
 use client::namesystem::Namesystem;
-use protocol::error::UnexpectedReply;
-use protocol::namenode::{Call, QuotaChange, Reply};
+use protocol::namenode::{Call, DIRECTORY_MODE, QuotaChange, Reply, UNEXPECTED};
 
 use super::special::special_call;
 use super::{Asked, Face, warned};
@@ -11,9 +10,6 @@ use crate::error::WebError;
 use crate::op::Op;
 use crate::query::{Query, required};
 use crate::{json, path};
-
-/// Permission bits of a directory whose request specifies none.
-const DIRECTORY_MODE: u16 = 0o755;
 
 impl<N: Namesystem> Face<N> {
     pub(super) async fn change(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
@@ -46,7 +42,7 @@ impl<N: Namesystem> Face<N> {
             (Op::Mkdirs | Op::Rename, Reply::Done) => Ok(json::boolean(true)),
             (_, Reply::Done) => Ok(json::nothing()),
             (Op::CreateSnapshot, Reply::Path(path)) => Ok(json::path(path.as_str())),
-            _ => Err(UnexpectedReply.into()),
+            _ => Err(UNEXPECTED.into()),
         }
     }
 }

@@ -146,7 +146,7 @@ impl<N: Namesystem> Face<N> {
         let allow = (header::ALLOW, HeaderValue::from_static("GET,PUT,POST,DELETE,OPTIONS"));
         let mut response = (StatusCode::OK, [allow]).into_response();
         if trust.auth == Auth::Simple && !by_token && query.text("user.name").is_some() {
-            let cookie = cookie::sealed(&user, &trust.key, client::rpc::now_ms());
+            let cookie = cookie::sealed(&user, &trust.key, transport::rpc::now_ms());
             response.headers_mut().insert(header::SET_COOKIE, cookie);
         }
         Ok(response)

@@ -53,7 +53,7 @@ impl Trust {
         if let Some(KnownUser(user)) = parts.extensions.get() {
             return Ok(Identity { user: user.clone(), by_token: false });
         }
-        let now_ms = client::rpc::now_ms();
+        let now_ms = transport::rpc::now_ms();
         if let Some(token) = delegation(parts, query) {
             // A caller that signs as well, such as a gateway, gets a signed answer.
             if rpc::is_signed(parts)
@@ -85,7 +85,7 @@ impl Trust {
         match self.auth {
             Auth::Simple => ("user.name", user.to_owned()),
             Auth::Token => {
-                let expires_ms = client::rpc::now_ms().saturating_add(REDIRECT_LIFETIME_MS);
+                let expires_ms = transport::rpc::now_ms().saturating_add(REDIRECT_LIFETIME_MS);
                 let redirect = Redirect { user: user.to_owned(), expires_ms };
                 ("delegation", redirect.seal(&self.key, op, path))
             }

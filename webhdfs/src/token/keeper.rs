@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::RpcError;
-use client::rpc::RpcClient;
 use parking_lot::Mutex;
 use protocol::auth::Key;
 use serde_json::Value;
+use transport::RpcError;
+use transport::rpc::RpcClient;
 
 use crate::error::{Exception, WebError};
 use crate::path;

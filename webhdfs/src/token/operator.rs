@@ -18,7 +18,7 @@ const BYTES_MAX: usize = 64 << 10;
 pub fn route(authenticator: Authenticator, book: Book) -> MethodRouter {
     rpc::message(authenticator, &[Role::Client], BYTES_MAX, move |request: Request| {
         let book = book.clone();
-        async move { answer(&book, request, client::rpc::now_ms()).await }
+        async move { answer(&book, request, transport::rpc::now_ms()).await }
     })
 }
 

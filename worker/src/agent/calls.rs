@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use client::error::chain;
-use client::rpc::{CallOptions, RpcClient};
 use protocol::ErrorKind;
+use protocol::error::chain;
 use protocol::tracker::Request;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use transport::rpc::{CallOptions, RpcClient};
 
 use crate::core::{Answer, CallNumber, Event};
 use crate::input::Input;

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::error::chain;
+use protocol::error::chain;
 use protocol::tracker::{Program, Work};
 use protocol::{AttemptId, BinaryHash, JobId};
 use tokio::sync::mpsc;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::rpc::RpcClient;
 use protocol::JobId;
 use protocol::pass::{PASS_LIFETIME, Pass, PassName};
 use protocol::runner::Setup;
 use protocol::tracker::Program;
 use tokio::sync::mpsc;
+use transport::rpc::RpcClient;
 
 use crate::binaries::{Binaries, BinarySource};
 use crate::input::Input;
@@ -65,7 +65,7 @@ impl SetupBase {
     /// A pass for tasks of a job.
     pub(super) fn pass(&self, job: JobId, user: &str) -> Pass {
         let lifetime_ms = u64::try_from(PASS_LIFETIME.as_millis()).unwrap_or(u64::MAX);
-        let expires_ms = client::rpc::now_ms().saturating_add(lifetime_ms);
+        let expires_ms = transport::rpc::now_ms().saturating_add(lifetime_ms);
         Pass::issue(&self.secret, PassName { job, user: user.to_owned(), expires_ms })
     }
 }

@@ -37,7 +37,7 @@ pub enum Effect {
         /// Time without a sign of life of an attempt; zero means no limit.
         silence_max: Duration,
     },
-    /// Give a runner without an attempt this one. If its process is over and has not begun it, [`super::Event::Undelivered`] gives it back with all
+    /// Give a runner without an attempt this one. If its process was ready, is over and has not taken it, [`super::Event::Undelivered`] gives it back with all
     /// news for it until then.
     Give {
         /// The runner.

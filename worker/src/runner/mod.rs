@@ -21,8 +21,8 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::error::chain;
 use protocol::AttemptId;
+use protocol::error::chain;
 use protocol::frame;
 use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, ToRunner};
 use protocol::tracker::Work;
@@ -98,8 +98,8 @@ pub(crate) async fn run(
             runner.watched.owns(temporary);
             process.pids.iter().for_each(|pids| runner.watched.count_in(Arc::clone(pids)));
             let end = runner.drive(&mut process.child, reader, &mut orders).await;
-            // A program that cannot even greet takes its attempt with it: it would not in another process either.
-            if runner.is_greeted {
+            // A program that does not become ready takes its attempt with it: it would not in another process either.
+            if runner.ready {
                 // If the worker's loop has ended, nobody listens.
                 let _ = inputs.send(Input::Over { runner: RunnerId(id), orders }).await;
             }

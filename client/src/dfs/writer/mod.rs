@@ -8,23 +8,26 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use transport::{Pipe, TransferFailure};
+
+use super::reader::DfsReader;
 use flow::creation;
 use flow::error::WriteError;
 use flow::writer::{File, Filled, Goal, Patience, Step, Writer};
 use protocol::checksum::CHUNK_BYTES;
-use protocol::namenode::{Create, Created, DatanodeInfo, LocatedBlock, Publish, calls};
+use protocol::namenode::{
+    Answer, Body, Create, Created, DatanodeInfo, LocatedBlock, Publish, calls,
+};
 use protocol::transfer::{Ack, Operation, Reply as TransferReply};
 use protocol::{BlockId, DatanodeId, DfsPath};
-use transport::{Pipe, TransferFailure};
+use transport::rpc::CallOptions;
 
 use self::sockets::Sockets;
-use super::create::CreateOptions;
-use super::error::DfsError;
+use super::create::{CreateOptions, Parents};
+use super::error::{DfsError, MemberFailure};
 use super::lease::{Lease, Leases};
 use super::link::Link;
-use super::reader::DfsReader;
-use crate::error::RpcError;
-use crate::rpc::CallOptions;
+use transport::RpcError;
 
 /// An open file that this client writes. Nothing is promised before [`DfsWriter::hflush`], [`DfsWriter::hsync`] or [`DfsWriter::close`] returns; a new file
 /// dropped before that is deleted. A file with promised bytes stays: if it is dropped without `close`, a recovery closes it.
@@ -48,14 +51,14 @@ impl DfsWriter {
             mode: options.mode,
             unmasked: options.unmasked,
             overwrite: options.overwrite,
-            parents: options.parents,
+            parents: options.parents == Parents::All,
             replication: options.replication,
             block_size: options.block_size,
             first_block: true,
         };
-        let created = match &options.parents_below {
-            Some(root) if options.parents => create_below(link, root, create)?,
-            _ => link.ask(create)?,
+        let created = match &options.parents {
+            Parents::Below(root) => create_below(link, root, create)?,
+            Parents::None | Parents::All => link.ask(create)?,
         };
         let overwrite = options.publish_overwrite;
         let file = File {
@@ -188,7 +191,7 @@ impl DfsWriter {
     /// Deletes the half-written file, or has it recovered; best effort.
     fn give_up(&mut self) {
         if let Err(error) = self.run(Goal::GiveUp) {
-            let (path, error) = (self.flow.path(), crate::error::chain(&error));
+            let (path, error) = (self.flow.path(), protocol::error::chain(&error));
             tracing::warn!(%path, %error, "cannot end a file that was not closed");
         }
     }
@@ -208,15 +211,17 @@ impl DfsWriter {
                     flow.answered(answer, Instant::now());
                 }
                 Step::Open { first, block, write } => {
-                    let opened = Pipe::open(&link.datanodes, first, block.permit(), write);
-                    flow.opened(opened.map(|opened| *pipe = Some(opened)));
+                    let opened = Pipe::open(&link.datanodes, first, &block.token, write);
+                    let opened = opened.map(|opened| *pipe = Some(opened));
+                    flow.opened(opened.map_err(MemberFailure::from));
                 }
                 Step::Send(packet) => {
                     let sent = connected(pipe).and_then(|pipe| pipe.send(packet));
-                    flow.sent(sent);
+                    flow.sent(sent.map_err(MemberFailure::from));
                 }
                 Step::TakeAck { waits } => {
-                    flow.acked(connected(pipe).and_then(|pipe| take_ack(pipe, waits)));
+                    let acked = connected(pipe).and_then(|pipe| take_ack(pipe, waits));
+                    flow.acked(acked.map_err(MemberFailure::from));
                 }
                 Step::Fill { survivor, block, operation } => {
                     let filled = fill(link, survivor, block, &operation);
@@ -238,14 +243,14 @@ impl DfsWriter {
         }
     }
 
-    fn error(&self, error: WriteError<DfsError, TransferFailure>) -> DfsError {
+    fn error(&self, error: WriteError<DfsError, MemberFailure>) -> DfsError {
         let path = || self.flow.path().clone();
         match error {
             WriteError::Closed => DfsError::Closed { path: path() },
             WriteError::Call(error) => error,
             WriteError::Unexpected => DfsError::Unexpected,
             WriteError::Block { block, fault } => {
-                DfsError::Write { path: path(), block, failure: Some(fault) }
+                DfsError::Write { path: path(), block, failure: fault }
             }
         }
     }
@@ -276,26 +281,26 @@ fn fill(
     survivor: &DatanodeInfo,
     block: &LocatedBlock,
     operation: &Operation,
-) -> Filled<TransferFailure> {
+) -> Filled<MemberFailure> {
     let mut connection = match link.datanodes.take(survivor, block.permit()) {
         Ok(connection) => connection,
-        Err(fault) => return Filled::Unreached(fault),
+        Err(fault) => return Filled::Unreached(fault.into()),
     };
     match connection.ask(operation, &block.token) {
         Ok(TransferReply::Done) => {
             link.datanodes.give_back(survivor, connection);
             Filled::Done
         }
-        Ok(_) => Filled::Failed(TransferFailure::Unexpected),
-        Err(fault) => Filled::Failed(fault),
+        Ok(_) => Filled::Failed(TransferFailure::Unexpected.into()),
+        Err(fault) => Filled::Failed(fault.into()),
     }
 }
 
-fn report(block: BlockId, datanode: Option<DatanodeId>, fault: &TransferFailure) {
+fn report(block: BlockId, datanode: Option<DatanodeId>, fault: &MemberFailure) {
     tracing::warn!(
         %block,
         datanode = datanode.map(|id| id.to_string()).unwrap_or_default(),
-        cause = %crate::error::chain(fault),
+        cause = %protocol::error::chain(fault),
         "a DataNode of the pipeline failed"
     );
 }
@@ -320,9 +325,13 @@ impl Write for DfsWriter {
 
 /// Creates a file whose missing directories are made below `root` alone, in one message.
 fn create_below(link: &Link, root: &DfsPath, create: Create) -> Result<Created, DfsError> {
-    let answers = link.batch_when_ready(creation::below(root, create))?;
-    match answers.into_iter().next_back().ok_or(DfsError::Unexpected)? {
+    let calls = creation::below(root, create);
+    let file = calls.last().cloned().ok_or(DfsError::Unexpected)?;
+    let answers: Vec<Answer> = link.call(Body::Batch(calls))?.try_into()?;
+    match creation::outcome(answers).ok_or(DfsError::Unexpected)? {
         Ok(reply) => Ok(reply.try_into()?),
+        // By itself it is sent again for a while.
+        Err(refusal) if refusal.kind.is_transient() => Ok(link.call(file)?.try_into()?),
         Err(refusal) => Err(RpcError::Remote(refusal).into()),
     }
 }

@@ -8,8 +8,9 @@ use flow::writer::{Buffer, Driver};
 use protocol::transfer::{PACKET_DATA_BYTES, PacketHeader, Status};
 use protocol::{ErrorKind, RemoteError};
 
-use super::super::error::DfsError;
 use transport::{PacketPool, PooledPacket, TransferFailure};
+
+use super::super::error::{DfsError, MemberFailure};
 
 /// See the module.
 #[derive(Debug)]
@@ -61,33 +62,35 @@ impl Buffer for Outgoing {
 
 impl Driver for Sockets {
     type Packet = Outgoing;
-    type Fault = TransferFailure;
+    type Fault = MemberFailure;
     type CallError = DfsError;
 
     fn packet(&self) -> Outgoing {
         Outgoing(self.packets.take())
     }
 
-    fn fault(verdict: Verdict) -> TransferFailure {
+    fn fault(verdict: Verdict) -> MemberFailure {
         match verdict {
-            Verdict::Slow => TransferFailure::Slow,
-            Verdict::Refused(status) => TransferFailure::Remote(refusal(status)),
-            Verdict::Unexpected => TransferFailure::Unexpected,
+            Verdict::Slow => MemberFailure::Slow,
+            Verdict::Refused(status) => TransferFailure::Remote(refusal(status)).into(),
+            Verdict::Unexpected => TransferFailure::Unexpected.into(),
         }
     }
 
-    fn class(fault: &TransferFailure) -> Class {
+    fn class(fault: &MemberFailure) -> Class {
         match fault {
-            TransferFailure::Slow => Class::Slow,
-            TransferFailure::Remote(_) => Class::Refused,
-            _ => Class::Broken,
+            MemberFailure::Slow => Class::Slow,
+            MemberFailure::Transfer(TransferFailure::Remote(_)) => Class::Refused,
+            MemberFailure::Transfer(_) => Class::Broken,
         }
     }
 
-    fn disk_refusal(fault: &TransferFailure) -> Option<TransferFailure> {
+    fn disk_refusal(fault: &MemberFailure) -> Option<MemberFailure> {
         match fault {
-            TransferFailure::Remote(refusal) if refusal.kind == ErrorKind::Storage => {
-                Some(TransferFailure::Remote(refusal.clone()))
+            MemberFailure::Transfer(TransferFailure::Remote(refusal))
+                if refusal.kind == ErrorKind::Storage =>
+            {
+                Some(TransferFailure::Remote(refusal.clone()).into())
             }
             _ => None,
         }

@@ -1,13 +1,26 @@
 //! Writes that cannot begin, and what is there afterwards.
 
+use std::path::PathBuf;
+
 use protocol::transfer::Resume;
 use sys::disk::sim::{Fault, Machine};
 
 use super::failures::{mixed, open};
 use super::{STAMP, packet, sample};
+use crate::core::replica::Begin;
 use crate::store::*;
 
 const NEXT: GenerationStamp = GenerationStamp(STAMP.0 + 1);
+
+/// A store of block 1, whose writer has written 700 bytes.
+fn begun(seed: u64) -> (Machine, PathBuf, Arc<Store>, ReplicaWriter) {
+    let machine = Machine::new(seed);
+    let root = machine.add_disk(1 << 20);
+    let store = open(&root).unwrap();
+    let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+    writer.write(packet(0, &sample(700))).unwrap();
+    (machine, root, store, writer)
+}
 
 fn resume(store: &Arc<Store>, block: BlockId, offset: u64) -> Result<ReplicaWriter, StoreError> {
     let prior = store.open_any(block)?.replica.stamp;
@@ -59,14 +72,43 @@ fn a_write_that_cannot_begin_leaves_the_replica_that_there_was() {
     }
 }
 
+/// Begins to append to block 1 of [`mixed`], whose operation `at` fails. True if that was where the files move.
+fn fails_while_files_move(at: u64) -> Option<bool> {
+    let (machine, root, _) = mixed(at);
+    let (store, block) = (open(&root).unwrap(), BlockId(1));
+    let handle = Arc::new(WriterHandle::new(None));
+    let mut moving = Some(store.moves.moving(block));
+    let old = store.replicas.lock()[&block].clone();
+    let replica = Replica { stamp: NEXT, state: State::Receiving, ..old.replica };
+    let entry = Entry { writer: Some(Arc::clone(&handle)), ..Entry::new(replica, 0) };
+    store.replicas.lock().insert(block, entry);
+    machine.plan(at, Fault::Io);
+    let parts = (Arc::clone(&handle), Begin::Resume { offset: 700 }, Some(old.clone()));
+    let failed = ReplicaWriter::begin(&store, replica, 0, parts, &mut moving).err()?;
+    let moves = moving.is_some();
+    assert_eq!(moves, failed.left == Some(old.replica), "operation {at}");
+    let is_held = || store.replicas.lock().get(&block).is_some_and(|entry| entry.writer.is_some());
+    assert!(
+        !(is_held() && handle.stop(Duration::ZERO)),
+        "operation {at}: its writer has not ended"
+    );
+    store.put_back(block, &handle, Some(old), failed);
+    assert!(!is_held() && handle.stop(Duration::ZERO), "operation {at}");
+    Some(moves)
+}
+
+#[test]
+fn a_write_that_cannot_begin_holds_its_replica_until_the_table_is_right() {
+    let moves: Vec<bool> = (1..).map_while(fails_while_files_move).collect();
+    // The two files are renamed; whatever takes long comes afterwards.
+    assert_eq!(moves.iter().filter(|moves| **moves).count(), 2, "{moves:?}");
+    assert!(moves.len() > 10, "{moves:?}");
+}
+
 #[test]
 fn a_sync_without_descriptors_keeps_what_was_written() {
     for is_last in [false, true] {
-        let machine = Machine::new(1);
-        let root = machine.add_disk(1 << 20);
-        let store = open(&root).unwrap();
-        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
-        writer.write(packet(0, &sample(700))).unwrap();
+        let (machine, _, store, mut writer) = begun(1);
         machine.plan(1, Fault::Descriptors);
         let refused = match is_last {
             true => writer.finalize(),
@@ -83,11 +125,7 @@ fn a_sync_without_descriptors_keeps_what_was_written() {
 fn what_nobody_can_read_after_a_failed_write_does_not_count() {
     let mut unknown_count = 0;
     for (at, next) in (1..20).flat_map(|at| (1..12).map(move |next| (at, next))) {
-        let machine = Machine::new(at);
-        let root = machine.add_disk(1 << 20);
-        let store = open(&root).unwrap();
-        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
-        writer.write(packet(0, &sample(700))).unwrap();
+        let (machine, root, store, mut writer) = begun(at);
         machine.plan(at, Fault::Full);
         machine.plan(at + next, Fault::Io);
         let written = writer.write(packet(512, &sample(3000)[512..])).is_ok();
@@ -111,11 +149,7 @@ fn what_nobody_can_read_after_a_failed_write_does_not_count() {
 #[test]
 fn after_a_failed_write_nothing_succeeds_that_could_promise_it() {
     for is_last in [false, true] {
-        let machine = Machine::new(1);
-        let root = machine.add_disk(1 << 20);
-        let store = open(&root).unwrap();
-        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
-        writer.write(packet(0, &sample(700))).unwrap();
+        let (machine, _, _store, mut writer) = begun(1);
         machine.plan(1, Fault::Full);
         // Large enough to be written behind.
         writer.write(packet(1024 - 512, &sample(300 << 10))).unwrap();
@@ -127,12 +161,8 @@ fn after_a_failed_write_nothing_succeeds_that_could_promise_it() {
 
 /// Operations of an append after a recovery, which a start may have come before.
 fn operations_of_append(restarts: bool) -> u64 {
-    let machine = Machine::new(1);
-    let root = machine.add_disk(1 << 20);
-    let mut store = open(&root).unwrap();
+    let (machine, root, mut store, writer) = begun(1);
     let block = BlockId(1);
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
-    writer.write(packet(0, &sample(700))).unwrap();
     drop(writer);
     if restarts {
         machine.kill();

@@ -2,12 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use protocol::DatanodeId;
-use protocol::Epoch;
 use protocol::datanode::Changes;
 use protocol::transfer::Resume;
 
-use super::{STAMP, open, packet, sample};
+use super::{STAMP, open, packet, sample, volume};
 use crate::store::*;
 
 const EMFILE: i32 = 24;
@@ -29,7 +27,14 @@ fn place(store: &Store, block: u64) -> Place {
 /// The next message to the NameNode.
 fn told(store: &Store) -> Changes {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(store.changes().take(DatanodeId::default(), Epoch(1)))
+    runtime.block_on(async {
+        loop {
+            if let Some(changes) = store.changes().pending().take() {
+                return changes;
+            }
+            store.changes().added().await;
+        }
+    })
 }
 
 #[test]
@@ -50,6 +55,69 @@ fn a_file_that_somebody_deleted_is_given_up_by_the_first_reader() {
     assert_eq!(told(&store).bad.len(), 1);
     assert_eq!(store.replica_count(), 1);
     assert!(store.failed_volumes().is_empty());
+}
+
+/// Under the new stamp it would count for more than good replicas on DataNodes that do not answer now.
+#[test]
+fn a_damaged_replica_ends_no_recovery() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    write(&store, 1, 3000);
+    let file = place(&store, 1).block;
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[700] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let stamp = GenerationStamp(STAMP.0 + 1);
+    store.begin_recovery(BlockId(1), stamp).unwrap();
+    let error = store.update(BlockId(1), stamp, 3000).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { offset: 512, .. }), "{error}");
+    bytes[700] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    store.update(BlockId(1), stamp, 3000).unwrap();
+    assert_eq!(store.replicas()[0].stamp, stamp);
+}
+
+/// Whoever meets a read that fails has the disk checked, and several may at the same time.
+#[test]
+fn a_disk_that_is_checked_by_several_at_once_works() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..50).for_each(|_| store.volumes[0].check().unwrap()));
+        }
+    });
+}
+
+/// A replica that was written again while its volume was out of service is there twice when the DataNode starts.
+#[test]
+fn of_two_finalized_replicas_the_good_one_is_kept() {
+    for damaged in 0..2 {
+        let root = tempfile::tempdir().unwrap();
+        let roots = ["a", "b"].map(|name| root.path().join(name));
+        let volumes = roots.each_ref().map(|root| volume(root.clone()));
+        let store = Arc::new(Store::open(&volumes, 1 << 20, None).unwrap());
+        write(&store, 1, 3000);
+        let Place { block, meta } = place(&store, 1);
+        drop(store);
+        let owner = roots.iter().find(|root| block.starts_with(root)).unwrap();
+        for file in [&block, &meta] {
+            for other in &roots {
+                let copy = other.join(file.strip_prefix(owner).unwrap());
+                std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+                if copy != *file {
+                    std::fs::copy(file, copy).unwrap();
+                }
+            }
+        }
+        let file = roots[damaged].join(block.strip_prefix(owner).unwrap());
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[700] ^= 1;
+        std::fs::write(&file, &bytes).unwrap();
+        let store = Store::open(&volumes, 1 << 20, None).unwrap();
+        let opened = store.open_any(BlockId(1)).unwrap();
+        verify_range(BlockId(1), &opened.block, &opened.meta, 0, 3000, |_| ()).unwrap();
+    }
 }
 
 #[test]
@@ -110,7 +178,7 @@ fn beside_readers(store: &Store, read: &(dyn Fn() + Sync), work: impl FnOnce()) 
 fn is_sound(opened: Result<OpenReplica, StoreError>) {
     match opened {
         Ok(_) | Err(StoreError::NotFound(_)) => {}
-        Err(error) => panic!("{}", client::error::chain(&error)),
+        Err(error) => panic!("{}", protocol::error::chain(&error)),
     }
 }
 

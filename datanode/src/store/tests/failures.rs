@@ -1,11 +1,14 @@
 //! One failure of a simulated disk at each operation in turn.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use protocol::datanode::Changes;
 use protocol::transfer::Resume;
 use sys::disk::sim::{Fault, Machine};
 
 use super::{STAMP, packet, sample, volume};
+use crate::scanner::scan;
 use crate::store::*;
 
 /// Blocks of which some are finalized and some are not.
@@ -14,6 +17,9 @@ const BLOCKS: [u64; 4] = [1, 2, 256, 257];
 pub(super) fn open(root: &Path) -> Result<Arc<Store>, Error> {
     Store::open(&[volume(root.join("volume"))], 1 << 20, None).map(Arc::new)
 }
+
+/// Failures of a volume, at any moment of a check.
+const FAILURES: u64 = 250;
 
 /// Replicas of every kind, left by a process that was killed.
 pub(super) fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
@@ -46,7 +52,7 @@ fn a_volume_comes_back_once_its_writers_have_let_go() {
     let mut writer = store.write(block, STAMP, None, None).unwrap();
     writer.write(packet(0, &data[..100])).unwrap();
     writer.sync_entry().unwrap();
-    machine.plan(1, Fault::Io);
+    machine.plan(1, Fault::Sync);
     assert!(writer.sync().is_err());
     assert_eq!((store.failed_volumes().len(), store.replicas()), (1, vec![]));
     store.check_volumes();
@@ -60,6 +66,91 @@ fn a_volume_comes_back_once_its_writers_have_let_go() {
     store.update(block, stamp, found.length).unwrap();
     let opened = store.open_replica(block, stamp).unwrap();
     verify_range(block, &opened.block, &opened.meta, 0, found.length, |_| ()).unwrap();
+}
+
+#[test]
+fn a_volume_never_comes_back_between_its_failure_and_the_stop_of_its_writers() {
+    let machine = Machine::new(6);
+    let root = machine.add_disk(1 << 20);
+    let store = open(&root).unwrap();
+    let (checks, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    // One that ran meanwhile has ended, and one more.
+    let wait = || {
+        let end = checks.load(Ordering::SeqCst) + 2;
+        while checks.load(Ordering::SeqCst) < end {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                store.check_volumes();
+                checks.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let (mut early_count, mut back_count) = (0, 0);
+        for number in 0..FAILURES {
+            let Ok(writer) = store.write(BlockId(number), STAMP, None, None) else { break };
+            store.fence(0, &std::io::Error::other("gone"));
+            wait();
+            early_count += u64::from(store.failed_volumes().is_empty());
+            drop(writer);
+            wait();
+            back_count += u64::from(store.failed_volumes().is_empty());
+        }
+        over.store(true, Ordering::SeqCst);
+        assert_eq!((early_count, back_count), (0, FAILURES));
+    });
+}
+
+/// What the store has to report.
+fn changes(store: &Store) -> Changes {
+    store.changes().pending().take().unwrap_or_default()
+}
+
+/// A replica that a disk does not return once is still the good one that it was; nobody else may have one.
+#[test]
+fn a_disk_that_fails_one_read_has_damaged_nothing() {
+    let (machine, root, _) = mixed(7);
+    let store = open(&root).unwrap();
+    let block = BlockId(2);
+    changes(&store);
+    for read in 1..=3 {
+        machine.plan(read, Fault::Io);
+        scan(&store, block, |_| ());
+        assert_eq!(changes(&store).bad, [], "read {read}");
+        assert_eq!(store.pop_suspect(), Some(block), "read {read}");
+        scan(&store, block, |_| ());
+        assert_eq!((changes(&store).bad, store.pop_suspect()), (vec![], None), "read {read}");
+    }
+    for _ in 0..2 {
+        assert_eq!(changes(&store).bad, []);
+        machine.plan(2, Fault::Io);
+        scan(&store, block, |_| ());
+    }
+    assert_eq!(changes(&store).bad.len(), 1);
+}
+
+/// A disk that returns nothing at all has no damaged replicas: it is out of service until it works again, and then has what it had.
+#[test]
+fn a_disk_that_fails_for_a_time_has_damaged_nothing() {
+    let machine = Machine::new(7);
+    let roots = [machine.add_disk(1 << 20), machine.add_disk(1 << 20)];
+    let store =
+        Store::open(&roots.each_ref().map(|root| volume(root.join("volume"))), 1 << 20, None);
+    let (store, block) = (Arc::new(store.unwrap()), BlockId(2));
+    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    writer.write(packet(0, &sample(700))).unwrap();
+    writer.finalize().unwrap();
+    changes(&store);
+    roots.iter().for_each(|root| machine.set_broken(root, true));
+    scan(&store, block, |_| ());
+    let reported = changes(&store);
+    assert_eq!((reported.bad, reported.deleted), (vec![], vec![block]));
+    roots.iter().for_each(|root| machine.set_broken(root, false));
+    store.check_volumes();
+    let reported = changes(&store);
+    assert_eq!((reported.bad, reported.received.len()), (vec![], 1));
 }
 
 /// A failed cut or write leaves a checksum that covers other bytes than before; what is acknowledged later must not stand on it.
@@ -165,6 +256,31 @@ fn directories_of_a_process_that_was_killed_are_durable_before_they_are_used() {
         at += 1;
     }
     assert!(at > 50, "{at} operations");
+}
+
+/// A process that ends while it finalizes leaves a name that is not on disk yet; the next one reports it.
+#[test]
+fn what_a_start_finds_survives_a_power_cut() {
+    for (seed, at) in (1..20).flat_map(|seed| (1..20).map(move |at| (seed, at))) {
+        let machine = Machine::new(seed);
+        let root = machine.add_disk(1 << 20);
+        let store = open(&root).unwrap();
+        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+        writer.write(packet(0, &sample(700))).unwrap();
+        machine.plan(at, Fault::Kill);
+        let _ = writer.finalize();
+        machine.kill();
+        drop(store);
+        machine.start();
+        let store = open(&root).unwrap();
+        let found: Vec<Replica> =
+            store.replicas().into_iter().filter(Replica::is_finalized).collect();
+        machine.cut_power();
+        drop(store);
+        machine.start();
+        let left = open(&root).unwrap().replicas();
+        assert!(found.iter().all(|replica| left.contains(replica)), "seed {seed}, operation {at}");
+    }
 }
 
 #[test]

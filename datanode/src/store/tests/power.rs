@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use needs::random::Random;
 use protocol::checksum::CHUNK_BYTES;
 use protocol::transfer::Resume;
 use protocol::{BlockId, GenerationStamp};
@@ -106,15 +107,6 @@ struct Choices {
     exhaustive: bool,
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        (self.0 >> 33) as usize % end
-    }
-}
-
 impl Choices {
     fn below(&mut self, end: usize) -> usize {
         if !self.exhaustive {
@@ -181,7 +173,7 @@ impl Bench {
     fn new(seed: u64) -> Self {
         Bench {
             root: tempfile::tempdir().unwrap(),
-            random: Random(seed),
+            random: Random::new(seed),
             data: sample(6000),
             stamp: STAMP,
             states: vec![Default::default()],
@@ -213,7 +205,7 @@ impl Bench {
     }
 
     fn check_mixes(&mut self) {
-        let random = Random(self.random.below(1 << 30) as u64);
+        let random = Random::new(self.random.bits());
         let (digits, radices) = (Vec::new(), Vec::new());
         let mut choices = Choices { random, digits, radices, at: 0, exhaustive: true };
         let first = self.mix(&mut choices);
@@ -312,7 +304,7 @@ impl Bench {
 
     /// A power cut: the remainder is one of the mixes.
     fn cut(&mut self) {
-        let random = Random(self.random.below(1 << 30) as u64);
+        let random = Random::new(self.random.bits());
         let (digits, radices) = (Vec::new(), Vec::new());
         let mut choices = Choices { random, digits, radices, at: 0, exhaustive: false };
         let left = self.mix(&mut choices);

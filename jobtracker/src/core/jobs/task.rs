@@ -226,6 +226,14 @@ impl Task {
         self.attempts.iter_mut().find(|attempt| attempt.number == number)
     }
 
+    /// True if an attempt failed after `then_ms`, milliseconds since the epoch.
+    pub(crate) fn failed_since(&self, then_ms: u64) -> bool {
+        let failed = |attempt: &Attempt| {
+            attempt.state == AttemptState::Failed && attempt.finished_ms > then_ms
+        };
+        self.attempts.iter().any(failed)
+    }
+
     /// True if an attempt failed on `worker`.
     pub(crate) fn failed_on(&self, worker: WorkerId) -> bool {
         let failed =

@@ -1,5 +1,6 @@
 //! Who may view and change which job.
 
+use protocol::jobs::Call;
 use protocol::{ErrorKind, JobId};
 
 use super::super::rights::{Administrators, Caller, Operation};
@@ -51,7 +52,7 @@ fn belongs(operation: Operation, property: &str, name: &str) {
                 assert_eq!((error.kind, error.message), (ErrorKind::PermissionDenied, expected));
             }
         }
-        let refreshed = world.core.check_administrator(&caller, "refreshQueues").is_ok();
+        let refreshed = world.core.check_call(&caller, &Call::RefreshQueues).is_ok();
         assert_eq!(refreshed, may == [true, true], "{user} {groups:?}");
     }
     let nobody = JobId { cluster_start: 1, number: 99 };

@@ -185,6 +185,35 @@ fn a_reduce_gives_way_to_a_map_that_failed_on_the_only_free_worker() {
     assert_eq!(world.state(job), Some(JobState::Succeeded));
 }
 
+/// All slots of the other worker have tasks that take hours.
+#[test]
+fn a_failed_task_does_not_wait_for_another_worker_for_ever() {
+    let mut world = World::new();
+    let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
+    world.contact(second, true);
+    let long = start(&mut world, 1, &["bb"], 0);
+    world.contact(second, true);
+    assert_eq!(world.running(second).len(), 1);
+    world.contact(first, true);
+    let job = start(&mut world, 2, &["a"], 0);
+    world.contact(first, true);
+    world.fail(first, world.running(first)[0]);
+    let mut elsewhere = Duration::ZERO;
+    while world.running(first).is_empty() {
+        assert!(elsewhere < Duration::from_secs(60), "a slot is free and a task waits");
+        for worker in [first, second] {
+            world.contact(worker, true);
+        }
+        world.advance(Duration::from_secs(1));
+        elsewhere += Duration::from_secs(1);
+    }
+    assert!(elsewhere > Duration::from_secs(20), "it waits a while for another worker");
+    succeed_all(&mut world, first);
+    world.do_all_effects();
+    assert_eq!(world.state(job), Some(JobState::Succeeded));
+    assert_eq!(world.state(long), None, "it still runs");
+}
+
 #[test]
 fn failures_count_and_go_elsewhere() {
     let mut world = World::new();

@@ -18,6 +18,10 @@ use crate::core::level::Level;
 use crate::core::workers::FreeSlots;
 use crate::core::{Core, Now, Output};
 
+/// How long a failed task waits for a worker where it has not failed while others have free slots, milliseconds. 30 s: most tasks end sooner,
+/// so such a worker gets a slot; tasks that take hours there hold up nobody.
+const ELSEWHERE_MAX_MS: u64 = 30_000;
+
 /// The result of offering a slot to a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Offer {
@@ -215,7 +219,8 @@ impl Core {
         if last_resort && !self.jobs.get(&id).is_some_and(|job| job.tasks(kind).has_retries()) {
             return false;
         }
-        // A task returns to a worker where it failed only if it has failed on all: a worker that fails fast is the first to be free again.
+        // A task returns to a worker where it failed only if it has failed on all, or has waited: a worker that fails fast is the first to be
+        // free again.
         let others = if last_resort { self.usable_for(id) } else { Vec::new() };
         let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
             return false;
@@ -224,7 +229,9 @@ impl Core {
         let avoids = |index: u32| {
             let task = &tasks[index as usize];
             task.failed_on(worker)
-                && (!last_resort || others.iter().any(|other| !task.failed_on(*other)))
+                && (!last_resort
+                    || task.failed_since(now.wall_ms.saturating_sub(ELSEWHERE_MAX_MS))
+                        && others.iter().any(|other| !task.failed_on(*other)))
         };
         let Some((index, nearness)) = pending.take(level, &place.host, &place.rack, avoids) else {
             return false;

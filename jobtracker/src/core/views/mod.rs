@@ -1,6 +1,7 @@
 //! The state for people and clients: reports ([`report`]), and pictures of jobs and workers for pages ([`picture`], [`worker_picture`]).
 
 mod picture;
+mod reads;
 mod report;
 mod worker_picture;
 

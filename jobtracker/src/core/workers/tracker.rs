@@ -550,13 +550,7 @@ impl Core {
 
 fn check(register: &Register, level: FeatureLevel) -> Result<(), RemoteError> {
     let refuse = |reason: String| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
-    if register.version != protocol::tracker::VERSION {
-        return refuse(format!(
-            "The worker speaks version {} of the protocol, the JobTracker {}",
-            register.version,
-            protocol::tracker::VERSION
-        ));
-    }
+    RemoteError::check_version(register.version, protocol::tracker::VERSION)?;
     if let Err(unsupported) = register.levels.check(level) {
         return refuse(unsupported.to_string());
     }

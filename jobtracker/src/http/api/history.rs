@@ -20,7 +20,6 @@ use crate::core::jobs::AttemptState;
 use crate::core::views::{AttemptRow, Picture};
 use crate::http::desk::Desk;
 use crate::http::shared::{Refused, Shared};
-use crate::server::query::JobQuery;
 
 /// Version of the API from which these shapes are taken; tools read the first number.
 const HADOOP_VERSION: &str = "3.4.0";
@@ -156,9 +155,8 @@ pub(super) async fn picture(desk: &Desk, id: &str) -> Result<Arc<Picture>, Failu
 }
 
 async fn info(desk: Desk) -> Result<Response, Failure> {
-    let started_ms = desk.overview().await?.started_ms;
     Ok(Json(json!({ "historyInfo": {
-        "startedOn": started_ms,
+        "startedOn": desk.started_ms,
         "hadoopVersion": HADOOP_VERSION,
         "hadoopBuildVersion": concat!("hanno ", env!("CARGO_PKG_VERSION")),
         "hadoopVersionBuiltOn": "",
@@ -264,7 +262,7 @@ fn gathering_ms(picture: &Picture) -> [u64; 2] {
 
 async fn counters(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Response, Failure> {
     let picture = picture(&desk, &id).await?;
-    let [maps, reduces] = desk.find(|reply| JobQuery::Counters(picture.id, reply)).await?;
+    let [maps, reduces] = desk.find(picture.id, |core| core.counters_by_kind(picture.id)).await?;
     let total = &picture.report.counters;
     let groups = counter_groups(total, |group, name| {
         json!({
@@ -417,7 +415,7 @@ async fn task_counters(
 ) -> Result<Response, Failure> {
     let picture = picture(&desk, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
-    let groups = own_groups(&desk.find(|reply| JobQuery::TaskCounters(task, reply)).await?);
+    let groups = own_groups(&desk.find(picture.id, |core| core.task_counters(task)).await?);
     let object = json!({ "id": task.to_string(), "taskCounterGroup": groups });
     Ok(Json(json!({ "jobTaskCounters": object })).into_response())
 }
@@ -451,7 +449,7 @@ async fn attempt_counters(
 ) -> Result<Response, Failure> {
     let picture = picture(&desk, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
-    let found = desk.find(|reply| JobQuery::Attempt(wanted, reply)).await;
+    let found = desk.find(picture.id, |core| core.attempt_picture(wanted)).await;
     let groups = own_groups(&known(found, || unknown_attempt(&name))?.counters);
     let object = json!({ "id": wanted.to_string(), "taskAttemptCounterGroup": groups });
     Ok(Json(json!({ "jobTaskAttemptCounters": object })).into_response())
@@ -471,7 +469,7 @@ async fn attempts(
 fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
     let place = picture.attempts.iter().position(|other| other == row);
     let diagnostics = place.and_then(|place| picture.diagnostics.get(&place));
-    let now_ms = client::rpc::now_ms();
+    let now_ms = transport::rpc::now_ms();
     let mut object = json!({
         "id": picture.attempt_id(row).to_string(),
         "type": row.kind.name(),

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use daemon::access::{Access, Audience, Routes};
-use protocol::jobs::{Call, JobReport};
+use protocol::jobs::{JobReport, calls};
 use protocol::{AttemptId, JobId, TaskKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,7 +26,6 @@ use crate::core::jobs::AttemptState;
 use crate::core::views::Picture;
 use crate::http::desk::Desk;
 use crate::http::shared::Shared;
-use crate::server::query::JobQuery;
 
 /// Prefix of the ids of applications; the rest is a job's.
 const APPLICATION: &str = "application_";
@@ -63,10 +62,7 @@ async fn report_of(desk: &Desk, application: &str) -> Result<JobReport, Failure>
     let unknown = || Failure::Missing(format!("app, {application}, is not found"));
     let job = application.strip_prefix(APPLICATION).map(|rest| format!("{JOB}{rest}"));
     let job: JobId = job.and_then(|job| job.parse().ok()).ok_or_else(unknown)?;
-    match known(desk.call(Call::Status(job)).await, unknown)? {
-        protocol::jobs::Reply::Job(report) => Ok(*report),
-        _ => Err(unknown()),
-    }
+    known(desk.ask(calls::Status { job }).await, unknown)
 }
 
 fn about(application: &str, (name, user): (&str, &str), started_ms: u64, end_ms: u64) -> Response {
@@ -81,10 +77,10 @@ fn about(application: &str, (name, user): (&str, &str), started_ms: u64, end_ms:
 }
 
 async fn info(desk: Desk) -> Result<Response, Failure> {
-    let started_ms = desk.overview().await?.started_ms;
+    let started_ms = desk.started_ms;
     let application = format!("{APPLICATION}{started_ms}_0000");
     let who = ("Hanno JobTracker", sys::host::user_name());
-    Ok(about(&application, (who.0, &who.1), started_ms, client::rpc::now_ms()))
+    Ok(about(&application, (who.0, &who.1), started_ms, transport::rpc::now_ms()))
 }
 
 async fn info_of_one(desk: Desk, Path(application): Path<String>) -> Result<Response, Failure> {
@@ -95,7 +91,7 @@ async fn info_of_one(desk: Desk, Path(application): Path<String>) -> Result<Resp
 
 /// When it ended, or now.
 fn end_ms(report: &JobReport) -> u64 {
-    if report.finished_ms == 0 { client::rpc::now_ms() } else { report.finished_ms }
+    if report.finished_ms == 0 { transport::rpc::now_ms() } else { report.finished_ms }
 }
 
 async fn list(desk: Desk) -> Result<Response, Failure> {
@@ -168,7 +164,7 @@ async fn named(desk: &Desk, of: &OfAttempt) -> Result<(AttemptId, AttemptState),
     let OfAttempt { job, task, attempt } = of;
     let picture = picture(desk, job).await?;
     let id = parse_attempt(&picture, task, attempt).ok_or_else(|| unknown_attempt(attempt))?;
-    let found = desk.find(|reply| JobQuery::Attempt(id, reply)).await;
+    let found = desk.find(picture.id, |core| core.attempt_picture(id)).await;
     let found = known(found, || unknown_attempt(attempt))?;
     Ok((id, found.row.state))
 }
@@ -204,7 +200,7 @@ async fn set_state(
             _ => Err(bad(format!("{attempt} is over: {}", state.name()))),
         };
     }
-    let asked = changes::act(&acting, Call::StopAttempt { attempt, fail: false }).await;
+    let asked = changes::act(&acting, calls::StopAttempt { attempt, fail: false }).await;
     asked.map_err(|changes::Refusal(status, text)| Failure::Not(status, text))?;
     Ok((StatusCode::ACCEPTED, Json(json!({ "state": state.name() }))).into_response())
 }

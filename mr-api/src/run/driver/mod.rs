@@ -14,7 +14,6 @@ use std::sync::{Mutex, PoisonError};
 
 use client::ClientConfig;
 use client::dfs::DfsClient;
-use client::error::chain;
 use client::job::{Content, JobClient, JobError, upload};
 use mr_model::job::{Finished, Reducers};
 use mr_model::runner::{
@@ -23,6 +22,7 @@ use mr_model::runner::{
 };
 use mr_model::{Error, Result};
 use protocol::address::FileSystem;
+use protocol::error::chain;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::property::Properties;
 use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
@@ -384,7 +384,7 @@ impl<'a> Driver<'a> {
 
     /// Ctrl-C ends only the driver.
     fn say_how_to_kill(&self, id: JobId) -> tokio::task::JoinHandle<()> {
-        client::rpc::runtime().spawn(async move {
+        transport::rpc::runtime().spawn(async move {
             if tokio::signal::ctrl_c().await.is_ok() {
                 say(format_args!("\n{id} goes on; `hanno job -status {id}` looks at it, `hanno job -kill {id}` ends it\n"));
                 embedded::end_all();

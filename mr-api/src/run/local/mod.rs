@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use client::error::chain;
 use mr_formats::splits::SplitLimits;
 use mr_formats::{TextRules, rows};
 use mr_model::job::{Finished, Plan, Reducers};
@@ -22,6 +21,7 @@ use mr_model::runner::{
 };
 use mr_model::{Error, Result};
 use protocol::JobId;
+use protocol::error::chain;
 use protocol::jobs::Counters;
 use protocol::property::{Properties, present_name};
 use shuffle::BufferPool;

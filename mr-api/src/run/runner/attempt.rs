@@ -8,8 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use client::ClientConfig;
-use client::dfs::{CreateOptions, DfsClient};
-use client::pass::PassHolder;
+use client::dfs::{CreateOptions, DfsClient, Parents};
 use mr_model::runner::{
     LocalFiles, MapResult, MapTarget, MapTask, OutputFile, OutputFiles, Planned, RecordCursor,
     ReduceTask, Skipped, Stage, TaskState, map_options, phases, reduce_options, side_file,
@@ -25,6 +24,7 @@ use protocol::{AttemptId, DfsPath, RecordAt};
 use shuffle::BufferPool;
 use sys::broker::Broker;
 use sys::map::SharedCells;
+use transport::rpc::PassHolder;
 
 use super::channel::Channel;
 use super::fetch::Fetcher;
@@ -181,8 +181,8 @@ impl Host {
             return Ok(());
         }
         let path = directory.join(&format!("{SKIP_DIRECTORY}/{}", context.attempt().task))?;
-        let parents_below = directory.parent();
-        let options = CreateOptions { overwrite: true, parents_below, ..CreateOptions::default() };
+        let parents = parents_of(directory);
+        let options = CreateOptions { overwrite: true, parents, ..CreateOptions::default() };
         let mut file = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         for record in skipped {
             let input = &paths[record.record.part as usize];
@@ -282,6 +282,11 @@ fn work_reduces(work: &Work, program: &Program) -> u32 {
     }
 }
 
+/// The directories that an attempt makes: its own and those below it.
+fn parents_of(directory: &DfsPath) -> Parents {
+    Parents::Below(directory.parent().unwrap_or_else(DfsPath::root))
+}
+
 /// Output files of an attempt in the file system of the cluster. The attempt may outlive its job; then it does not bring back directories
 /// that the job's end has removed.
 struct DfsFiles {
@@ -299,10 +304,13 @@ impl OutputFiles for DfsFiles {
     fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
         let path = self.directory.join(name)?;
         let (replication, block_size) = (self.replication, self.block_size);
+        let parents = match self.is_made.get() && !name.contains('/') {
+            true => Parents::None,
+            false => parents_of(&self.directory),
+        };
         let options = CreateOptions {
             overwrite: true,
-            parents: !self.is_made.get() || name.contains('/'),
-            parents_below: self.directory.parent(),
+            parents,
             replication,
             block_size,
             ..CreateOptions::default()

@@ -13,9 +13,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use client::error::chain;
-use client::pass::PassHolder;
-use client::rpc::{RpcClient, runtime};
 use mr_model::Result;
 use mr_model::runner::TaskState;
 use mr_model::runner::phases::REDUCE_START_PROGRESS;
@@ -23,11 +20,14 @@ use mr_model::task::Context;
 use protocol::AttemptId;
 use protocol::address::url_of;
 use protocol::auth::Service;
+use protocol::error::chain;
 use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
 use protocol::tracker::{FetchFailure, MapOutput};
 use shuffle::{SegmentSource, read_open_index, verify_segment};
+use transport::rpc::PassHolder;
+use transport::rpc::{RpcClient, runtime};
 
 use super::channel::Channel;
 use super::gather::{Gather, Input, News};
@@ -380,12 +380,12 @@ fn check_header(header: &SegmentHeader, map: AttemptId, partition: u32) -> Resul
 
 /// The body of an answer, as a stream of bytes.
 struct Segments {
-    body: client::Body,
+    body: transport::rpc::Body,
     chunk: bytes::Bytes,
 }
 
 impl Segments {
-    fn new(body: client::Body) -> Self {
+    fn new(body: transport::rpc::Body) -> Self {
         Segments { body: body.silent_for(READ_TIMEOUT), chunk: bytes::Bytes::new() }
     }
 

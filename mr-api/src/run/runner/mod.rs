@@ -21,12 +21,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use client::error::chain;
 use mr_model::job::Plan;
 use mr_model::runner::{DESCRIPTION_PROPERTY, Planned, TaskState, difference, fingerprint, guard};
 use mr_model::task::Context;
 use mr_model::{Error, Result};
 use protocol::AttemptId;
+use protocol::error::chain;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{
     COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner,
@@ -226,13 +226,13 @@ fn receive(stream: &mut UnixStream) -> Result<Option<ToRunner>> {
 
 #[cfg(test)]
 mod tests {
+    use mr_model::{Job, Max, Sum, text, text_out};
     use protocol::auth::Key;
     use protocol::pass::{Pass, PassName};
     use protocol::tracker::Program;
     use protocol::{BinaryHash, DfsPath, JobId};
 
     use super::*;
-    use mr_model::{Job, Max, Sum, text, text_out};
 
     fn plan(maximum: bool) -> Plan {
         let mapped = Job::new("sums").input(text(["in"])).map_fn::<String, u64, _>(|_, _| Ok(()));

@@ -381,8 +381,8 @@ impl Blocks {
                     self.remove_block(nodes, block, (stamp, complete), targets);
                 }
                 Effect::Replication(file) => {
-                    let blocks = ns.file(file).map(|file| file.blocks.clone()).unwrap_or_default();
-                    blocks.iter().for_each(|block| self.evaluate(ns, nodes, *block));
+                    let blocks = ns.blocks_of(file);
+                    blocks.into_iter().for_each(|block| self.evaluate(ns, nodes, block));
                 }
             }
         }

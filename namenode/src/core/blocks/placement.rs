@@ -284,7 +284,6 @@ pub(in crate::core) fn choose_source(
 mod tests {
     use proptest::prelude::*;
     use protocol::DatanodeId;
-    use protocol::datanode::Heartbeat;
 
     use super::*;
     use crate::core::nodes::{beat, info};
@@ -293,8 +292,8 @@ mod tests {
     fn cluster(spec: &[(&str, &str, u64)]) -> Datanodes {
         let mut nodes = Datanodes::new(1000, 2000, 100);
         for (number, (host, rack, free)) in (1..).zip(spec) {
-            nodes.register(info(number, host, rack), 0);
-            nodes.heartbeat(&beat(number, *free), 0).unwrap();
+            let index = nodes.register(info(number, host, rack), 0);
+            nodes.heartbeat(index, &beat(*free), 0);
         }
         nodes
     }
@@ -426,7 +425,7 @@ mod tests {
                 // A machine is in one rack.
                 let rack = format!("/r{}", (host % 4).min(*rack));
                 let index = nodes.register(info(number, &format!("h{host}"), &rack), 0);
-                nodes.heartbeat(&beat(number, *free), 0).unwrap();
+                nodes.heartbeat(index, &beat(*free), 0);
                 match state {
                     0 => nodes.node_mut(index).state = DatanodeState::Stale,
                     1 => nodes.set_admin(index, AdminState::Decommissioned),
@@ -471,9 +470,8 @@ mod tests {
         for number in 0..2000_u32 {
             let mut info = info(0, &format!("h{number}"), &format!("/r{}", number % 40));
             info.id = DatanodeId(u128::from(number).to_be_bytes());
-            let beat = Heartbeat { datanode: info.id, ..beat(0, 100) };
-            nodes.register(info, 0);
-            nodes.heartbeat(&beat, 0).unwrap();
+            let index = nodes.register(info, 0);
+            nodes.heartbeat(index, &beat(100), 0);
         }
         let mut random = Generator::new(5);
         for _ in 0..4000 {

@@ -202,7 +202,8 @@ impl Blocks {
         changes: &Changes,
     ) {
         // An estimate, until its next heartbeat reports the exact value.
-        let received: u64 = changes.received.iter().map(|replica| replica.length).sum();
+        let lengths = changes.received.iter().map(|replica| replica.length);
+        let received = lengths.fold(0, u64::saturating_add);
         let sender = nodes.node_mut(node);
         sender.used = sender.used.saturating_add(received).min(sender.capacity);
         sender.remaining = sender.remaining.saturating_sub(received);

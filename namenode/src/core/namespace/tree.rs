@@ -8,7 +8,7 @@
 //!
 //! A deleted tree is cut off in one edit and taken apart later in small steps ([`Namespace::collect`]), so deleting a million files holds nobody up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 use hashbrown::HashSet;
@@ -19,7 +19,7 @@ use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId
 
 use crate::core::inodes::{
     Body, Directory, FeatureTable, File, History, Inode, Leases, NOWHERE, Names, Position, Quotas,
-    Table, Totals,
+    Table, Totals, VersionBlocks,
 };
 use crate::error::CoreError;
 
@@ -191,9 +191,25 @@ impl Namespace {
 
     /// Wanted replicas of a block: what the file wants, or wanted when a snapshot was taken.
     pub fn replication_of(&self, block: &Block) -> u16 {
-        let now = self.file(block.file).map_or(0, |file| file.replication);
-        let versions = self.versions(block.file).iter().filter_map(|version| version.file.as_ref());
+        self.replication_in(block.file)
+    }
+
+    /// As [`Namespace::replication_of`], of all blocks of a file.
+    pub(in crate::core) fn replication_in(&self, file: InodeId) -> u16 {
+        let now = self.file(file).map_or(0, |file| file.replication);
+        let versions = self.versions(file).iter().filter_map(|version| version.file.as_ref());
         versions.map(|file| file.replication).fold(now, u16::max)
+    }
+
+    /// Blocks of a file, and those that only snapshots have of it.
+    pub(in crate::core) fn blocks_of(&self, file: InodeId) -> BTreeSet<BlockId> {
+        let now = self.file(file).into_iter().flat_map(|file| file.blocks.iter());
+        let versions = self.versions(file).iter().filter_map(|version| version.file.as_ref());
+        let lists = versions.filter_map(|file| match &file.blocks {
+            VersionBlocks::List(list) => Some(list),
+            VersionBlocks::First(_) => None,
+        });
+        now.chain(lists.flatten()).copied().collect()
     }
 
     /// Blocks.

@@ -3,13 +3,13 @@
 //! This table has its own lock in the rim: heartbeats touch nothing else. Only monotonic time passed in decides who is alive.
 //!
 //! Invariants: a [`NodeIndex`] is given once per DataNode id and stays; a dead node has no commands; `outgoing` is the number of
-//! copies in `Pending` with this source.
+//! copies in `Pending` with this source. Only messages of a node's last registration count, and each of its reports is taken once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 use protocol::DatanodeId;
-use protocol::datanode::{Command, Heartbeat};
+use protocol::datanode::{Command, Heartbeat, Sender};
 use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState};
 
 /// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term. The same holds for a tick that is
@@ -27,6 +27,23 @@ pub(super) const VERIFICATIONS_MAX: usize = 10_000;
 /// A DataNode's place in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct NodeIndex(pub u32);
+
+/// Why a message of a DataNode does not count: it has to register again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotRegistered {
+    /// Nothing is known of it since the NameNode started.
+    #[error("this DataNode is not registered: register again")]
+    Unknown,
+    /// The message is of a process or a session that is over.
+    #[error("this DataNode has registered again since: register again")]
+    Earlier,
+    /// It was silent for too long.
+    #[error("this DataNode was given up: register again")]
+    GivenUp,
+    /// A report before this one is missing.
+    #[error("a report of this DataNode is missing: register again")]
+    Missing,
+}
 
 /// One DataNode.
 #[derive(Clone, Debug)]
@@ -68,6 +85,10 @@ pub struct Node {
     /// Bytes per second that it sends for the balancer at most.
     pub balancer_bandwidth: u64,
     commands: VecDeque<Command>,
+    /// Which of its registrations holds.
+    registration: u64,
+    /// Reports of this registration that were taken.
+    reports_taken: u64,
 }
 
 impl Node {
@@ -266,12 +287,16 @@ impl Datanodes {
             failed_volumes: Vec::new(),
             balancer_bandwidth: 0,
             commands: VecDeque::new(),
+            registration: 0,
+            reports_taken: 0,
         };
         match self.nodes.get_mut(index.0 as usize) {
             Some(slot) => {
                 let (capacity, used, remaining) = (slot.capacity, slot.used, slot.remaining);
                 let (ever_reported, admin) = (slot.ever_reported, slot.admin);
-                *slot = Node { capacity, used, remaining, ever_reported, admin, ..node };
+                let registration = slot.registration + 1;
+                *slot =
+                    Node { capacity, used, remaining, ever_reported, admin, registration, ..node };
             }
             None => self.nodes.push(node),
         }
@@ -296,13 +321,47 @@ impl Datanodes {
         self.racks.entry(info.rack.clone()).or_default().push(index);
     }
 
-    /// Takes a heartbeat; `None` if the node must register (again).
-    pub fn heartbeat(&mut self, beat: &Heartbeat, now_ms: u64) -> Option<NodeIndex> {
-        let index = self.index(beat.datanode)?;
-        let node = self.node_mut(index);
+    /// Number of the registration of a node.
+    pub fn registration(&self, index: NodeIndex) -> u64 {
+        self.node(index).registration
+    }
+
+    /// Who sends, if its registration holds. That it is with this start of the NameNode is checked before.
+    ///
+    /// # Errors
+    /// [`NotRegistered`].
+    pub fn sender(&self, sender: Sender) -> Result<NodeIndex, NotRegistered> {
+        let index = self.index(sender.datanode).ok_or(NotRegistered::Unknown)?;
+        let node = self.node(index);
         if node.state == DatanodeState::Dead {
-            return None;
+            return Err(NotRegistered::GivenUp);
         }
+        match node.registration == sender.registration {
+            true => Ok(index),
+            false => Err(NotRegistered::Earlier),
+        }
+    }
+
+    /// True if the report with this number is the next of a node, false if it was taken before.
+    ///
+    /// # Errors
+    /// [`NotRegistered::Missing`] if one before it was not taken.
+    pub fn is_next_report(&self, index: NodeIndex, number: u64) -> Result<bool, NotRegistered> {
+        let taken = self.node(index).reports_taken;
+        match number > taken {
+            true => Err(NotRegistered::Missing),
+            false => Ok(number == taken),
+        }
+    }
+
+    /// Notes that the next report of a node is taken.
+    pub fn note_report(&mut self, index: NodeIndex) {
+        self.node_mut(index).reports_taken += 1;
+    }
+
+    /// Takes the heartbeat of a node that is not dead.
+    pub fn heartbeat(&mut self, index: NodeIndex, beat: &Heartbeat, now_ms: u64) {
+        let node = self.node_mut(index);
         node.state = DatanodeState::Live;
         node.last_contact_ms = now_ms;
         node.capacity = beat.capacity;
@@ -315,7 +374,6 @@ impl Datanodes {
         node.chosen_count = 0;
         node.chosen_bytes = 0;
         node.beaten = true;
-        Some(index)
     }
 
     /// Notes that a node is alive although it sent something other than a heartbeat.
@@ -425,15 +483,8 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn beat(number: u8, remaining: u64) -> Heartbeat {
-        Heartbeat {
-            datanode: DatanodeId([number; 16]),
-            epoch: Epoch(1),
-            capacity: remaining,
-            used: 0,
-            remaining,
-            ..Heartbeat::default()
-        }
+    pub(crate) fn beat(remaining: u64) -> Heartbeat {
+        Heartbeat { capacity: remaining, remaining, ..Heartbeat::default() }
     }
 
     #[test]
@@ -455,6 +506,28 @@ pub(crate) mod tests {
         assert_eq!(commands.len(), 31, "others are all there");
     }
 
+    /// The sender of a message under a registration of node `number`.
+    fn of(number: u8, registration: u64) -> Sender {
+        Sender { datanode: DatanodeId([number; 16]), epoch: Epoch(1), registration }
+    }
+
+    #[test]
+    fn only_the_last_registration_counts_and_each_report_once() {
+        let mut nodes = Datanodes::new(200, 2000, 100);
+        assert_eq!(nodes.sender(of(1, 0)), Err(NotRegistered::Unknown));
+        let index = nodes.register(info(1, "a", "/r"), 0);
+        assert_eq!(nodes.sender(of(1, 0)), Ok(index));
+        assert_eq!(nodes.is_next_report(index, 0), Ok(true));
+        assert_eq!(nodes.is_next_report(index, 1), Err(NotRegistered::Missing));
+        nodes.note_report(index);
+        assert_eq!(nodes.is_next_report(index, 0), Ok(false), "it is repeated");
+        assert_eq!(nodes.is_next_report(index, 1), Ok(true));
+        assert_eq!(nodes.register(info(1, "a", "/r"), 0), index);
+        assert_eq!(nodes.sender(of(1, 0)), Err(NotRegistered::Earlier));
+        assert_eq!(nodes.sender(of(1, nodes.registration(index))), Ok(index));
+        assert_eq!(nodes.is_next_report(index, 0), Ok(true), "counted from the start again");
+    }
+
     #[test]
     fn nodes_age_die_and_come_back() {
         let mut nodes = Datanodes::new(200, 2000, 100);
@@ -469,13 +542,13 @@ pub(crate) mod tests {
         assert!(nodes.tick(200).is_empty());
         assert_eq!(state(&nodes), DatanodeState::Stale);
         (300..=1900).step_by(100).for_each(|now| assert!(nodes.tick(now).is_empty()));
-        assert_eq!(nodes.heartbeat(&beat(1, 10), 1900), Some(index));
+        nodes.heartbeat(index, &beat(10), 1900);
         assert_eq!((state(&nodes), nodes.live_count()), (DatanodeState::Live, 1));
         for now in (2000..3900).step_by(100) {
             assert!(nodes.tick(now).is_empty(), "{now}");
         }
         assert_eq!(nodes.tick(3900), [index]);
-        assert_eq!(nodes.heartbeat(&beat(1, 10), 3950), None);
+        assert_eq!(nodes.sender(of(1, 0)), Err(NotRegistered::GivenUp));
         assert!(nodes.tick(4000).is_empty(), "a node dies once");
         assert_eq!(nodes.register(info(1, "a", "/r"), 4000), index);
         assert_eq!(state(&nodes), DatanodeState::Live);

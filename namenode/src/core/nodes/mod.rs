@@ -4,7 +4,7 @@ mod datanodes;
 mod drains;
 mod hosts;
 
-pub use self::datanodes::{Datanodes, Node, NodeIndex};
+pub use self::datanodes::{Datanodes, Node, NodeIndex, NotRegistered};
 pub use self::drains::Drains;
 pub use self::hosts::HostLists;
 

@@ -8,7 +8,7 @@ use crate::core::inodes::{
     Body, FileVersion, History, Inode, Leases, NOWHERE, PRESENT, SnapshotId, Totals, Version,
     VersionBlocks,
 };
-use crate::core::namespace::Namespace;
+use crate::core::namespace::{Effect, Namespace};
 
 impl Namespace {
     /// Re-examines an inode that lost a version or left the tree: frees what no snapshot sees.
@@ -161,6 +161,7 @@ impl Namespace {
     }
 
     fn drop_version(&mut self, id: InodeId, until: SnapshotId) {
+        let wanted = self.replication_in(id);
         let Some(versions) = self.history.versions.get_mut(&id) else { return };
         let Some(index) = versions.iter().position(|version| version.until == until) else {
             return;
@@ -185,6 +186,9 @@ impl Namespace {
                     self.free_block(id, block, &[]);
                 }
             }
+        }
+        if self.replication_in(id) < wanted {
+            self.effects.push(Effect::Replication(id));
         }
         self.rehome(id);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One change. Append only.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum StandingEdit {
-    /// Safe mode was turned on or off by hand.
+    /// Safe mode was turned on or off by hand. Earlier builds logged it.
     SafeMode {
         /// On.
         on: bool,

@@ -1,4 +1,4 @@
-//! DataNodes in maintenance and what they hold: a NameNode that starts, or takes over, while they are switched off still knows them.
+//! DataNodes in maintenance and what they hold: a NameNode that starts while they are switched off still knows them.
 //!
 //! | row | value |
 //! |---|---|

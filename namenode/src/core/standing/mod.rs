@@ -1,4 +1,4 @@
-//! Standing orders: what operators and users arranged beside the namespace. It outlives the process, and a NameNode that takes over must know it.
+//! Standing orders: what operators and users arranged beside the namespace. It outlives the process.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,7 +8,7 @@
 //!
 //! | row | value |
 //! |---|---|
-//! | `h` | nothing; it is there while safe mode is on by hand |
+//! | `h` | nothing; earlier builds logged safe mode by hand, which now ends with the process |
 //! | `l` | postcard([`FeatureLevel`]) |
 //!
 //! The files have the other rows.
@@ -32,7 +32,7 @@ use self::{maintenance as away, tokens as list};
 use super::inodes::{Row, decode, encode};
 use crate::error::CoreError;
 
-/// Key of the row that is there while safe mode is on by hand.
+/// Key of the row that earlier builds had while safe mode was on by hand.
 const SAFE_MODE_PREFIX: u8 = b'h';
 /// Key of the feature level's row.
 const LEVEL_PREFIX: u8 = b'l';
@@ -56,7 +56,8 @@ impl Standing {
         self.level
     }
 
-    /// True while an operator wants safe mode on.
+    /// True if the log of an earlier build left safe mode on by hand; nothing depends on it.
+    #[cfg(test)]
     pub fn is_safe_by_hand(&self) -> bool {
         self.is_safe_by_hand
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use protocol::auth::Key;
 use protocol::datanode::{Changes, Command, CommitRecovery, FullReport, Replica};
-use protocol::namenode::{Answer, Call, Create, LocatedBlock, Reply, WrittenBlock};
+use protocol::namenode::{
+    Answer, Body, Call, Create, DatanodeState, LocatedBlock, Reply, WrittenBlock,
+};
 use protocol::token::TokenKeys;
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, Epoch, GenerationStamp, InodeId,
@@ -22,7 +24,7 @@ use crate::core::rights::Caller;
 use crate::core::safe_mode::{Rule, SafeMode};
 use crate::core::state::{Loaded, Output, Settings, State};
 
-pub(crate) const EPOCH: Epoch = Epoch(1);
+const EPOCH: Epoch = Epoch(1);
 /// Room of a simulated DataNode.
 pub(crate) const ROOM: u64 = 1 << 30;
 
@@ -106,7 +108,12 @@ impl Harness {
     }
 
     pub(crate) fn beat(&mut self, number: u8) -> bool {
-        self.nodes.heartbeat(&beat(number, ROOM), self.now.mono_ms).is_some()
+        let node = self.node(number);
+        let is_alive = self.nodes.node(node).state != DatanodeState::Dead;
+        if is_alive {
+            self.nodes.heartbeat(node, &beat(ROOM), self.now.mono_ms);
+        }
+        is_alive
     }
 
     pub(crate) fn node(&self, number: u8) -> NodeIndex {
@@ -114,14 +121,7 @@ impl Harness {
     }
 
     pub(crate) fn report(&mut self, number: u8, finalized: Vec<Replica>, unfinished: Vec<Replica>) {
-        let report = FullReport {
-            datanode: DatanodeId([number; 16]),
-            epoch: EPOCH,
-            part: 0,
-            last: true,
-            finalized,
-            unfinished,
-        };
+        let report = FullReport { part: 0, last: true, finalized, unfinished };
         let node = self.node(number);
         let State { ns, blocks, .. } = &mut self.state;
         let mut next = 0;
@@ -145,7 +145,7 @@ impl Harness {
     }
 
     /// A change by the superuser `ann` under a given call id.
-    pub(crate) fn call_again(&mut self, number: u64, body: Call) -> Answer {
+    pub(crate) fn call_again(&mut self, number: u64, body: impl Into<Body>) -> Answer {
         let ann = Caller { user: "ann", groups: &[], is_superuser: true };
         self.request(number, ann, body)
     }
@@ -156,7 +156,7 @@ impl Harness {
         self.request(self.number, caller, body)
     }
 
-    fn request(&mut self, number: u64, caller: Caller<'_>, body: Call) -> Answer {
+    fn request(&mut self, number: u64, caller: Caller<'_>, body: impl Into<Body>) -> Answer {
         let id = CallId { client: self.client, number };
         let (asked, body) = (Asked { id, caller, host: "host1" }, body.into());
         self.state.set_now(self.now);
@@ -215,10 +215,8 @@ impl Harness {
                 _ => continue,
             };
             let replicas = (1..=3).map(|number| DatanodeId([number; 16])).collect();
-            let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
             let answered = Vec::new();
-            let commit =
-                CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered };
+            let commit = CommitRecovery { block, stamp, length, replicas, answered };
             let (mut out, now) = (Output::default(), self.now);
             // Refused if a later one was ordered, or the block is gone.
             let _ = self.state.commit_recovery(&mut self.nodes, &commit, now, &mut out).unwrap();

@@ -4,7 +4,7 @@ use protocol::datanode::{Command, CommitRecovery};
 use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply, WrittenBlock};
 use protocol::{DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{EPOCH, Harness, canonical, create, dfs, replica, written};
+use super::harness::{Harness, canonical, create, dfs, replica, written};
 use crate::core::state::Output;
 
 /// What readers of "/f" were promised.
@@ -46,8 +46,6 @@ fn commit(
 ) -> (Result<(), ErrorKind>, Output) {
     let ids = |numbers: &[u8]| numbers.iter().copied().map(id).collect::<Vec<_>>();
     let commit = CommitRecovery {
-        datanode: id(1),
-        epoch: EPOCH,
         block: block.id,
         stamp: ordered(h),
         length,

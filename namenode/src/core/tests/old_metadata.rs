@@ -3,9 +3,9 @@
 
 use protocol::datanode::{FullReport, Replica};
 use protocol::namenode::{Call, DatanodeState, LocatedBlock, SafeModeAction};
-use protocol::{BlockId, DatanodeId, GenerationStamp};
+use protocol::{BlockId, GenerationStamp};
 
-use super::harness::{EPOCH, Harness, canonical, replica, settings};
+use super::harness::{Harness, canonical, replica, settings};
 use crate::core::blocks::Taken;
 use crate::core::nodes::Datanodes;
 use crate::core::random::Generator;
@@ -53,12 +53,10 @@ fn is_old(h: &Harness) -> bool {
 fn safe_mode_does_not_end_between_the_slices_of_a_report() {
     let (mut h, mut finalized) = started(MANY);
     finalized.extend(ahead(&h, MANY));
-    let (datanode, node) = (DatanodeId([1; 16]), h.node(1));
+    let node = h.node(1);
     let (first, second) = finalized.split_at(finalized.len() - 5);
     for (part, finalized) in [(0, first), (1, second)] {
         let report = FullReport {
-            datanode,
-            epoch: EPOCH,
             part,
             last: part == 1,
             finalized: finalized.to_vec(),

@@ -6,7 +6,7 @@ use protocol::datanode::{Changes, Command, CommitRecovery};
 use protocol::namenode::{Answer, Appended, Call, LocatedBlock, Reply, WrittenBlock};
 use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{EPOCH, Harness, canonical, create, dfs, replica, written};
+use super::harness::{Harness, canonical, create, dfs, replica, written};
 use crate::core::random::Generator;
 use crate::core::state::Output;
 
@@ -52,9 +52,8 @@ fn end_recovery(
     stamp: GenerationStamp,
     (length, replicas): (u64, Vec<DatanodeId>),
 ) -> Result<(), ErrorKind> {
-    let (datanode, epoch) = (DatanodeId([1; 16]), EPOCH);
     let (block, answered) = (block.id, Vec::new());
-    let commit = CommitRecovery { datanode, epoch, block, stamp, length, replicas, answered };
+    let commit = CommitRecovery { block, stamp, length, replicas, answered };
     let mut out = Output::default();
     let now = h.now;
     let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();

@@ -276,3 +276,17 @@ fn lists_and_attributes_are_kept_with_the_version() {
     h.checkpoint();
     assert_eq!(large(&h), 0);
 }
+
+#[test]
+fn replicas_that_only_a_snapshot_wanted_go_with_it() {
+    let mut h = with_directory();
+    let block = h.write("/d/f", 300, 3).id;
+    take(&mut h, "s");
+    h.call(Call::SetReplication { path: dfs("/d/f"), replication: 2 }).unwrap();
+    h.work();
+    assert_eq!(h.holders(block).len(), 3, "the snapshot wants them");
+    drop_snapshot(&mut h, "s");
+    h.work();
+    assert_eq!(h.holders(block).len(), 2);
+    h.state.blocks.check(&h.state.ns);
+}

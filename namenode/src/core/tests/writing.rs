@@ -1,13 +1,14 @@
 //! Writing, leases, recovery, safe mode, answers after a restart: one scenario each.
 
 use protocol::datanode::{Changes, Command, CommitRecovery, Replica};
-use protocol::namenode::{Answer, Call, Created, LocatedBlock, Publish, Reply, SafeModeAction};
+use protocol::namenode::{
+    Answer, Body, Call, Created, LocatedBlock, Publish, Reply, SafeModeAction,
+};
 use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{
-    EPOCH, Harness, canonical, create, dfs, replica, settings, stamp_after, written,
-};
+use super::harness::{Harness, canonical, create, dfs, replica, settings, stamp_after, written};
 use crate::core::random::Generator;
+use crate::core::safe_mode::SafeMode;
 use crate::core::state::{Output, State};
 
 fn created(answer: Answer) -> Created {
@@ -40,15 +41,7 @@ fn commit_on(
     stamp: GenerationStamp,
     (length, replicas): (u64, Vec<DatanodeId>),
 ) -> Result<(), protocol::RemoteError> {
-    let commit = CommitRecovery {
-        datanode: DatanodeId([1; 16]),
-        epoch: EPOCH,
-        block: block.id,
-        stamp,
-        length,
-        replicas,
-        answered: Vec::new(),
-    };
+    let commit = CommitRecovery { block: block.id, stamp, length, replicas, answered: Vec::new() };
     let mut out = Output::default();
     let now = harness.now;
     let answer = harness.state.commit_recovery(&mut harness.nodes, &commit, now, &mut out).unwrap();
@@ -155,6 +148,29 @@ fn a_full_disk_can_be_emptied() {
     assert!(h.state.is_safe_mode_on());
     assert!(!h.state.note_resources(false) && !h.state.is_safe_mode_on());
     assert_eq!(h.call(mkdirs("/x", true)), Ok(Reply::Done));
+}
+
+#[test]
+fn a_batch_of_which_all_is_refused_for_now_is_refused_as_a_whole_and_can_be_sent_again() {
+    let mut h = Harness::with_nodes(1, 3);
+    let batch = || Body::Batch(vec![mkdirs("/a", false), mkdirs("/a/b", false)]);
+    for mode in [SafeMode::Startup { reached_ms: None }, SafeMode::Manual] {
+        h.state.safe_mode = mode;
+        let one = h.call_again(7, mkdirs("/a", false));
+        assert_eq!(
+            one.clone().unwrap_err().message.lines().next(),
+            Some("Cannot create directory /a. Name node is in safe mode.")
+        );
+        assert_eq!(h.call_again(7, batch()), one);
+    }
+    h.state.safe_mode = SafeMode::Off;
+    let done = Ok(Reply::Batch(vec![Ok(Reply::Done), Ok(Reply::Done)]));
+    assert_eq!(h.call_again(7, batch()), done);
+    h.state.safe_mode = SafeMode::LowResources;
+    let mixed = Body::Batch(vec![mkdirs("/x", false), delete("/a", true)]);
+    let Ok(Reply::Batch(answers)) = h.call_again(8, mixed) else { panic!("a part was done") };
+    assert!(answers[0].is_err() && answers[1] == Ok(Reply::Flag(true)), "{answers:?}");
+    assert_eq!(h.call_again(9, Body::Batch(vec![])), Ok(Reply::Batch(vec![])));
 }
 
 #[test]
@@ -336,7 +352,7 @@ fn recovery_works_after_a_restart_and_without_any_replica() {
     h.checkpoint();
     h.state = State::new(h.reload(), settings(), Generator::new(5), h.now);
     h.nodes = crate::core::nodes::Datanodes::new(1000, 2000, 100);
-    h.state.safe_mode = crate::core::safe_mode::SafeMode::Off;
+    h.state.safe_mode = SafeMode::Off;
     let number = open.replicas[0].id.0[0];
     h.register(number);
     h.report(number, vec![], vec![replica(&open, 123)]);

@@ -185,7 +185,7 @@ mod tests {
     use protocol::namenode::{Call, Reply};
 
     use super::*;
-    use crate::core::tests::harness::{EPOCH, Harness, create, replica, written};
+    use crate::core::tests::harness::{Harness, create, replica, written};
 
     fn exclude(h: &mut Harness, numbers: &[u8]) {
         let exclude = numbers.iter().map(|number| format!("host{number}")).collect();
@@ -205,14 +205,8 @@ mod tests {
             let Command::Replicate { block, stamp, targets, .. } = command else { continue };
             for target in targets {
                 let replica = protocol::datanode::Replica { block, stamp, length };
-                let datanode = target.id;
-                let changes = Changes {
-                    datanode,
-                    epoch: EPOCH,
-                    received: vec![replica],
-                    ..Changes::default()
-                };
-                h.changes(datanode.0[0], &changes);
+                let changes = Changes { received: vec![replica], ..Changes::default() };
+                h.changes(target.id.0[0], &changes);
                 count += 1;
             }
         }

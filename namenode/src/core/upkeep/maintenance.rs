@@ -138,8 +138,6 @@ impl State {
         }
         let known = replicas.into_iter().filter(|replica| self.ns.block(replica.block).is_some());
         let report = FullReport {
-            datanode: info.id,
-            epoch: self.settings.epoch,
             part: 0,
             last: true,
             // Blocks deleted since then must not look like a sign of older metadata.

@@ -77,7 +77,7 @@ pub(super) struct Runner {
     pub(super) is_killed: bool,
     /// It does nothing until it is killed.
     pub(super) hangs: bool,
-    pub(super) is_greeted: bool,
+    pub(super) is_ready: bool,
     pub(super) is_dead: bool,
     /// Its worker knows that.
     pub(super) is_over: bool,
@@ -97,7 +97,7 @@ impl Runner {
             is_leaving: false,
             is_killed: false,
             hangs: false,
-            is_greeted: false,
+            is_ready: false,
             is_dead: false,
             is_over: false,
             outputs: BTreeMap::new(),
@@ -115,7 +115,7 @@ impl Runner {
     /// Its process works on the next order.
     pub(super) fn obey(&mut self) {
         let order = self.orders.pop_front();
-        self.is_greeted |= order.is_some();
+        self.is_ready |= order.is_some();
         match order {
             Some(Order::Launch(attempt)) => {
                 self.waiting = None;
@@ -131,7 +131,7 @@ impl Runner {
         if !self.is_dead {
             self.is_dead = true;
             self.current = None;
-            if self.is_greeted {
+            if self.is_ready {
                 self.reports.push_back(Report::Over);
             }
             self.reports.push_back(Report::News(News::Gone { diagnostics: reason.to_owned() }));

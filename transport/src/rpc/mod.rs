@@ -7,6 +7,9 @@
 //! A call that changes something has a call id in its message, so sending it again is safe: the daemon gives a repeated call its first answer. Every failure to
 //! get an answer can therefore be retried here.
 
+mod body;
+mod pass;
+
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,9 +29,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
-use crate::body::Body;
 use crate::error::RpcError;
-use crate::pass::PassHolder;
+
+pub use self::body::Body;
+pub use self::pass::PassHolder;
 
 /// First pause between tries; doubles up to [`RETRY_PAUSE_MAX`], with jitter.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -244,7 +248,7 @@ impl RpcClient {
             if !error.is_transient() || Instant::now() + pause >= deadline {
                 return Err(error);
             }
-            tracing::debug!(daemon = %self.inner.base, error = %crate::error::chain(&error), "call failed, trying again");
+            tracing::debug!(daemon = %self.inner.base, error = %protocol::error::chain(&error), "call failed, trying again");
             tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
             pause = (pause * 2).min(RETRY_PAUSE_MAX);
         }

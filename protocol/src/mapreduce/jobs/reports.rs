@@ -1,106 +1,13 @@
-//! Clients' requests to the JobTracker: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`. The JobTracker pushes the progress of a job
-//! on `GET /api/v1/jobs/{id}/events` as server-sent events, each a [`JobReport`] in JSON.
-
-use std::collections::BTreeMap;
+//! Reports for clients on jobs, attempts, queues and workers.
 
 use serde::{Deserialize, Serialize};
 
-use super::sizing::ReduceSizing;
-use super::tracker::Launch;
+use super::super::counters::Counters;
+use super::super::split::Split;
+use super::super::tracker::Launch;
+use super::spec::{Priority, SPLITS_MAX};
 use crate::wire::{ENTRIES_MAX, at_most};
-use crate::{AttemptId, BinaryHash, CallId, DfsPath, JobId, RemoteError, TaskId};
-
-pub use super::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
-pub use super::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
-pub use super::tracker::{ARGS_MAX, PROPERTIES_MAX};
-
-/// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 2;
-/// Where job executables are kept in the file system, by hash.
-pub const BINARY_DIR: &str = "/system/hanno/bin";
-
-/// Most map tasks of a job, well beyond what one JobTracker can schedule.
-pub const SPLITS_MAX: usize = 1_000_000;
-/// A call and who makes it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
-    /// [`VERSION`].
-    pub version: u16,
-    /// A repeated submission gets the first answer.
-    pub call: CallId,
-    /// Acting user.
-    pub user: String,
-    /// The call itself.
-    pub body: Call,
-}
-
-/// The answer to a [`Request`].
-pub type Answer = Result<Reply, RemoteError>;
-
-/// The calls. Append only.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Call {
-    /// Start a job. -> [`Reply::Submitted`]
-    Submit(Box<JobSpec>),
-    /// All jobs known, newest first. -> [`Reply::Jobs`]
-    List,
-    /// One job. -> [`Reply::Job`]
-    Status(JobId),
-    /// Ask a job to end. -> [`Reply::Done`]
-    Kill(JobId),
-    /// Tasks with their attempts. -> [`Reply::Tasks`]
-    Tasks(JobId),
-    /// Workers and slots. -> [`Reply::Tracker`]
-    TrackerStatus,
-    /// Give a job another priority. -> [`Reply::Done`]
-    SetPriority(JobId, Priority),
-    /// Queues with their limits and load, by name. -> [`Reply::Queues`]
-    Queues,
-    /// End an attempt; another follows. -> [`Reply::Done`]
-    StopAttempt {
-        /// Which; it must run.
-        attempt: AttemptId,
-        /// Count it as a failure of its task.
-        fail: bool,
-    },
-    /// Workers, by machine. -> [`Reply::Workers`]
-    Workers,
-    /// Read the list of workers to be drained again. -> [`Reply::Done`]
-    RefreshNodes,
-    /// Read the rules of the queues again; invalid rules change nothing. -> [`Reply::Done`]
-    RefreshQueues,
-    /// Everything needed to run an attempt again elsewhere. -> [`Reply::Replay`]
-    Replay(AttemptId),
-    /// Forget which groups users belong to, and ask the system again. -> [`Reply::Done`]
-    RefreshGroups,
-    /// Queues whose jobs the caller may view and change, whoever owns the jobs. -> [`Reply::Names`]
-    AdministeredQueues,
-}
-
-/// Answers. Append only.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Reply {
-    /// Done.
-    Done,
-    /// The new job.
-    Submitted(JobId),
-    /// All jobs.
-    Jobs(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<JobReport>),
-    /// One job.
-    Job(Box<JobReport>),
-    /// Tasks of one job.
-    Tasks(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<TaskReport>),
-    /// State of the JobTracker.
-    Tracker(TrackerStatus),
-    /// All queues.
-    Queues(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<QueueReport>),
-    /// All workers.
-    Workers(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<WorkerReport>),
-    /// An attempt.
-    Replay(Box<Replay>),
-    /// Names.
-    Names(#[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")] Vec<String>),
-}
+use crate::{DfsPath, TaskId};
 
 /// An attempt, for anyone who wants to run it again and watch it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -112,38 +19,6 @@ pub struct Replay {
     pub splits: Vec<Split>,
     /// Why the attempt failed, if it has.
     pub diagnostics: String,
-}
-
-/// Everything the cluster needs to run a job.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct JobSpec {
-    /// For people.
-    pub name: String,
-    /// The executable, uploaded to [`BINARY_DIR`].
-    pub binary: BinaryHash,
-    /// Arguments of the driver; the task runner gets them too.
-    #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]
-    pub args: Vec<String>,
-    /// Number of the job within its program, from 0, for programs that run several.
-    pub stage: u32,
-    /// Hash over types, encodings and options of the job; the task runner must compute the same.
-    pub fingerprint: u64,
-    /// One map task each.
-    #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
-    pub splits: Vec<Split>,
-    /// Number of reduce tasks; 0 for a map-only job. With `sizing`: the number of partitions, neighbours of which will share a reduce.
-    pub reduce_count: u32,
-    /// Output directory; appears when the job succeeds.
-    pub output: DfsPath,
-    /// Attempts per task before the job fails.
-    pub attempts_max: u32,
-    /// Share of maps that must have finished before reduces start, in per mille.
-    pub slow_start_permille: u16,
-    /// Everything given with `-D`.
-    #[serde(deserialize_with = "at_most::<PROPERTIES_MAX, _, _>")]
-    pub properties: BTreeMap<String, String>,
-    /// Reduces are chosen once the sizes of all map outputs are known; `None`: one per partition.
-    pub sizing: Option<ReduceSizing>,
 }
 
 /// Life of a job.
@@ -171,50 +46,6 @@ impl JobState {
     /// True if the state will not change any more.
     pub fn is_final(self) -> bool {
         matches!(self, JobState::Succeeded | JobState::Failed | JobState::Killed)
-    }
-}
-
-/// How urgent a job is among those of its queue.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Priority {
-    /// After everything else.
-    VeryLow,
-    /// After most.
-    Low,
-    /// As most jobs.
-    #[default]
-    Normal,
-    /// Before most.
-    High,
-    /// Before everything else.
-    VeryHigh,
-}
-
-impl Priority {
-    /// All, most urgent first.
-    pub const ALL: [Priority; 5] =
-        [Priority::VeryHigh, Priority::High, Priority::Normal, Priority::Low, Priority::VeryLow];
-
-    /// Hadoop's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Priority::VeryHigh => "VERY_HIGH",
-            Priority::High => "HIGH",
-            Priority::Normal => "NORMAL",
-            Priority::Low => "LOW",
-            Priority::VeryLow => "VERY_LOW",
-        }
-    }
-
-    /// The priority of this name, in letters of any case; `DEFAULT` means [`Priority::Normal`].
-    pub fn from_name(name: &str) -> Option<Self> {
-        if name.eq_ignore_ascii_case("DEFAULT") {
-            return Some(Priority::Normal);
-        }
-        Priority::ALL.into_iter().find(|priority| priority.name().eq_ignore_ascii_case(name))
     }
 }
 
@@ -400,19 +231,4 @@ pub struct WorkerReport {
     pub succeeded_count: u64,
     /// Those of them that failed.
     pub failed_count: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn priorities_have_names_and_an_order() {
-        for priority in Priority::ALL {
-            assert_eq!(Priority::from_name(&priority.name().to_lowercase()), Some(priority));
-        }
-        assert!(Priority::ALL.is_sorted_by(|left, right| left > right));
-        assert_eq!(Priority::from_name("default"), Some(Priority::Normal));
-        assert_eq!(Priority::from_name("URGENT"), None);
-    }
 }

@@ -1,0 +1,313 @@
+//! The routes of a JobTracker whose log commits when the test says so.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request as HttpRequest, StatusCode};
+use daemon::access::Auth;
+use daemon::inspect;
+use daemon::page::live::Board;
+use daemon::session::Sessions;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use host::{Follower, Log, Opening, Policy, Running, Start};
+use journal::{Change, Txid};
+use protocol::auth::{Key, Service};
+use protocol::jobs::{Call, JobSpec, Reply, Request, Split};
+use protocol::namenode;
+use protocol::{BinaryHash, CallId, ClientId, DfsPath, Epoch};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tower::ServiceExt;
+
+use super::*;
+use crate::Config;
+use crate::audit::Audit;
+use crate::effects::{Calls, Effects};
+use crate::history::History;
+use crate::resources::Room;
+use crate::server::query::{JobHost, LastOverview};
+use crate::server::{JobTracker, Outside};
+use crate::store::Replay;
+
+/// A tick that never comes by itself.
+const NEVER: Duration = Duration::from_secs(1 << 20);
+/// Turns of the host that every answer has time for.
+const TURNS: usize = 20;
+const CLUSTER_START: u64 = 202_611_201_830;
+const JOB: JobId = JobId { cluster_start: CLUSTER_START, number: 1 };
+
+/// Numbers edits; the test commits them.
+struct HandLog(Arc<AtomicU64>);
+
+impl Log for HandLog {
+    fn append(&self, edits: Vec<Vec<u8>>) -> Txid {
+        let count = edits.len() as u64;
+        Txid(self.0.fetch_add(count, Ordering::SeqCst) + count)
+    }
+
+    fn checkpoint(&self, _: Txid, _: Vec<Change>) {}
+
+    fn backlog(&self) -> u64 {
+        0
+    }
+
+    fn close(&self) {}
+}
+
+/// A NameNode that never answers.
+struct Silent;
+
+impl Calls for Silent {
+    fn call(&self, _: namenode::Request) -> BoxFuture<'_, namenode::Answer> {
+        std::future::pending().boxed()
+    }
+}
+
+/// A JobTracker with its routes. Nothing is committed yet.
+pub(crate) struct Bench {
+    pub(crate) shared: Shared,
+    running: Running<JobTracker>,
+    log: Arc<dyn Follower>,
+    /// The last transaction that was appended.
+    appended: Arc<AtomicU64>,
+    _directory: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn start() -> Self {
+        let opening = Opening::new(|| {});
+        let directory = TempDir::new().unwrap();
+        let secret = Key::new([1; 32]);
+        let sessions =
+            Sessions::new(Authenticator::new(&secret, Service::Jobtracker), "jobtracker", "h:1");
+        let history = History::open(directory.path(), 1).unwrap();
+        let board = Board::default();
+        let machine = JobTracker::new(Outside {
+            effects: Effects::new(Box::new(Silent), ClientId([9; 16])),
+            room: Room::new(Vec::new(), 0),
+            exclude_file: PathBuf::new(),
+            config_file: None,
+            history: history.clone(),
+            board: board.clone(),
+            spawn: crate::spawner(opening.mailbox()),
+            poll_max: NEVER,
+            epoch: Epoch(1),
+            cluster_start: CLUSTER_START,
+        });
+        let (log, appended) = (opening.follower(), Arc::new(AtomicU64::new(0)));
+        let start = Start {
+            name: "jobtracker-test",
+            machine,
+            state: Replay::new(Config::default().rules()).finish(),
+            log: Box::new(HandLog(Arc::clone(&appended))),
+            last: Txid(0),
+            policy: Policy { rows: usize::MAX, interval: NEVER },
+            tick: NEVER,
+        };
+        let running = opening.start(start).unwrap();
+        let shared = Shared {
+            host: JobHost::new(running.handle()),
+            secret_file: PathBuf::new(),
+            namenode: "http://n:1".into(),
+            secret,
+            groups: Arc::new(Config::default().groups()),
+            history,
+            board,
+            last_overview: LastOverview::default(),
+            log_dirs_left_out: Arc::new(Vec::new),
+            pictures: PictureCache::default(),
+            settings: Arc::default(),
+            sessions,
+            audit: Audit::default(),
+            believes_names: false,
+            since: Instant::now(),
+            started_ms: 0,
+        };
+        Bench { shared, running, log, appended, _directory: directory }
+    }
+
+    /// All routes, for users who say who they are.
+    fn routes(&self) -> Routes {
+        let auth = Authenticator::new(&self.shared.secret, Service::Jobtracker);
+        let access = Access::new(auth.clone(), Some(self.shared.sessions.clone()), Auth::Simple);
+        routes(self.shared.clone(), &access, auth)
+    }
+
+    /// Returns when the host has taken a turn after all that was sent to it.
+    async fn turn(&self) {
+        self.running.handle().checkpoint().await.unwrap();
+    }
+
+    /// The log commits all that it has.
+    fn commit(&self) {
+        self.log.committed(Txid(self.appended.load(Ordering::SeqCst)));
+    }
+
+    /// Makes a call as ann.
+    fn call(&self, number: u64, body: Call) -> JoinHandle<jobs::Answer> {
+        let request = Request::new(CallId { client: ClientId([1; 16]), number }, "ann", body);
+        let origin = Origin { address: String::new(), protocol: "rpc" };
+        let shared = self.shared.clone();
+        tokio::spawn(async move { shared.client(request, origin).await })
+    }
+
+    /// Submits a job. Its edit is in the state and in the log, but is not committed.
+    async fn submit(&self) -> JoinHandle<jobs::Answer> {
+        let before = self.appended.load(Ordering::SeqCst);
+        let submitted = self.call(1, Call::Submit(Box::new(spec())));
+        while self.appended.load(Ordering::SeqCst) == before {
+            self.turn().await;
+        }
+        submitted
+    }
+}
+
+fn spec() -> JobSpec {
+    let split = Split {
+        path: DfsPath::parse("/in").unwrap(),
+        offset: 0,
+        length: 1,
+        hosts: Vec::new(),
+        racks: Vec::new(),
+        input: 0,
+        more: Vec::new(),
+    };
+    JobSpec {
+        name: "a job".to_owned(),
+        binary: BinaryHash([1; 32]),
+        args: Vec::new(),
+        stage: 0,
+        fingerprint: 7,
+        splits: vec![split],
+        reduce_count: 0,
+        output: DfsPath::parse("/out").unwrap(),
+        attempts_max: 4,
+        slow_start_permille: 50,
+        properties: BTreeMap::new(),
+        sizing: None,
+    }
+}
+
+#[tokio::test]
+async fn the_documentation_lists_every_route_with_whose_it_is() {
+    let bench = Bench::start();
+    let auth = Authenticator::new(&bench.shared.secret, Service::Jobtracker);
+    let access = Access::new(auth, Some(bench.shared.sessions.clone()), Auth::Token);
+    let all = bench.routes().merge(inspect::routes(&access, Vec::new()));
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/routes.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let table = format!("## JobTracker\n\n{}", all.table());
+    assert!(page.contains(&table), "docs/routes.md does not say:\n{table}");
+}
+
+/// Routes that display nothing of the state.
+const STATELESS: [&str; 15] = [
+    "/actions.js",
+    "/api/v1/openapi.json",
+    "/hello",
+    "/icon.svg",
+    "/live",
+    "/live.js",
+    "/login",
+    "/logout",
+    "/rpc",
+    "/rpc/worker",
+    "/style.css",
+    "/ws/v1/history",
+    "/ws/v1/history/info",
+    "/ws/v1/mapreduce",
+    "/ws/v1/mapreduce/info",
+];
+
+/// What a browser asks for: every route that displays the state.
+fn targets(routes: &Routes) -> Vec<String> {
+    let id = JOB.to_string();
+    let number = id.strip_prefix("job_").unwrap();
+    let named = |route: &str| {
+        let route = route
+            .replace("{id}", &id)
+            .replace("{job}", &id)
+            .replace("{task}", &format!("task_{number}_m_000000"))
+            .replace("{attempt}", &format!("attempt_{number}_m_000000_0"))
+            .replace("{application}", &format!("application_{number}"))
+            .replace("{address}", "h:1");
+        format!("{route}?user.name=ann&a={id}&b={id}")
+    };
+    let table = routes.table();
+    let rows = table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect());
+    let viewed = rows.filter(|row: &Vec<&str>| !row[2].contains("from a page"));
+    let viewed = viewed.map(|row| row[1].trim_matches('`').to_owned());
+    viewed.filter(|route| !STATELESS.contains(&&**route)).map(|route| named(&route)).collect()
+}
+
+#[tokio::test]
+async fn nothing_is_displayed_before_it_is_committed() {
+    let bench = Bench::start();
+    bench.commit();
+    bench.shared.groups.of("ann").await;
+    let submitted = bench.submit().await;
+    let routes = bench.routes();
+    let targets = targets(&routes);
+    assert!(targets.len() > 50, "{targets:?}");
+    let router = Router::from(routes);
+    let mut waiting = Vec::new();
+    for target in targets {
+        let request = HttpRequest::builder().uri(&target).header("host", "h:1");
+        let request = request.body(Body::empty()).unwrap();
+        let mut answer = router.clone().oneshot(request).boxed();
+        for _ in 0..TURNS {
+            assert!((&mut answer).now_or_never().is_none(), "{target} is answered early");
+            bench.turn().await;
+        }
+        waiting.push((target, answer));
+    }
+    bench.commit();
+    for (target, answer) in waiting {
+        let status = answer.await.unwrap().status();
+        let is_missing = target.contains("attempt_") || target.contains("/workers/");
+        let expected = if is_missing { StatusCode::NOT_FOUND } else { StatusCode::OK };
+        assert_eq!(status, expected, "{target}");
+    }
+    submitted.abort();
+}
+
+#[tokio::test]
+async fn no_call_is_answered_before_what_it_says_is_committed() {
+    let bench = Bench::start();
+    bench.commit();
+    let submitted = bench.submit().await;
+    let calls = [
+        Call::List,
+        Call::Status(JOB),
+        Call::Tasks(JOB),
+        Call::TrackerStatus,
+        Call::Queues,
+        Call::AdministeredQueues,
+        Call::Workers,
+        Call::Kill(JOB),
+    ];
+    let asked: Vec<_> = (2..).zip(calls).map(|(number, call)| bench.call(number, call)).collect();
+    for _ in 0..TURNS {
+        bench.turn().await;
+        tokio::task::yield_now().await;
+    }
+    assert!(asked.iter().all(|asked| !asked.is_finished()), "{asked:?}");
+    bench.commit();
+    for (place, asked) in asked.into_iter().enumerate() {
+        let answer = asked.await.unwrap().unwrap();
+        match answer {
+            Reply::Jobs(jobs) => assert_eq!(jobs[0].id, JOB.to_string()),
+            Reply::Job(job) => assert_eq!(job.id, JOB.to_string()),
+            Reply::Tasks(tasks) => assert_eq!(tasks.len(), 1),
+            Reply::Tracker(status) => assert_eq!(status.running_job_count, 1),
+            answer => assert!(place > 3, "{answer:?}"),
+        }
+    }
+    assert!(!submitted.is_finished(), "its directory is not made");
+    submitted.abort();
+}

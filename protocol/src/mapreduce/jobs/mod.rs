@@ -1,0 +1,52 @@
+//! Clients' requests to the JobTracker: `POST /rpc` with a [`Request`], answered by `Result<Reply, RemoteError>`. The JobTracker pushes the progress of a job
+//! on `GET /api/v1/jobs/{id}/events` as server-sent events, each a [`JobReport`] in JSON.
+
+mod call;
+#[cfg(test)]
+mod golden;
+mod reply;
+mod reports;
+mod spec;
+mod table;
+
+use serde::{Deserialize, Serialize};
+
+use crate::CallId;
+
+pub use self::call::{Call, TypedCall, calls};
+pub use self::reply::{Answer, Reply};
+pub use self::reports::{
+    AttemptReport, JobReport, JobState, QueueReport, Replay, TaskCounts, TaskReport, TrackerStatus,
+    WorkerReport,
+};
+pub use self::spec::{JobSpec, Priority, SPLITS_MAX};
+pub use self::table::{Argument, By, Logged};
+pub use super::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
+pub use super::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
+pub use super::tracker::{ARGS_MAX, PROPERTIES_MAX};
+pub use crate::table::Kind;
+
+/// Version of this conversation; both sides must agree.
+pub const VERSION: u16 = 2;
+/// Where job executables are kept in the file system, by hash.
+pub const BINARY_DIR: &str = "/system/hanno/bin";
+
+/// A call and who makes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// [`VERSION`].
+    pub version: u16,
+    /// A repeated submission gets the first answer.
+    pub call: CallId,
+    /// Acting user.
+    pub user: String,
+    /// The call itself.
+    pub body: Call,
+}
+
+impl Request {
+    /// Builds a request.
+    pub fn new(call: CallId, user: &str, body: impl Into<Call>) -> Self {
+        Request { version: VERSION, call, user: user.to_owned(), body: body.into() }
+    }
+}
