@@ -337,15 +337,24 @@ fn spawn(directory: &Path, options: &Options, port_base: u32) -> (Child, String,
             let _ = sender.send(line);
         }
     });
-    let line = receiver.recv_timeout(READY_MAX).unwrap_or_else(|_| {
+    let line = receiver.recv_timeout(READY_MAX).unwrap_or_else(|gone| {
         let _ = child.kill();
-        panic!("the cluster did not get ready; see {}", directory.display())
+        let status = child.wait().expect("the cluster's end");
+        panic!("the cluster did not get ready: {gone}, {status}\n{}", last_words(directory))
     });
     let address = |name: &str| {
         line.split(' ').find_map(|word| word.strip_prefix(name)).expect("an address").to_owned()
     };
     assert!(line.starts_with("ready "), "{line}");
     (child, address("namenode="), address("jobtracker="))
+}
+
+/// What the daemons of a cluster said last, for whoever sees no more of a failure than its text.
+fn last_words(directory: &Path) -> String {
+    const LINES_MAX: usize = 40;
+    let errors = fs::read_to_string(directory.join("cluster.err")).unwrap_or_default();
+    let lines: Vec<&str> = errors.lines().collect();
+    lines[lines.len().saturating_sub(LINES_MAX)..].join("\n")
 }
 
 /// Also to users of jobs, where the worker is root.
