@@ -353,20 +353,17 @@ impl NameNode {
         &self,
         state: &mut State,
         nodes: &mut Datanodes,
-        Queued { of: (sender, number), part, from, .. }: &Queued,
+        Queued { of, part, from, .. }: &Queued,
         now: Now,
     ) -> Result<Option<usize>, RemoteError> {
-        let node = self.sender(nodes, *sender, now)?;
-        if !nodes.is_next_report(node, *number).map_err(fenced)? {
-            return Ok(None);
-        }
+        let Some(node) = self.next_of(nodes, *of, now)? else { return Ok(None) };
         match state.blocks.take_report(&state.ns, nodes, node, (part, *from)) {
             Ok(Taken::Slice { next }) => Ok(Some(next)),
             Ok(Taken::Part { kept_unknown }) => {
                 nodes.note_report(node);
                 if kept_unknown > 0 {
                     tracing::error!(
-                        datanode = %sender.datanode, count = kept_unknown,
+                        datanode = %of.0.datanode, count = kept_unknown,
                         "datanode holds replicas that this namenode does not know; they are kept: is this metadata older than the data?"
                     );
                 }
@@ -404,12 +401,14 @@ impl NameNode {
                         self.take_registration(state, nodes, register, now)
                     }
                     NodeRequest::Report { sender, number, report: Report::Full(part) } => {
+                        let of = (sender, number);
                         // It is a sign of life, however long the queue is.
-                        match self.sender(nodes, sender, now) {
-                            Ok(_) => {
-                                self.queue(Queued { of: (sender, number), part, reply, from: 0 });
+                        match self.next_of(nodes, of, now) {
+                            Ok(Some(_)) => {
+                                self.queue(Queued { of, part, reply, from: 0 });
                                 return Ok(());
                             }
+                            Ok(None) => Ok(NodeReply::Done),
                             Err(refusal) => Err(refusal),
                         }
                     }
@@ -480,16 +479,27 @@ impl NameNode {
         Ok(node)
     }
 
+    /// Who sends a report, if it is the next one; `None` if it was taken before, so that a late copy changes nothing.
+    fn next_of(
+        &self,
+        nodes: &mut Datanodes,
+        (sender, number): (Sender, u64),
+        now: Now,
+    ) -> Result<Option<NodeIndex>, RemoteError> {
+        let node = self.sender(nodes, sender, now)?;
+        let is_next = nodes.is_next_report(node, number).map_err(fenced)?;
+        Ok(is_next.then_some(node))
+    }
+
     fn take_changes(
         &self,
         state: &mut State,
         nodes: &mut Datanodes,
-        (sender, number): (Sender, u64),
+        of: (Sender, u64),
         changes: &Changes,
         now: Now,
     ) -> datanode::Answer {
-        let node = self.sender(nodes, sender, now)?;
-        if nodes.is_next_report(node, number).map_err(fenced)? {
+        if let Some(node) = self.next_of(nodes, of, now)? {
             state.blocks.take_changes(&state.ns, nodes, node, changes);
             nodes.note_report(node);
         }
