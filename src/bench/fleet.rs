@@ -58,7 +58,9 @@ pub(super) struct Node {
     /// Its replicas.
     pub(super) replicas: Mutex<Vec<Held>>,
     /// Its registration and the number of its next report; `None` if it has to register.
-    session: tokio::sync::Mutex<Option<(Sender, u64)>>,
+    session: Mutex<Option<(Sender, u64)>>,
+    /// Held while a report is under way: one at a time. Heartbeats go on meanwhile.
+    reporting: tokio::sync::Mutex<()>,
 }
 
 /// The id of DataNode `number`.
@@ -82,7 +84,8 @@ impl Fleet {
                 rpc: rpc.clone(),
                 number,
                 replicas: Mutex::default(),
-                session: tokio::sync::Mutex::default(),
+                session: Mutex::default(),
+                reporting: tokio::sync::Mutex::default(),
             });
             node.join().await?;
             let (beating, beats) = (Arc::clone(&node), Arc::clone(&fleet.beats));
@@ -127,23 +130,22 @@ impl Node {
             bail!("the namenode is of another version");
         };
         let sender = Sender { datanode: id_of(number), epoch, registration };
-        *self.session.lock().await = Some((sender, 0));
+        *self.session.lock() = Some((sender, 0));
         self.report().await?;
         Ok(())
     }
 
     /// Sends the next report. One that may not have arrived ends the session.
     async fn send_report(&self, report: Report) -> Result<(), RpcError> {
-        let mut session = self.session.lock().await;
-        let Some((sender, number)) = *session else { return Ok(()) };
-        match self.send(&Request::Report { sender, number, report }).await {
-            Ok(_) => *session = Some((sender, number + 1)),
-            Err(error) => {
-                *session = None;
-                return Err(error);
-            }
+        let _one_at_a_time = self.reporting.lock().await;
+        let Some((sender, number)) = *self.session.lock() else { return Ok(()) };
+        let sent = self.send(&Request::Report { sender, number, report }).await;
+        let next = sent.as_ref().ok().map(|_| (sender, number + 1));
+        let mut session = self.session.lock();
+        if session.is_some_and(|(current, _)| current == sender) {
+            *session = next;
         }
-        Ok(())
+        sent.map(|_| ())
     }
 
     /// Sends a full report; returns the number of replicas in it.
@@ -176,7 +178,7 @@ impl Node {
     /// Sends heartbeats until the task is ended.
     async fn live(&self, beats: &AtomicU64) {
         loop {
-            let session = *self.session.lock().await;
+            let session = *self.session.lock();
             let Some((sender, _)) = session else {
                 if self.join().await.is_err() {
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -191,7 +193,7 @@ impl Node {
                     self.obey(commands).await;
                 }
                 Err(error) if error.kind() == Some(ErrorKind::Fenced) => {
-                    *self.session.lock().await = None;
+                    *self.session.lock() = None;
                 }
                 _ => tokio::time::sleep(RETRY_PAUSE).await,
             }
