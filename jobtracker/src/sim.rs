@@ -257,10 +257,11 @@ pub fn decision(edit: &[u8]) -> Option<Decision> {
 
 #[cfg(test)]
 mod tests {
+    use protocol::CallId;
     use protocol::jobs::{Call, Priority, calls};
-    use protocol::{BinaryHash, CallId, DfsPath};
 
     use super::*;
+    use crate::core::spec;
 
     const JOB: JobId = JobId { cluster_start: 1, number: 1 };
 
@@ -272,28 +273,11 @@ mod tests {
         jobs::Request::new(CallId { client: ClientId([1; 16]), number }, "ann", call)
     }
 
-    fn spec() -> jobs::JobSpec {
-        jobs::JobSpec {
-            name: "watched".to_owned(),
-            binary: BinaryHash([1; 32]),
-            args: Vec::new(),
-            stage: 0,
-            fingerprint: 7,
-            splits: Vec::new(),
-            reduce_count: 0,
-            output: DfsPath::parse("/out").unwrap(),
-            attempts_max: 4,
-            slow_start_permille: 50,
-            properties: BTreeMap::new(),
-            sizing: None,
-        }
-    }
-
     #[test]
     fn watchers_learn_only_what_is_committed() {
         let started = Master::start(&Config::default(), &Logged::default(), (1, 1, at(0)));
         let (mut master, _) = started.unwrap();
-        master.client(1, request(1, calls::Submit { spec: Box::new(spec()) }), at(1));
+        master.client(1, request(1, calls::Submit { spec: Box::new(spec(1, &[], 0)) }), at(1));
         master.turn(false, at(1));
         let (reply, mut reports) = oneshot::channel();
         master.events.push(Event::Watch(JOB, reply));

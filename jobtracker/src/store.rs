@@ -247,40 +247,18 @@ fn parse_key(key: &[u8]) -> Option<(Option<JobId>, u64, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::jobs::{Counters, JobSpec, JobState};
-    use protocol::{BinaryHash, CallId, ClientId, Epoch, FeatureLevel};
+    use protocol::jobs::{Counters, JobState};
+    use protocol::{CallId, ClientId, Epoch, FeatureLevel};
 
     use super::*;
     use crate::config::Config;
+    use crate::core::spec;
 
     /// More maps than a finished job keeps splits for.
     const MAPS: u32 = 20_000;
     const JOB: JobId = JobId { cluster_start: 202_611_201_830, number: 1 };
 
     fn large() -> Submitted {
-        let split = |index| Split {
-            path: DfsPath::parse("/in").unwrap(),
-            offset: u64::from(index),
-            length: 1,
-            hosts: vec!["host".to_owned()],
-            racks: Vec::new(),
-            input: 0,
-            more: Vec::new(),
-        };
-        let spec = JobSpec {
-            name: "large".to_owned(),
-            binary: BinaryHash([1; 32]),
-            args: Vec::new(),
-            stage: 0,
-            fingerprint: 7,
-            splits: (0..MAPS).map(split).collect(),
-            reduce_count: 0,
-            output: DfsPath::parse("/out").unwrap(),
-            attempts_max: 4,
-            slow_start_permille: 50,
-            properties: BTreeMap::new(),
-            sizing: None,
-        };
         Submitted {
             job: JOB,
             call: CallId { client: ClientId([1; 16]), number: 1 },
@@ -288,7 +266,7 @@ mod tests {
             submitted_ms: 1,
             epoch: Epoch(1),
             queue: "ann".to_owned(),
-            spec,
+            spec: spec(1, &vec!["host"; MAPS as usize], 0),
         }
     }
 

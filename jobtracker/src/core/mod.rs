@@ -42,6 +42,8 @@ use protocol::{
     AttemptId, CallId, DfsPath, Epoch, ErrorKind, FeatureLevel, JobId, RemoteError, TaskKind,
     WorkerId,
 };
+#[cfg(test)]
+pub(crate) use simulation::spec;
 
 use edit::{Edit, Reached};
 use jobs::{AttemptState, Job, Phase, StopReason, TaskOutput};

@@ -17,9 +17,9 @@ use futures_util::future::BoxFuture;
 use host::{Follower, Log, Opening, Policy, Running, Start};
 use journal::{Change, Txid};
 use protocol::auth::{Key, Service};
-use protocol::jobs::{Call, JobSpec, Reply, Request, Split};
+use protocol::jobs::{Call, Reply, Request};
 use protocol::namenode;
-use protocol::{BinaryHash, CallId, ClientId, DfsPath, Epoch};
+use protocol::{CallId, ClientId, Epoch};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
@@ -27,6 +27,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::Config;
 use crate::audit::Audit;
+use crate::core::spec;
 use crate::effects::{Calls, Effects};
 use crate::history::History;
 use crate::resources::Room;
@@ -159,37 +160,11 @@ impl Bench {
     /// Submits a job. Its edit is in the state and in the log, but is not committed.
     async fn submit(&self) -> JoinHandle<jobs::Answer> {
         let before = self.appended.load(Ordering::SeqCst);
-        let submitted = self.call(1, Call::Submit(Box::new(spec())));
+        let submitted = self.call(1, Call::Submit(Box::new(spec(1, &["host"], 0))));
         while self.appended.load(Ordering::SeqCst) == before {
             self.turn().await;
         }
         submitted
-    }
-}
-
-fn spec() -> JobSpec {
-    let split = Split {
-        path: DfsPath::parse("/in").unwrap(),
-        offset: 0,
-        length: 1,
-        hosts: Vec::new(),
-        racks: Vec::new(),
-        input: 0,
-        more: Vec::new(),
-    };
-    JobSpec {
-        name: "a job".to_owned(),
-        binary: BinaryHash([1; 32]),
-        args: Vec::new(),
-        stage: 0,
-        fingerprint: 7,
-        splits: vec![split],
-        reduce_count: 0,
-        output: DfsPath::parse("/out").unwrap(),
-        attempts_max: 4,
-        slow_start_permille: 50,
-        properties: BTreeMap::new(),
-        sizing: None,
     }
 }
 

@@ -12,3 +12,5 @@ mod rights;
 mod rules;
 mod skipping;
 mod world;
+
+pub(crate) use world::spec;

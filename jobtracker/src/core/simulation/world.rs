@@ -503,7 +503,8 @@ impl SimWorker {
     }
 }
 
-pub(super) fn spec(number: u64, hosts: &[&str], reduce_count: u32) -> JobSpec {
+/// A job with a map for each of these hosts.
+pub(crate) fn spec(number: u64, hosts: &[&str], reduce_count: u32) -> JobSpec {
     let split = |host: &&str| Split {
         path: DfsPath::parse("/in").unwrap(),
         offset: 0,
