@@ -107,7 +107,7 @@ fn add(
 
 /// True if one replica is worth more than another of the same block. Two of the same kind are there if it was written again while a volume was out of service:
 /// then the one that was left behind may be damaged.
-fn is_better(one: &Entry, other: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
+pub(super) fn is_better(one: &Entry, other: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
     let rank = |entry: &Entry| (entry.replica.stamp, entry.replica.is_finalized());
     if rank(one) != rank(other) || !one.replica.is_finalized() {
         return Ok(rank(one) > rank(other));

@@ -120,6 +120,20 @@ fn of_two_finalized_replicas_the_good_one_is_kept() {
     }
 }
 
+/// A copy without its files is there as long as nobody has looked.
+#[test]
+fn a_copy_that_cannot_be_read_is_the_worse_one() {
+    let root = tempfile::tempdir().unwrap();
+    let volumes = ["a", "b"].map(|name| volume(root.path().join(name)));
+    let store = Arc::new(Store::open(&volumes, 1 << 20, None).unwrap());
+    write(&store, 1, 3000);
+    let replica = store.replicas()[0];
+    let holder = usize::from(!place(&store, 1).block.starts_with(root.path().join("a")));
+    let [good, absent] = [holder, 1 - holder].map(|volume| Entry::new(replica, volume));
+    assert!(scan::is_better(&good, &absent, &store.volumes).unwrap());
+    assert!(!scan::is_better(&absent, &good, &store.volumes).unwrap());
+}
+
 #[test]
 fn what_the_disks_hold_counts_whatever_the_table_says() {
     let root = tempfile::tempdir().unwrap();
