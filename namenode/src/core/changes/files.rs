@@ -439,6 +439,15 @@ impl Planner<'_> {
             let text = format!("all DataNodes of block {} of {path} failed", written.id);
             return Err(refuse(ErrorKind::NoDatanodes, text));
         }
+        // Others of the pipeline may have nothing of it yet: a NameNode that has just started may know only those.
+        let mut holders = written.replicas.iter().filter(|id| targets.contains(id)).peekable();
+        if holders.peek().is_some() && holders.all(|id| self.nodes.index(*id).is_none()) {
+            let text = format!(
+                "no DataNode that has block {} of {path} has registered since this NameNode started",
+                written.id
+            );
+            return Err(refuse(ErrorKind::Unavailable, text));
+        }
         let prior = prior.unwrap_or(info.stamp);
         let added = self.choose(&path, (replication, block_size), &survivors, failed)?;
         targets.extend(added.iter().map(|target| self.nodes.node(*target).info.id));

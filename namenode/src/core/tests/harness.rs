@@ -67,6 +67,10 @@ pub(crate) struct Harness {
     number: u64,
 }
 
+fn no_nodes() -> Datanodes {
+    Datanodes::new(1000, 2000, 100)
+}
+
 impl Harness {
     /// A formatted namespace outside safe mode, without DataNodes.
     pub(crate) fn new(seed: u64) -> Harness {
@@ -76,7 +80,7 @@ impl Harness {
         state.safe_mode = SafeMode::Off;
         Harness {
             state,
-            nodes: Datanodes::new(1000, 2000, 100),
+            nodes: no_nodes(),
             now,
             records,
             rows: BTreeMap::new(),
@@ -258,6 +262,14 @@ impl Harness {
         // `Blocks` knows all effects, except for the trees that the load took apart and the live namespace had not yet.
         ns.effects.retain(|effect| matches!(effect, Effect::Removed { .. }));
         self.state.ns = ns;
+    }
+
+    /// Goes on with what a restart loaded; no DataNode has registered yet.
+    pub(crate) fn restart_alone(&mut self) {
+        self.state = State::new(self.replay(), settings(), Generator::new(1), self.now);
+        self.state.safe_mode = SafeMode::Off;
+        self.nodes = no_nodes();
+        self.commands.clear();
     }
 
     /// What a restart without a checkpoint would load.

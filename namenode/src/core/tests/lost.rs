@@ -169,6 +169,69 @@ fn members_that_a_writer_gave_up_are_asked_and_waited_for_until_others_have_it_a
     assert!(h.rows.keys().all(|key| key[0] != b'p'), "their row goes with them");
 }
 
+/// "/f" after a restart of the NameNode in the middle of a repair: of its pipeline only those have registered that were to get the flushed bytes from its
+/// only survivor. Also how its writer would repeat the call.
+fn survivor_is_late(h: &mut Harness) -> (LocatedBlock, Call) {
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let first = created.first_block.unwrap();
+    let again = |block: &LocatedBlock| {
+        let replicas = vec![first.replicas[0].id];
+        let block = WrittenBlock { replicas, durable_count: 0, ..written(block, KNOWN) };
+        let failed = first.replicas[1..].iter().map(|member| member.id).collect();
+        Call::RecoverPipeline { file: created.file, block, failed, slow: None }
+    };
+    let Ok(Reply::Block(block)) = h.call(again(&first)) else { panic!("no pipeline") };
+    h.restart_alone();
+    for added in &block.replicas[1..] {
+        h.register(added.id.0[0]);
+        h.report(added.id.0[0], vec![], vec![]);
+    }
+    let again = again(&block);
+    (block, again)
+}
+
+#[test]
+fn a_pipeline_goes_on_where_its_bytes_are_and_waits_for_them() {
+    let mut h = Harness::with_nodes(1, 5);
+    let (block, again) = survivor_is_late(&mut h);
+    let survivor = block.replicas[0].id;
+    let refused = h.call(again.clone()).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Unavailable, "{refused}");
+    h.register(survivor.0[0]);
+    let Ok(Reply::Block(next)) = h.call(again) else { panic!("no pipeline") };
+    assert_eq!((next.replicas[0].id, next.replicas.len()), (survivor, 3));
+}
+
+#[test]
+fn a_block_of_which_nobody_has_a_byte_is_kept_while_a_member_may_come_with_some() {
+    let mut h = Harness::with_nodes(1, 5);
+    let (block, _) = survivor_is_late(&mut h);
+    let [survivor, asked @ ..] = [0, 1, 2].map(|member| block.replicas[member].id.0[0]);
+    let nothing = |h: &mut Harness| {
+        h.pass(600, &asked);
+        let mut commands = h.commands.iter().rev();
+        let stamp = commands.find_map(|(_, command)| match command {
+            Command::Recover { stamp, .. } => Some(*stamp),
+            _ => None,
+        });
+        let (stamp, answered) = (stamp.expect("a recovery is ordered"), asked.map(id).to_vec());
+        let commit =
+            CommitRecovery { block: block.id, stamp, length: 0, replicas: Vec::new(), answered };
+        let (mut out, now) = (Output::default(), h.now);
+        h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap()
+    };
+    h.pass(5100, &asked);
+    assert_eq!(nothing(&mut h).unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert!(h.state.ns.block(block.id).is_some());
+    h.register(survivor);
+    assert!(nothing(&mut h).is_err(), "it is there and was not asked");
+    h.pass(2100, &asked);
+    assert_eq!(nothing(&mut h), Ok(()), "it is dead");
+    assert!(h.state.ns.block(block.id).is_none());
+}
+
 /// A NameNode that was stopped takes all DataNodes for dead for a moment: what is written then must be on disk all the same.
 #[test]
 fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {

@@ -6,7 +6,8 @@
 //!                  ^               | not committed in time, or that DataNode died
 //!                  +---------------+
 //!                    also while a member is silent that may have more of what was promised, up to the hard limit:
-//!                    then the file is closed at what there is, if anything, and marked
+//!                    then the file is closed at what there is, if anything, and marked;
+//!                    and where nobody has a byte, while a member that may have some is not known to be dead
 //!            -> no DataNode of its pipeline for the hard limit -> close without the block
 //! ```
 
@@ -213,11 +214,8 @@ impl State {
         let known = open.map_or(0, |open| open.known);
         let left = if replicas.is_empty() { 0 } else { length };
         let (file, lost) = (info.file, known.saturating_sub(left));
-        let is_late = left > 0 && self.waited_ms(file, now) >= self.settings.lease_hard_ms;
-        if lost > 0 && !is_late && self.may_have_more(nodes, (file, block), &commit.answered) {
-            return refuse(format!(
-                "block {block} has {left} bytes where {known} were promised, and not everybody who may have them was heard"
-            ));
+        if let Err(text) = self.check_found(nodes, (file, commit), (left, known), now) {
+            return refuse(text);
         }
         let close = Edit::Close { file, at_ms: now.wall_ms };
         let mut edits = if replicas.is_empty() || length == 0 {
@@ -245,18 +243,37 @@ impl State {
         attempt.map_or(0, |attempt| now.mono_ms.saturating_sub(attempt.first_ms))
     }
 
-    /// True if a DataNode that was in the block's pipeline, or showed a replica, is not among those who `answered`.
-    fn may_have_more(
+    /// Whether a recovery that found `left` bytes may end, where `known` were promised; `Err` says why others have to be asked first.
+    fn check_found(
         &self,
         nodes: &Datanodes,
-        (file, block): (InodeId, BlockId),
-        answered: &[DatanodeId],
-    ) -> bool {
+        (file, commit): (InodeId, &CommitRecovery),
+        (left, known): (u64, u64),
+        now: Now,
+    ) -> Result<(), String> {
+        let CommitRecovery { block, answered, .. } = commit;
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
         let members = open.into_iter().flat_map(Open::members);
-        let seen = self.blocks.reports.open_holders(block);
-        let seen = seen.map(|sighting| nodes.node(sighting.node).info.id);
-        members.chain(seen).any(|member| !answered.contains(&member))
+        let holders = self.blocks.reports.open_holders(*block);
+        let holders = holders.map(|sighting| nodes.node(sighting.node).info.id);
+        let mut unheard = members.chain(holders).filter(|member| !answered.contains(member));
+        let waited_ms = self.waited_ms(file, now);
+        let is_late = left > 0 && waited_ms >= self.settings.lease_hard_ms;
+        if left < known && !is_late && unheard.next().is_some() {
+            return Err(format!(
+                "block {block} has {left} bytes where {known} were promised, and not everybody who may have them was heard"
+            ));
+        }
+        // What was flushed is promised to readers, and only the members know of it.
+        let is_dead = |member| {
+            nodes.index(member).is_some_and(|node| nodes.node(node).state == DatanodeState::Dead)
+        };
+        if left == 0 && waited_ms < nodes.dead_ms() && unheard.any(|member| !is_dead(member)) {
+            return Err(format!(
+                "nobody who was heard has a byte of block {block}, and others may have some"
+            ));
+        }
+        Ok(())
     }
 
     /// The dead DataNodes that the recovery of an open file waits for, because they may have what was promised.
