@@ -9,8 +9,8 @@ mod streaming_rules;
 mod wide;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::cluster::{example_binary, fresh_directory, hanno_binary};
@@ -175,6 +175,15 @@ fn with_debug_info(program: &[u8], bytes: usize) -> Vec<u8> {
     built
 }
 
+/// Writes a program, by another process: a child that some test starts meanwhile inherits what is open here, and nobody can run what is open for writing.
+fn install(program: &Path, bytes: &[u8]) {
+    let mut install = Command::new("install");
+    install.args(["-m", "755", "/dev/stdin"]).arg(program);
+    let mut child = install.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
 /// A job program as it is stored: it does not have the daemons' half. A debug build is larger.
 const PROGRAM_BYTES_MAX: usize = if cfg!(debug_assertions) { 10_000_000 } else { 8_000_000 };
 
@@ -184,8 +193,7 @@ fn a_program_is_stored_without_symbols_and_debug_sections() {
     let bytes = 1 << 20;
     let built = with_debug_info(&fs::read(example_binary("wordcount")).unwrap(), bytes);
     let program = cluster.directory.join("counts");
-    fs::write(&program, &built).unwrap();
-    fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    install(&program, &built);
     for (option, output) in [("--json", "/first"), ("--quiet", "/second")] {
         let command = cluster.command(&program, &[option, "/text", output]);
         let outcome = Outcome::of(command).ok();
@@ -329,7 +337,7 @@ fn without_a_cluster_an_embedded_one_runs_the_job() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-fn plain(binary: &std::path::Path, args: &[&str]) -> Command {
+fn plain(binary: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(binary);
     command.args(args).env_remove("HANNO_NAMENODE").env_remove("HANNO_JOBTRACKER");
     command

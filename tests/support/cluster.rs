@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -366,16 +367,41 @@ fn marks(directory: &Path) -> PathBuf {
     directory.join("marks")
 }
 
-/// Ports for one cluster that no other cluster of this test run uses. 40 apart, below the ephemeral range.
+/// Ranges of ports for clusters, below the ephemeral ports.
+const PORT_RANGES: u32 = 400;
+/// Ports of each.
+const RANGE_PORTS: u32 = 40;
+
+/// The first of 40 ports for one cluster, which no other test process of this machine uses while this one lives: until a cluster has begun to listen, its
+/// ports look free to others.
 pub(crate) fn port_base() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    static HELD: Mutex<Vec<fs::File>> = Mutex::new(Vec::new());
+    let locks = std::env::temp_dir().join("hanno-test-ports");
+    if fs::create_dir(&locks).is_ok() {
+        open_to_all(&locks);
+    }
     let is_free = |port: u32| std::net::TcpListener::bind(("127.0.0.1", port as u16)).is_ok();
-    let bases = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
-    bases
-        .take(400)
-        .map(|number| 11_000 + (std::process::id() % 20 * 20 + number) % 400 * 40)
-        .find(|base| (*base..*base + 40).all(is_free))
-        .expect("forty free ports in a row")
+    let ranges = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+    let begin = std::process::id() % 20 * 20;
+    for range in ranges.take(PORT_RANGES as usize).map(|number| (begin + number) % PORT_RANGES) {
+        let base = 11_000 + range * RANGE_PORTS;
+        let Some(lock) = held(&locks.join(base.to_string())) else { continue };
+        if (base..base + RANGE_PORTS).all(is_free) {
+            HELD.lock().unwrap().push(lock);
+            return base;
+        }
+    }
+    panic!("there are no {RANGE_PORTS} free ports in a row")
+}
+
+/// A file that no other process has locked, whoever made it.
+fn held(path: &Path) -> Option<fs::File> {
+    let lock = match fs::File::open(path) {
+        Ok(lock) => lock,
+        Err(_) => fs::File::options().read(true).append(true).create(true).open(path).unwrap(),
+    };
+    lock.try_lock().ok().map(|()| lock)
 }
 
 /// Where clusters of a test run lie that may not write into the build's directory.
