@@ -1,6 +1,5 @@
 //! The routes of a JobTracker whose log commits when the test says so.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
