@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::namenode::{Answer, Call, DatanodeReport, Request, TypedCall, calls};
-use protocol::{ClientId, ErrorKind, RemoteError};
+use protocol::{CallId, ClientId, ErrorKind, RemoteError};
 
 use transport::RpcError;
 use transport::rpc::{CallOptions, RpcClient};
@@ -52,30 +52,75 @@ pub struct CallOrigin<'a> {
     pub host: &'a str,
     /// Address of the client.
     pub address: Option<IpAddr>,
+    /// How the client names the call, if its protocol has names: repeated under the same one, it gets its first answer. Without one no two calls are the same.
+    pub call: Option<CallId>,
+}
+
+/// Names the calls of a face whose clients give them no names. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct CallNames {
+    client: ClientId,
+    count: Arc<AtomicU64>,
+}
+
+impl CallNames {
+    /// Of a client of its own.
+    pub fn new() -> Self {
+        CallNames { client: ClientId(rand::random()), count: Arc::default() }
+    }
+
+    /// The name that the client of `from` gave the call, or one that no call had before.
+    pub fn of(&self, from: CallOrigin<'_>) -> CallId {
+        from.call.unwrap_or_else(|| {
+            let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+            CallId { client: self.client, number }
+        })
+    }
+}
+
+impl Default for CallNames {
+    fn default() -> Self {
+        CallNames::new()
+    }
 }
 
 /// A NameNode over the network.
 #[derive(Clone, Debug)]
 pub struct Remote {
     rpc: RpcClient,
-    id: ClientId,
-    calls: Arc<AtomicU64>,
+    names: CallNames,
 }
 
 impl Remote {
     /// The NameNode that `rpc` calls, under an identity of its own.
     pub fn new(rpc: RpcClient) -> Self {
-        Remote { rpc, id: ClientId(rand::random()), calls: Arc::default() }
+        Remote { rpc, names: CallNames::new() }
     }
 }
 
 impl Namesystem for Remote {
     async fn call(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Answer {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let request = Request::new(self.id, number, user, from.host, call);
+        let CallId { client, number } = self.names.of(from);
+        let request = Request::new(client, number, user, from.host, call);
         self.rpc.call(TARGET, &request, CallOptions::default()).await.map_err(|error| match error {
             RpcError::Remote(refusal) => refusal,
             error => RemoteError::new(ErrorKind::Unavailable, protocol::error::chain(&error)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_keeps_the_name_that_its_client_gave_it_and_others_have_each_their_own() {
+        let (names, others) = (CallNames::new(), CallNames::new());
+        let given = CallId { client: ClientId([7; 16]), number: 3 };
+        let named = CallOrigin { call: Some(given), ..CallOrigin::default() };
+        assert_eq!([names.of(named), names.of(named)], [given, given]);
+        let unnamed = CallOrigin::default();
+        let (first, second) = (names.of(unnamed), names.clone().of(unnamed));
+        assert!(first != second && first != others.of(unnamed), "{first:?} {second:?}");
     }
 }

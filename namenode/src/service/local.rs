@@ -1,12 +1,9 @@
 //! The way of faces in this process to the namespace.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use client::namesystem::{CallOrigin, Namesystem};
+use client::namesystem::{CallNames, CallOrigin, Namesystem};
 use daemon::access::STATIC_USER;
 use protocol::namenode::{Answer, Call, DatanodeReport, Request, TypedCall, calls};
-use protocol::{ClientId, RemoteError};
+use protocol::{CallId, RemoteError};
 
 use super::audit::Origin;
 use super::calls::Service;
@@ -17,14 +14,12 @@ pub(crate) struct Local {
     service: Service,
     /// How the audit log names the face.
     protocol: &'static str,
-    /// A client of its own: a call that comes from outside is never a repeated one.
-    id: ClientId,
-    calls: Arc<AtomicU64>,
+    names: CallNames,
 }
 
 impl Local {
     pub(crate) fn new(service: Service, protocol: &'static str) -> Self {
-        Local { service, protocol, id: ClientId(rand::random()), calls: Arc::default() }
+        Local { service, protocol, names: CallNames::new() }
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -38,14 +33,14 @@ impl Local {
 
     /// Answers what this daemon asks because of a user's request: it is nobody's call, so neither counted nor logged in the audit log.
     async fn query_as<C: TypedCall>(&self, user: &str, call: C) -> Result<C::Answer, RemoteError> {
-        let request = self.request(user, "", call.into());
+        let request = self.request(user, CallOrigin::default(), call.into());
         let answered = self.service.answer(request.body.kind(), request).await;
         Ok(answered.answer?.try_into()?)
     }
 
-    fn request(&self, user: &str, host: &str, call: Call) -> Request {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        Request::new(self.id, number, user, host, call)
+    fn request(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Request {
+        let CallId { client, number } = self.names.of(from);
+        Request::new(client, number, user, from.host, call)
     }
 }
 
@@ -53,7 +48,7 @@ impl Namesystem for Local {
     async fn call(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Answer {
         let address = from.address.map(|address| address.to_canonical().to_string());
         let origin = Origin { address: address.unwrap_or_default(), protocol: self.protocol };
-        self.service.client(self.request(user, from.host, call), origin).await
+        self.service.client(self.request(user, from, call), origin).await
     }
 
     async fn datanodes(&self, user: &str) -> Result<Vec<DatanodeReport>, RemoteError> {

@@ -201,7 +201,7 @@ impl<N: Namesystem> Face<N> {
         let host = self.host_of(asked).await?;
         let deadline = Instant::now() + STARTUP_WAIT_MAX;
         loop {
-            let from = CallOrigin { host: &host, address: asked.address };
+            let from = CallOrigin { host: &host, address: asked.address, call: None };
             match self.inner.namesystem.call(&asked.user, from, call.clone()).await {
                 Ok(reply) => return Ok(reply),
                 Err(error)

@@ -158,7 +158,7 @@ impl<N: Namesystem> Pages<N> {
         let Some(start_after) = self.next.take() else { return Ok(None) };
         let path = self.path.clone();
         let call = calls::List { path, start_after, limit: LIST_ENTRIES_MAX };
-        let from = CallOrigin { host: "", address: self.address };
+        let from = CallOrigin { address: self.address, ..CallOrigin::default() };
         let ListPage { entries, remaining } =
             self.face.inner.namesystem.ask(&self.user, from, call).await?;
         if entries.is_empty() {
