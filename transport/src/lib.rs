@@ -1,4 +1,5 @@
-//! How bytes get from one process to another: signed calls to daemons ([`rpc`]), and streams of blocks.
+//! How bytes get from one process to another: signed calls to daemons ([`rpc`]), plain
+//! requests that follow a redirect ([`web`]), and streams of blocks.
 //!
 //! The streams are one side of the block transfer conversation ([`protocol::transfer`]): connections over TCP or a Unix socket that carry operations one after
 //! the other, packets in reused buffers, idle connections kept per DataNode, and the listeners at the other end. Clients use them, and DataNodes among
@@ -14,6 +15,7 @@ mod pipe;
 mod pool;
 pub mod rpc;
 mod stream;
+pub mod web;
 
 use std::time::Duration;
 

@@ -5,25 +5,23 @@
 //!
 //! Invariant: a relay holds some pieces in memory and never a file, and there are at most [`RELAYS_MAX`] at once.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::Body as RequestBody;
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use transport::RpcError;
+use transport::rpc::Body;
+use transport::web::{self, Answer};
 use webhdfs::namenode::{Face, KnownUser};
 
 use crate::service::Local;
 
 /// Relays at once: the NameNode's network and memory are for metadata.
 const RELAYS_MAX: usize = 4;
-/// Time to reach a DataNode.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Silence after which a DataNode is given up; it may have to rebuild a pipeline meanwhile.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of an answer about a first step; a URL with the longest path fits.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -57,13 +55,12 @@ impl Relay {
         user: &str,
         path: &DfsPath,
         overwrite: bool,
-        body: Body,
+        body: RequestBody,
     ) -> Result<(), RemoteError> {
         let _slot = self.slot()?;
         let query = format!("op=CREATE&noredirect=true&overwrite={overwrite}");
         let location = self.location(Method::PUT, user, path, &query).await?;
-        let stream = reqwest::Body::wrap_stream(body.into_data_stream());
-        let answer = http().put(location).body(stream).send().await.map_err(broken)?;
+        let answer = web::put(&location, body.into_data_stream()).await.map_err(broken)?;
         refusal(answer).await.map(drop)
     }
 
@@ -83,8 +80,8 @@ impl Relay {
         let _slot = self.slot()?;
         let query = format!("op=OPEN&noredirect=true&offset={offset}&length={length}");
         let location = self.location(Method::GET, user, path, &query).await?;
-        let answer = http().get(location).send().await.map_err(broken)?;
-        let mut bytes = at_most(refusal(answer).await?, length).await?;
+        let answer = web::get(&location).await.map_err(broken)?;
+        let mut bytes = refusal(answer).await?.at_most(length).await.map_err(broken)?;
         bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
         Ok(bytes)
     }
@@ -106,7 +103,7 @@ impl Relay {
             .method(method)
             .uri(target)
             .extension(KnownUser(user.to_owned()))
-            .body(Body::empty())
+            .body(RequestBody::empty())
             .expect("an encoded path and our own words");
         self.face.handle(request).await
     }
@@ -132,43 +129,17 @@ impl Relay {
     }
 }
 
-fn http() -> &'static reqwest::Client {
-    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
-    CLIENT.get_or_init(|| {
-        reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(READ_TIMEOUT)
-            .build()
-            .expect("a client without TLS has nothing that can fail")
-    })
-}
-
-fn broken(error: reqwest::Error) -> RemoteError {
-    let text = protocol::error::chain(&error.without_url());
+fn broken(error: RpcError) -> RemoteError {
+    let text = protocol::error::chain(&error);
     RemoteError::new(ErrorKind::Unavailable, format!("the DataNode broke off: {text}"))
 }
 
-async fn refusal(answer: reqwest::Response) -> Result<reqwest::Response, RemoteError> {
-    if answer.status().is_success() {
-        return Ok(answer);
+async fn refusal(Answer { status, body }: Answer) -> Result<Body, RemoteError> {
+    if status.is_success() {
+        return Ok(body);
     }
-    let status = answer.status().as_u16();
-    let body = at_most(answer, ANSWER_BYTES_MAX as u64).await.unwrap_or_default();
-    Err(refused(status, &body))
-}
-
-/// Reads an answer until it ends or has given `count` bytes, whatever length it claims.
-async fn at_most(mut answer: reqwest::Response, count: u64) -> Result<Vec<u8>, RemoteError> {
-    let mut bytes = Vec::new();
-    while (bytes.len() as u64) < count {
-        match answer.chunk().await.map_err(broken)? {
-            Some(chunk) => bytes.extend_from_slice(&chunk),
-            None => break,
-        }
-    }
-    Ok(bytes)
+    let body = body.at_most(ANSWER_BYTES_MAX as u64).await.unwrap_or_default();
+    Err(refused(status.as_u16(), &body))
 }
 
 /// A refusal in WebHDFS's shape.
@@ -187,35 +158,4 @@ fn refused(status: u16, body: &[u8]) -> RemoteError {
     };
     let message = exception["message"].as_str().unwrap_or("the request was refused");
     RemoteError::new(kind, message.lines().next().unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-
-    use super::*;
-
-    /// Bytes asked for in the test.
-    const WANTED: u64 = 100_000;
-    /// What a connection may have given at once.
-    const AHEAD_BYTES_MAX: usize = 4 << 20;
-
-    #[tokio::test]
-    async fn an_answer_without_end_is_not_kept() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = format!("http://{}/", listener.local_addr().unwrap());
-        std::thread::spawn(move || {
-            let (mut client, _) = listener.accept().unwrap();
-            let _ = client.read(&mut [0; 4096]);
-            let mut sent = client.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n");
-            while sent.is_ok() {
-                sent = client.write_all(&[7; 64 << 10]);
-            }
-        });
-        let answer = http().get(address).send().await.unwrap();
-        let bytes = tokio::time::timeout(READ_TIMEOUT, at_most(answer, WANTED)).await;
-        let count = bytes.expect("it ends").unwrap().len();
-        assert!((WANTED as usize..AHEAD_BYTES_MAX).contains(&count), "{count}");
-    }
 }

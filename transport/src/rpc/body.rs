@@ -63,6 +63,21 @@ impl Body {
         Ok(whole)
     }
 
+    /// Its first `count` bytes and whatever came with the last of them, however long it claims to be.
+    ///
+    /// # Errors
+    /// As [`Body::next`].
+    pub async fn at_most(mut self, count: u64) -> Result<Vec<u8>, RpcError> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < count {
+            match self.next().await? {
+                Some(more) => bytes.extend_from_slice(&more),
+                None => break,
+            }
+        }
+        Ok(bytes)
+    }
+
     /// All of it, as text; what is not UTF-8 is replaced.
     ///
     /// # Errors
@@ -121,6 +136,18 @@ mod tests {
         drop(held);
         let broken = begun.next().await.unwrap_err();
         assert!(matches!(broken, RpcError::Unreachable { .. }), "{broken:?}");
+    }
+
+    #[tokio::test]
+    async fn a_body_without_end_is_not_kept() {
+        const WANTED: u64 = 100_000;
+        /// What a connection may have given at once.
+        const AHEAD_BYTES_MAX: usize = 4 << 20;
+        let (endless, mut stream) =
+            body(vec!["HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n"]).await;
+        std::thread::spawn(move || while stream.write_all(&[7; 64 << 10]).is_ok() {});
+        let count = endless.at_most(WANTED).await.unwrap().len();
+        assert!((WANTED as usize..AHEAD_BYTES_MAX).contains(&count), "{count}");
     }
 
     #[tokio::test]

@@ -1,0 +1,159 @@
+//! Plain requests to where a redirect led. Nothing is signed: the address says what is allowed.
+//!
+//! A request or an answer may take hours, but neither is silent for long.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use reqwest::{RequestBuilder, StatusCode, Url};
+
+use crate::error::RpcError;
+use crate::rpc::{Body, http_client};
+
+/// How long nothing may move in either direction: a DataNode may have to rebuild a pipeline meanwhile.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// An answer, whatever its status.
+#[derive(Debug)]
+pub struct Answer {
+    /// Of the answer.
+    pub status: StatusCode,
+    /// What comes with it.
+    pub body: Body,
+}
+
+/// Asks for what is at `location`.
+///
+/// # Errors
+/// [`RpcError::Unreachable`], [`RpcError::Silent`].
+pub async fn get(location: &str) -> Result<Answer, RpcError> {
+    let moved = AtomicU64::new(0);
+    answer(location, http_client().get(location), &moved, SILENCE_MAX).await
+}
+
+/// Sends `body` to `location`.
+///
+/// # Errors
+/// [`RpcError::Unreachable`], also where the body broke off; [`RpcError::Silent`].
+pub async fn put<E>(
+    location: &str,
+    body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+) -> Result<Answer, RpcError>
+where
+    E: Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    put_within(location, body, SILENCE_MAX).await
+}
+
+async fn put_within<E>(
+    location: &str,
+    body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+    silence_max: Duration,
+) -> Result<Answer, RpcError>
+where
+    E: Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    let moved = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&moved);
+    let body = body.inspect(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
+    let request = http_client().put(location).body(reqwest::Body::wrap_stream(body));
+    answer(location, request, &moved, silence_max).await
+}
+
+/// Waits for an answer as long as something has `moved`.
+async fn answer(
+    location: &str,
+    request: RequestBuilder,
+    moved: &AtomicU64,
+    limit: Duration,
+) -> Result<Answer, RpcError> {
+    let mut sent = std::pin::pin!(request.send());
+    let mut before = moved.load(Ordering::Relaxed);
+    loop {
+        match tokio::time::timeout(limit, &mut sent).await {
+            Ok(Ok(response)) => {
+                let status = response.status();
+                return Ok(Answer { status, body: Body::new(response, &host_of(location)) });
+            }
+            Ok(Err(source)) => {
+                let (address, source) = (host_of(location), source.without_url());
+                return Err(RpcError::Unreachable { address, source });
+            }
+            Err(_) => {
+                let now = moved.load(Ordering::Relaxed);
+                if now == before {
+                    return Err(RpcError::Silent { address: host_of(location), limit });
+                }
+                before = now;
+            }
+        }
+    }
+}
+
+/// Host and port of a location: the rest has tokens, which belong in no message.
+fn host_of(location: &str) -> String {
+    let url = Url::parse(location);
+    url.map_or_else(|_| String::new(), |url| url.origin().ascii_serialization())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+
+    use futures_util::stream;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(4);
+
+    /// A server that takes one request whose body ends with "end", and answers.
+    fn server() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut request, mut bytes) = (Vec::new(), [0; 4096]);
+            while !request.windows(3).any(|window| window == b"end") {
+                match stream.read(&mut bytes) {
+                    Ok(count) if count > 0 => request.extend_from_slice(&bytes[..count]),
+                    _ => return,
+                }
+            }
+            let _ = stream.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\nok");
+        });
+        address
+    }
+
+    /// Six pieces, each a third of the limit after the one before.
+    fn slow_body() -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
+        stream::iter(["1", "2", "3", "4", "5", "end"]).then(|piece| async move {
+            tokio::time::sleep(LIMIT / 3).await;
+            Ok(Bytes::from(piece))
+        })
+    }
+
+    #[tokio::test]
+    async fn a_body_may_take_longer_than_the_silence_that_is_allowed() {
+        let location = format!("http://{}/path?token=secret", server());
+        let answer = put_within(&location, slow_body(), LIMIT).await.unwrap();
+        assert_eq!(answer.status, StatusCode::CREATED);
+        assert_eq!(answer.body.whole().await.unwrap(), b"ok");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_stops_ends_the_request_and_names_no_token() {
+        let location = format!("http://{}/path?token=secret", server());
+        let limit = Duration::from_millis(100);
+        let body = stream::pending::<Result<Bytes, std::io::Error>>();
+        let error = put_within(&location, body, limit).await.unwrap_err();
+        assert!(matches!(error, RpcError::Silent { .. }), "{error:?}");
+        assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    }
+}
