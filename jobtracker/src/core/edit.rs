@@ -2,14 +2,16 @@
 //!
 //! Body of a record: `version u8 | postcard(Edit)`. Older records have no version and begin with the number of their variant, which is
 //! below every version; they are read as version 1. The order of variants and fields is the format: new variants are appended, and a
-//! changed field makes a new version, whose code can still read the old type. What edits keep of messages has forms of its own (`stored.rs`).
+//! changed field makes a new version, of which the old type is the form before ([`Form`]). What edits keep of messages has forms of its own (`stored.rs`).
 //!
 //! Invariants: an [`Edit`] holds everything decided (ids, times, names), so replaying the edits in order rebuilds exactly the state that
 //! made them. Edits of different jobs are independent of each other.
 
+use protocol::form::{self, Form, FormError};
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::phase::Phase;
 use protocol::tracker::{HotKey, MapOutput};
+use protocol::wire::WireError;
 use protocol::{AttemptId, CallId, DfsPath, Epoch, FeatureLevel, JobId, RecordAt, WorkerId, wire};
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +19,8 @@ use super::level::Level;
 use super::stored::{self, OutputForm, PriorityForm, SpecForm, StateForm};
 use crate::error::EditError;
 
-/// Version of the body of a record: above all numbers of variants, with which records of the first form begin.
-const VERSION: u8 = 0x81;
+/// A record whose first byte is not above this states no version, and begins with the number of its variant. Others begin with this and their version.
+const NO_VERSION: u8 = 0x80;
 
 /// A durable fact. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -148,10 +150,20 @@ pub(crate) enum Edit {
     },
 }
 
+impl Form<'_> for Edit {
+    const VERSION: u8 = 1;
+    type Before = Self;
+    type Damage = WireError;
+
+    fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        wire::decode_stored(bytes, "edit")
+    }
+}
+
 impl Edit {
     /// The body of the journal's record.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        wire::encode_behind(vec![VERSION], self)
+        wire::encode_behind(vec![NO_VERSION + Edit::VERSION], self)
     }
 
     /// Reads the body of a record of this or an earlier version.
@@ -159,13 +171,15 @@ impl Edit {
     /// # Errors
     /// [`EditError`].
     pub(crate) fn decode(body: &[u8]) -> Result<Edit, EditError> {
-        let encoded = match body.split_first() {
-            Some((&VERSION, encoded)) => encoded,
-            Some((&version, _)) if version > VERSION => return Err(EditError::Version { version }),
-            // No version: the first byte is the number of a variant, which is below all versions.
-            _ => body,
+        let (version, encoded) = match body.split_first() {
+            Some((&byte, encoded)) if byte > NO_VERSION => (byte - NO_VERSION, encoded),
+            _ => (1, body),
         };
-        wire::decode_stored(encoded, "edit").map_err(EditError::Malformed)
+        form::read(version, encoded).map_err(|error| match error {
+            FormError::Newer { version } => EditError::Version { version },
+            FormError::NoVersion => EditError::Version { version: 0 },
+            FormError::Damaged(damage) => EditError::Malformed(damage),
+        })
     }
 
     /// The job that the edit is about; `None` for the JobTracker itself.
@@ -454,9 +468,11 @@ mod tests {
             }
             body.push(0);
             assert!(Edit::decode(&body).is_err(), "{}", name(&edit));
-            body[0] = VERSION + 1;
+            body[0] = NO_VERSION + Edit::VERSION + 1;
             let refused = Edit::decode(&body).unwrap_err();
-            assert!(matches!(refused, EditError::Version { version } if version == VERSION + 1));
+            assert!(
+                matches!(refused, EditError::Version { version } if version == Edit::VERSION + 1)
+            );
         }
     }
 }

@@ -3,10 +3,11 @@
 //! An edit contains everything that was decided (ids, times, targets), so applying it needs no clock, no generator and no view of
 //! DataNodes. A [`Record`] is what one call changed. It is one journal record, so a call happens completely or not at all.
 //!
-//! Journal record body: `version u8 = 1 | postcard(Record)`. Enum order is the format: append only. A changed field makes a new version, whose code
-//! can still read the old type (ADR 22). What edits keep of messages has forms of its own (`stored.rs`).
+//! Journal record body: `version u8 = 1 | postcard(Record)`. Enum order is the format: append only. A changed field makes a new version, of which
+//! the old type is the form before ([`Form`], ADR 22). What edits keep of messages has forms of its own (`stored.rs`).
 
 use protocol::acl::AclEntry;
+use protocol::form::{self, Form, FormError};
 use protocol::xattr::XattrName;
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId,
@@ -14,12 +15,11 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::inodes::exactly;
 use super::standing::StandingEdit;
 use super::stored::{self, NameForm, RefusalForm};
 use crate::error::CoreError;
 
-/// Version of the body of a journal record.
-const RECORD_VERSION: u8 = 1;
 /// Room made at once for the body of a record: nearly all are shorter, and writing one then allocates once.
 const RECORD_BYTES_USUAL: usize = 256;
 
@@ -380,7 +380,7 @@ impl Record {
     /// The body of the journal record.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(RECORD_BYTES_USUAL);
-        body.push(RECORD_VERSION);
+        body.push(Record::VERSION);
         postcard::to_extend(self, body)
             .expect("records are plain data: encoding into memory cannot fail")
     }
@@ -390,16 +390,21 @@ impl Record {
     /// # Errors
     /// [`CoreError::NewerForm`] if a newer program wrote it, [`CoreError::BadRecord`] if it is not exactly one record.
     pub fn decode(body: &[u8]) -> Result<Record, CoreError> {
-        match body.split_first() {
-            Some((&RECORD_VERSION, rest)) => match postcard::take_from_bytes(rest) {
-                Ok((record, [])) => Ok(record),
-                _ => Err(CoreError::BadRecord),
-            },
-            Some((&version, _)) if version > RECORD_VERSION => {
-                Err(CoreError::NewerForm { what: "the journal", version })
-            }
-            _ => Err(CoreError::BadRecord),
-        }
+        let (&version, encoded) = body.split_first().ok_or(CoreError::BadRecord)?;
+        form::read(version, encoded).map_err(|error| match error {
+            FormError::Newer { version } => CoreError::NewerForm { what: "the journal", version },
+            FormError::NoVersion | FormError::Damaged(()) => CoreError::BadRecord,
+        })
+    }
+}
+
+impl Form<'_> for Record {
+    const VERSION: u8 = 1;
+    type Before = Self;
+    type Damage = ();
+
+    fn parse(bytes: &[u8]) -> Result<Self, ()> {
+        exactly(bytes)
     }
 }
 

@@ -40,5 +40,5 @@ pub(in crate::core) use self::features::{CHUNK_BYTES, FeatureTable, POLICY_NAME}
 pub(in crate::core) use self::history::DirtyHistory;
 pub(in crate::core) use self::quota::QUOTA_MAX;
 pub(in crate::core) use self::row::{
-    BlockRow, ROW_BLOCKS, chunk_key, decode, encode, id_key, with_chunk,
+    BlockRow, ROW_BLOCKS, chunk_key, decode, encode, exactly, id_key, with_chunk,
 };

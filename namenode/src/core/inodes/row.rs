@@ -1,6 +1,7 @@
 //! What rows of the checkpoint are made of: keys, values, and how blocks are written in them. A row is in its first form, or states its
 //! version (ADR 22).
 
+use protocol::form::{self, Form, FormError};
 use protocol::{BlockId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
 
@@ -42,36 +43,73 @@ const VERSION_MARK: [u8; 2] = [0x80, 0];
 /// Version of the first form. It is stated only by a row that would otherwise begin with the mark.
 const FIRST_VERSION: u8 = 1;
 
-/// The value of a row: every row is made here. So no content, whoever chose it, passes for a newer form.
+/// The only form so far of a row with this content.
+struct First<T>(T);
+
+impl<'a, T: Deserialize<'a>> Form<'a> for First<T> {
+    const VERSION: u8 = FIRST_VERSION;
+    type Before = Self;
+    type Damage = ();
+
+    fn parse(bytes: &'a [u8]) -> Result<Self, ()> {
+        exactly(bytes).map(First)
+    }
+}
+
+/// Reads the postcard encoding of exactly one value.
+///
+/// # Errors
+/// `()` if it is anything else.
+pub(in crate::core) fn exactly<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ()> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(()),
+    }
+}
+
+/// The value of a row in its first form.
 pub(in crate::core) fn encode<T: Serialize>(row: &T) -> Vec<u8> {
+    encode_as(FIRST_VERSION, row)
+}
+
+/// The value of a row in the form of a version: every row is made here. So no content, whoever chose it, passes for a newer form.
+pub(in crate::core) fn encode_as<T: Serialize>(version: u8, row: &T) -> Vec<u8> {
     let bytes =
         postcard::to_allocvec(row).expect("rows are plain data: encoding into memory cannot fail");
-    match bytes.starts_with(&VERSION_MARK) {
-        true => [&VERSION_MARK[..], &[FIRST_VERSION], &bytes].concat(),
+    match version > FIRST_VERSION || bytes.starts_with(&VERSION_MARK) {
+        true => [&VERSION_MARK[..], &[version], &bytes].concat(),
         false => bytes,
     }
 }
 
-/// Reads what [`encode`] wrote.
+/// Reads a row that has only one form.
 ///
 /// # Errors
-/// [`CoreError::NewerForm`] if a newer program wrote it, [`CoreError::BadRow`] if it is not exactly one row.
+/// As for [`decode_form`].
 pub(in crate::core) fn decode<'a, T: Deserialize<'a>>(
     value: &'a [u8],
     what: &'static str,
 ) -> Result<T, CoreError> {
-    let encoded = match value.strip_prefix(&VERSION_MARK) {
-        None => value,
-        Some([FIRST_VERSION, encoded @ ..]) => encoded,
-        Some([version, ..]) if *version > FIRST_VERSION => {
-            return Err(CoreError::NewerForm { what, version: *version });
-        }
-        Some(_) => return Err(CoreError::BadRow(what)),
+    decode_form(value, what).map(|First(row)| row)
+}
+
+/// Reads a row in any of its forms.
+///
+/// # Errors
+/// [`CoreError::NewerForm`] if a newer program wrote it, [`CoreError::BadRow`] if it is not exactly one row.
+pub(in crate::core) fn decode_form<'a, T: Form<'a, Damage = ()>>(
+    value: &'a [u8],
+    what: &'static str,
+) -> Result<T, CoreError> {
+    let (version, encoded) = match value.strip_prefix(&VERSION_MARK) {
+        None => (FIRST_VERSION, value),
+        Some([version, encoded @ ..]) => (*version, encoded),
+        Some([]) => return Err(CoreError::BadRow(what)),
     };
-    match postcard::take_from_bytes(encoded) {
-        Ok((row, [])) => Ok(row),
-        _ => Err(CoreError::BadRow(what)),
-    }
+    form::read(version, encoded).map_err(|error| match error {
+        FormError::Newer { version } => CoreError::NewerForm { what, version },
+        FormError::NoVersion | FormError::Damaged(()) => CoreError::BadRow(what),
+    })
 }
 
 #[cfg(test)]
@@ -93,6 +131,40 @@ mod tests {
                 prop_assert!(decode::<([u8; 3], u64)>(&value[..end], "a row").is_err());
             }
         }
+    }
+
+    /// A row that has had a field since its second form.
+    #[derive(PartialEq, Debug, Serialize, Deserialize)]
+    struct Pair(u64, u64);
+
+    impl From<First<u64>> for Pair {
+        fn from(First(number): First<u64>) -> Self {
+            Pair(number, 7)
+        }
+    }
+
+    impl<'a> Form<'a> for Pair {
+        const VERSION: u8 = 2;
+        type Before = First<u64>;
+        type Damage = ();
+
+        fn parse(bytes: &'a [u8]) -> Result<Self, ()> {
+            exactly(bytes)
+        }
+    }
+
+    #[test]
+    fn a_row_of_an_earlier_form_is_read_as_the_newest() {
+        assert_eq!(decode_form(&encode(&300_u64), "a row"), Ok(Pair(300, 7)));
+        let newest = encode_as(Pair::VERSION, &Pair(300, 8));
+        assert_eq!(newest, [0x80, 0, 2, 0xac, 2, 8]);
+        assert_eq!(decode_form(&newest, "a row"), Ok(Pair(300, 8)));
+        for end in 0..newest.len() {
+            let cut = decode_form::<Pair>(&newest[..end], "a row");
+            assert_eq!(cut, Err(CoreError::BadRow("a row")), "{end}");
+        }
+        let refused = decode::<u64>(&newest, "a row").unwrap_err();
+        assert_eq!(refused, CoreError::NewerForm { what: "a row", version: 2 });
     }
 
     #[test]
