@@ -15,7 +15,7 @@ fn circles(house: &House) -> Vec<String> {
 }
 
 /// All circles, of each crate.
-fn all(house: &House) -> Vec<BTreeSet<&str>> {
+pub(super) fn all(house: &House) -> Vec<BTreeSet<&str>> {
     let mut crates: BTreeMap<&str, Modules<'_>> = BTreeMap::new();
     for source in house.production() {
         crates.entry(&source.root).or_default().insert(&source.module, source);

@@ -50,16 +50,17 @@ pub(super) struct House {
 impl House {
     /// The one that this test belongs to.
     pub(super) fn here() -> &'static Self {
-        static HERE: LazyLock<House> = LazyLock::new(House::read);
+        static HERE: LazyLock<House> = LazyLock::new(|| House::read(root()));
         &HERE
     }
 
-    fn read() -> Self {
+    /// A checkout.
+    pub(super) fn read(root: &Path) -> Self {
         let mut files = BTreeMap::new();
-        let mut folders = vec![root().to_owned()];
+        let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
             for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
-                let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
                 if path.is_dir() {
                     if !OUTSIDE.contains(&&*name) {
                         folders.push(path);

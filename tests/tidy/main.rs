@@ -7,6 +7,7 @@ mod circles;
 mod crates;
 mod dependencies;
 mod effects;
+mod figures;
 mod fuzzing;
 mod house;
 mod names;

@@ -18,7 +18,7 @@ mod inode;
 mod lease;
 mod name;
 pub(in crate::core) mod quota;
-mod row;
+pub(in crate::core) mod row;
 mod table;
 mod totals;
 
