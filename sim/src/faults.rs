@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use needs::random::Random;
 
+use crate::disks::{self, DISKS, DiskFault};
 use crate::net::Place;
 
 /// Something that goes wrong.
@@ -21,6 +22,8 @@ pub(crate) enum Fault {
     Lossy(u64),
     /// All links are good again.
     Heal,
+    /// A disk of a DataNode, by their numbers.
+    Disk(usize, usize, DiskFault),
 }
 
 /// Draws the next fault, and when it comes.
@@ -32,7 +35,7 @@ pub(crate) fn draw(
         0 => Place::Master,
         number => Place::Node(number - 1),
     };
-    let fault = match random.below(12) {
+    let fault = match random.below(18) {
         0 => Fault::Kill(Place::Master, random.millis(50..4000)),
         1 | 2 => Fault::Kill(Place::Node(random.below(nodes)), random.millis(50..15_000)),
         3 | 4 => Fault::PowerCut(random.below(nodes), random.millis(50..15_000)),
@@ -47,7 +50,8 @@ pub(crate) fn draw(
         }
         9 => Fault::Slow(random.millis(1..1500)),
         10 => Fault::Lossy(random.within(20..400)),
-        _ => Fault::Heal,
+        11 => Fault::Heal,
+        _ => Fault::Disk(random.below(nodes), random.below(DISKS), disks::draw(random)),
     };
     (random.millis(20..4000), fault)
 }

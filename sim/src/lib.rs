@@ -20,6 +20,7 @@
 
 mod caller;
 mod client;
+mod disks;
 mod faults;
 mod jobs;
 mod log;

@@ -12,6 +12,7 @@ use protocol::namenode::{Call, FileStatus, LocatedBlocks, Reply, Request, VERSIO
 use protocol::{CallId, ClientId, ErrorKind};
 
 use crate::client::{BLOCK_BYTES, Client};
+use crate::disks::{self, DISKS, DiskFault};
 use crate::faults::{self, Fault};
 use crate::jobs::{self, Jobs};
 use crate::master::MasterProcess;
@@ -103,6 +104,8 @@ enum Happening {
     Fault(Fault),
     /// A process is started again, unless something else has started it.
     Restart(Place, u64),
+    /// Somebody sees to a disk of a DataNode.
+    Repair(usize, usize),
 }
 
 struct World {
@@ -122,6 +125,9 @@ struct World {
     events: u64,
     trace: u64,
     has_faults: bool,
+    /// The DataNode whose disks failed last, and when all of them are in use again.
+    fencing: (usize, Duration),
+    flip_count: u64,
     prints: bool,
 }
 
@@ -186,6 +192,8 @@ impl World {
             events: 0,
             trace: seed,
             has_faults: true,
+            fencing: (0, Duration::ZERO),
+            flip_count: 0,
             prints: std::env::var_os(TRACE_VARIABLE).is_some(),
         }
     }
@@ -283,6 +291,10 @@ impl World {
                     self.start(place);
                 }
             }
+            Happening::Repair(number, disk) => {
+                self.note(("repair", number, disk));
+                self.nodes[number].repair(disk);
+            }
         }
     }
 
@@ -307,7 +319,13 @@ impl World {
         let (mut out, now) = (Outbox::default(), self.host_now());
         match place {
             Place::Master => self.master.start(now, &mut self.random, &mut out),
-            Place::Node(number) => self.nodes[number].start(life, self.now, &mut out),
+            Place::Node(number) => {
+                self.nodes[number].start(life, self.now, &mut out);
+                if !self.nodes[number].is_running() {
+                    let at = self.now + self.random.millis(500..2000);
+                    self.schedule(at, Happening::Restart(place, life));
+                }
+            }
             Place::Client(number) => {
                 let mut client = Client::new(number, life, self.base);
                 client.is_stopping = !self.has_faults;
@@ -363,6 +381,9 @@ impl World {
             Place::Master => self.master.on_message(message, now, &mut out),
             Place::Node(number) => {
                 self.nodes[number].on_message(message, (self.now, random), &mut out);
+                if !self.look_after(number) {
+                    return;
+                }
             }
             Place::Client(number) => {
                 if let Some(client) = &mut self.clients[number] {
@@ -385,6 +406,9 @@ impl World {
             Place::Master => self.master.on_timer(timer, now, random, &mut out),
             Place::Node(number) => {
                 self.nodes[number].on_timer(timer, (self.now, random), &mut out);
+                if !self.look_after(number) {
+                    return;
+                }
             }
             Place::Client(number) => {
                 if let Some(client) = &mut self.clients[number] {
@@ -423,6 +447,7 @@ impl World {
             Fault::Slow(time) => return self.net.jitter = time,
             Fault::Lossy(loss) => return self.net.loss = loss,
             Fault::Heal => return self.net.heal(),
+            Fault::Disk(number, disk, fault) => return self.harm(number, disk, fault),
         };
         if self.is_running(place) {
             self.kill(place, matches!(fault, Fault::PowerCut(..)));
@@ -431,11 +456,46 @@ impl World {
         }
     }
 
+    /// A fault happens to a disk of a DataNode, unless replication would not bear it now.
+    fn harm(&mut self, number: usize, disk: usize, fault: DiskFault) {
+        if fault == DiskFault::Flip {
+            if disks::flip(&self.nodes, number, &mut self.random) {
+                self.flip_count += 1;
+            }
+            return;
+        }
+        let (now, lasts) = (self.now, fault.lasts().unwrap_or_default());
+        if fault.may_fence() {
+            let (other, until) = self.fencing;
+            if other != number && now < until {
+                return;
+            }
+            self.fencing = (number, until.max(now + lasts + disks::BACK_AFTER));
+        }
+        self.nodes[number].harm(disk, fault);
+        (0..DISKS).for_each(|disk| self.schedule(now + lasts, Happening::Repair(number, disk)));
+    }
+
+    /// A DataNode may have ended, or its machine gone down, in the middle of what it did.
+    fn look_after(&mut self, number: usize) -> bool {
+        let (node, place) = (&self.nodes[number], Place::Node(number));
+        let (is_down, has_no_power) = (node.machine.is_down(), node.machine.has_no_power());
+        if !node.is_running() || !(is_down || node.is_lost()) {
+            return true;
+        }
+        self.note(("ends", place, is_down));
+        self.kill(place, has_no_power);
+        let (life, at) = (self.life(place), self.now + self.random.millis(50..4000));
+        self.schedule(at, Happening::Restart(place, life));
+        !is_down
+    }
+
     /// The faults are over: everybody is there and hears everybody. Clients end what they have begun.
     fn calm(&mut self) {
         self.note("calm");
         self.has_faults = false;
         self.net.heal();
+        self.nodes.iter_mut().for_each(Node::calm);
         self.start(Place::Master);
         (0..NODES).for_each(|number| self.start(Place::Node(number)));
         for client in self.clients.iter_mut().flatten() {

@@ -55,6 +55,12 @@ impl WriterHandle {
         true
     }
 
+    /// True once somebody has asked the writer to let go.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
     /// The writer has let go.
     pub(super) fn finish(&self) {
         *self.done.lock() = true;

@@ -133,6 +133,12 @@ impl ReplicaWriter {
         self.handle.note_acked(end);
     }
 
+    /// True once somebody has asked this writer to let go: in production that closes its connection.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn is_stopped(&self) -> bool {
+        self.handle.is_stopped()
+    }
+
     /// Bytes so far, including packets in flight.
     pub fn length(&self) -> u64 {
         self.end

@@ -1,11 +1,12 @@
 //! A DataNode: its store on simulated disks, and around it what the daemon's threads do, as steps: the session with the NameNode (`session`), members of
-//! pipelines (`receive`), copies that it sends (`send`), recoveries that it leads (`lead`).
+//! pipelines (`receive`), copies that it sends (`send`), recoveries that it leads (`lead`), its scanner and the checks of its disks (`upkeep`).
 
 mod lead;
 mod process;
 mod receive;
 mod send;
 mod session;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,6 +25,8 @@ use transport::PacketPool;
 
 use self::process::{For, Process, Session};
 pub(crate) use self::process::{IO_TIMEOUT, place_of};
+use self::upkeep::Upkeep;
+use crate::disks::{DISKS, DiskFault};
 use crate::net::{Conn, Message, Outbox, Part, Place, Served, Timer};
 
 /// Bytes of each disk.
@@ -36,18 +39,22 @@ pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) struct Node {
     pub(crate) number: usize,
     pub(crate) machine: Machine,
-    root: PathBuf,
+    /// Of its disks.
+    pub(crate) roots: [PathBuf; DISKS],
+    /// Disks that return nothing.
+    broken: [bool; DISKS],
     process: Option<Process>,
     pub(crate) starts: u64,
-    /// The store could not be opened, and why.
+    /// The store could not be opened although its disks worked, and why.
     pub(crate) refused: Option<String>,
 }
 
 impl Node {
     pub(crate) fn new(number: usize, seed: u64) -> Self {
         let machine = Machine::new(seed);
-        let root = machine.add_disk(DISK_BYTES);
-        Node { number, machine, root, process: None, starts: 0, refused: None }
+        let roots = [(); DISKS].map(|()| machine.add_disk(DISK_BYTES));
+        let broken = [false; DISKS];
+        Node { number, machine, roots, broken, process: None, starts: 0, refused: None }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -62,17 +69,53 @@ impl Node {
         self.process.as_ref().map(|process| &process.store)
     }
 
+    /// All of its disks are out of service: the daemon ends.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.store().is_some_and(|store| store.is_lost())
+    }
+
+    /// Lets a fault happen to a disk; a flipped bit is not its own affair.
+    pub(crate) fn harm(&mut self, disk: usize, fault: DiskFault) {
+        let root = &self.roots[disk];
+        match fault {
+            DiskFault::Broken(_) => {
+                self.broken[disk] = true;
+                self.machine.set_broken(root, true);
+            }
+            DiskFault::Once(at, fault, _) => self.machine.plan(at, fault),
+            DiskFault::Full(free_bytes, _) => {
+                let used_bytes = self.machine.used(root);
+                self.machine.set_capacity(root, used_bytes + free_bytes);
+            }
+            DiskFault::Flip => {}
+        }
+    }
+
+    /// Somebody repairs a disk and makes room on it.
+    pub(crate) fn repair(&mut self, disk: usize) {
+        let root = &self.roots[disk];
+        self.broken[disk] = false;
+        self.machine.forget_plan();
+        self.machine.repair(root);
+        self.machine.set_capacity(root, DISK_BYTES);
+    }
+
+    /// No fault happens to its disks any more.
+    pub(crate) fn calm(&mut self) {
+        (0..DISKS).for_each(|disk| self.repair(disk));
+    }
+
     pub(crate) fn start(&mut self, life: u64, now: Duration, out: &mut Outbox) {
         if self.machine.is_down() {
             self.machine.start();
         }
-        let config = VolumeConfig {
-            path: self.root.join("volume"),
+        let configs = self.roots.each_ref().map(|root| VolumeConfig {
+            path: root.join("volume"),
             reserved_bytes: Some(0),
             trash_grace: Duration::from_secs(2),
             bypass_cache: false,
-        };
-        match Store::open(&[config], SYNC_INTERVAL_BYTES, None) {
+        });
+        match Store::open(&configs, SYNC_INTERVAL_BYTES, None) {
             Ok(store) => {
                 let (place, store) = (self.place(), Arc::new(store));
                 let info = info(self.number, &store);
@@ -88,10 +131,12 @@ impl Node {
                     // Numbers of an earlier life are no answer.
                     next: life << 32,
                     now,
+                    upkeep: Upkeep::new(now),
                 });
                 out.set(Duration::ZERO, Timer::Beat);
                 out.set(CHECK_INTERVAL, Timer::Check);
             }
+            Err(_) if self.broken.contains(&true) => self.machine.kill(),
             Err(error) => self.refused = Some(error.to_string()),
         }
     }
@@ -142,8 +187,7 @@ impl Node {
             Timer::Beat => process.on_beat(out),
             Timer::Check => {
                 process.check_streams(out);
-                process.store.empty_trash(&|| false);
-                while process.store.run_behind() {}
+                process.look_after_store(out);
                 out.set(CHECK_INTERVAL, Timer::Check);
             }
             Timer::Resend(number) => process.on_silence(*number, out),

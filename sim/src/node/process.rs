@@ -14,6 +14,7 @@ use protocol::token::BlockToken;
 use protocol::transfer::Write;
 use protocol::{BlockId, DatanodeId, Epoch, GenerationStamp};
 
+use super::upkeep::Upkeep;
 use crate::net::{Conn, Place};
 
 /// Silence after which a stream counts as broken.
@@ -31,6 +32,7 @@ pub(super) struct Process {
     pub(super) asked: BTreeMap<u64, For>,
     pub(super) next: u64,
     pub(super) now: Duration,
+    pub(super) upkeep: Upkeep,
 }
 
 /// Why a message was sent.

@@ -133,7 +133,7 @@ impl Process {
         }
     }
 
-    fn drop_behind(&self, reception: &Reception, out: &mut Outbox) {
+    pub(super) fn drop_behind(&self, reception: &Reception, out: &mut Outbox) {
         if let (Some((conn, place)), None) = (reception.behind, &reception.before) {
             out.stream(place, self.place, conn, Part::End);
         }

@@ -149,10 +149,10 @@ impl Process {
             Command::Recover { block, old_stamp, stamp, replicas, token, .. } => {
                 self.lead(block, (old_stamp, stamp), (replicas, token), out);
             }
-            Command::Cut { .. }
-            | Command::Verify(_)
-            | Command::SetBalancerBandwidth(_)
-            | Command::ShutDown => {}
+            Command::Verify(replicas) => {
+                replicas.iter().for_each(|(block, _)| self.store.suspect(*block));
+            }
+            Command::Cut { .. } | Command::SetBalancerBandwidth(_) | Command::ShutDown => {}
         }
     }
 

@@ -114,9 +114,19 @@ impl Machine {
         self.with_disk(path, |disk| disk.capacity = capacity_bytes);
     }
 
+    /// Bytes in use on the disk that has a path.
+    pub fn used(&self, path: &Path) -> u64 {
+        self.with_disk(path, |disk| disk.used)
+    }
+
     /// Makes every operation on the disk that has a path fail, or none.
     pub fn set_broken(&self, path: &Path, is_broken: bool) {
         self.with_disk(path, |disk| disk.is_broken = is_broken);
+    }
+
+    /// Repairs the disk that has a path: its operations succeed, and it takes changes again. What failed syncs dropped stays dropped.
+    pub fn repair(&self, path: &Path) {
+        self.with_disk(path, |disk| (disk.is_broken, disk.is_read_only) = (false, false));
     }
 
     fn with_disk<T>(&self, path: &Path, with: impl FnOnce(&mut super::world::Disk) -> T) -> T {
@@ -135,6 +145,11 @@ impl Machine {
         let mut world = self.world();
         let at = world.operations + at;
         world.faults.insert(at, fault);
+    }
+
+    /// Forgets the faults that are planned.
+    pub fn forget_plan(&self) {
+        self.world().faults.clear();
     }
 
     /// Planned faults that have happened.
@@ -184,6 +199,17 @@ impl Machine {
         self.with_disk(below, |disk| {
             let files = disk.names.below(below).filter(|(_, node)| *node != Node::Directory);
             files.map(|(path, _)| path.to_owned()).collect()
+        })
+    }
+
+    /// The bytes of a file as a reader sees them, whatever state the machine and its disks are in.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`].
+    pub fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.with_disk(path, |disk| {
+            let id = disk.file(path)?;
+            Ok(disk.inode(id).data.clone())
         })
     }
 

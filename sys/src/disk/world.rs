@@ -112,8 +112,8 @@ pub(super) struct Disk {
     pub(super) root: PathBuf,
     random: Random,
     pub(super) capacity: u64,
-    used: u64,
-    is_read_only: bool,
+    pub(super) used: u64,
+    pub(super) is_read_only: bool,
     /// Every operation fails.
     pub(super) is_broken: bool,
     inodes: BTreeMap<u64, Inode>,

@@ -1,0 +1,120 @@
+//! What goes wrong with the disks of DataNodes, and when it is over again.
+//!
+//! Never more than replication bears: the disks of one DataNode at a time fail, and a replica is damaged only where others of its block are good.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use needs::random::Random;
+use protocol::checksum;
+use protocol::meta;
+use sys::disk::sim::{Fault, Machine};
+
+use crate::node::Node;
+
+/// Data directories of a DataNode, each on a disk of its own.
+pub(crate) const DISKS: usize = 2;
+/// Good replicas of a block that must be there, beside the one that is damaged.
+const OTHERS_MIN: usize = 2;
+/// A DataNode whose disk is repaired has it back in service, and has reported it, after this time.
+pub(crate) const BACK_AFTER: Duration = Duration::from_secs(8);
+
+/// What goes wrong with a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DiskFault {
+    /// All operations fail until somebody repairs the disk after this time.
+    Broken(Duration),
+    /// So many operations of the machine from now, one fails. After that time the disk is repaired, in case that it takes no changes any more.
+    Once(u64, Fault, Duration),
+    /// Only so many bytes are free until somebody makes room after this time.
+    Full(u64, Duration),
+    /// A bit of a replica flips.
+    Flip,
+}
+
+/// Draws a fault.
+pub(crate) fn draw(random: &mut Random) -> DiskFault {
+    match random.below(8) {
+        0 | 1 => DiskFault::Broken(random.millis(50..12_000)),
+        2 => DiskFault::Full(random.within(0..6000), random.millis(50..15_000)),
+        3 | 4 => {
+            let fault = [Fault::Io, Fault::Sync, Fault::Full, Fault::Descriptors][random.below(4)];
+            DiskFault::Once(random.within(1..100), fault, random.millis(500..6000))
+        }
+        5 => {
+            let fault = [Fault::PowerCut, Fault::Kill][random.below(2)];
+            DiskFault::Once(random.within(1..100), fault, random.millis(50..6000))
+        }
+        _ => DiskFault::Flip,
+    }
+}
+
+impl DiskFault {
+    /// True if its volume may go out of service: that counts as a failure of its DataNode.
+    pub(crate) fn may_fence(self) -> bool {
+        matches!(
+            self,
+            DiskFault::Broken(_) | DiskFault::Once(_, Fault::Io | Fault::Sync | Fault::Full, _)
+        )
+    }
+
+    /// When somebody sees to the disk.
+    pub(crate) fn lasts(self) -> Option<Duration> {
+        match self {
+            DiskFault::Broken(time) | DiskFault::Once(_, _, time) | DiskFault::Full(_, time) => {
+                Some(time)
+            }
+            DiskFault::Flip => None,
+        }
+    }
+}
+
+/// Flips a bit of a finalized replica of a DataNode; false if none of them can be damaged now.
+pub(crate) fn flip(nodes: &[Node], number: usize, random: &mut Random) -> bool {
+    let own = finalized(&nodes[number]);
+    let Some(block) = random.pick(&own) else { return false };
+    let name = block.file_name().unwrap_or_default();
+    let others = nodes.iter().filter(|node| node.number != number);
+    let good = others.filter(|node| {
+        let same = finalized(node).into_iter().find(|path| path.file_name() == Some(name));
+        same.is_some_and(|path| is_good(&node.machine, &path))
+    });
+    if good.count() < OTHERS_MIN {
+        return false;
+    }
+    let path = if random.one_in(4) { meta_of(&block) } else { block };
+    let (at, bit) = (random.bits() as usize, random.below(8));
+    let flipped = nodes[number].machine.tamper(&path, |bytes| {
+        let length = bytes.len().max(1);
+        if let Some(byte) = bytes.get_mut(at % length) {
+            *byte ^= 1 << bit;
+        }
+    });
+    flipped.is_ok()
+}
+
+/// The block files of a DataNode's finalized replicas.
+fn finalized(node: &Node) -> Vec<PathBuf> {
+    let files = node.roots.iter().flat_map(|root| node.machine.files(root));
+    let is_block = |path: &PathBuf| {
+        let is_finalized = path.components().any(|part| part.as_os_str() == "finalized");
+        is_finalized && path.extension().is_none()
+    };
+    files.filter(is_block).collect()
+}
+
+fn meta_of(block: &Path) -> PathBuf {
+    block.with_extension("meta")
+}
+
+/// True if the bytes of a replica match their checksums, as a reader would see them.
+fn is_good(machine: &Machine, block: &Path) -> bool {
+    let (Ok(data), Ok(meta)) = (machine.bytes(block), machine.bytes(&meta_of(block))) else {
+        return false;
+    };
+    let header = meta.first_chunk::<{ meta::PREAMBLE_BYTES }>();
+    let Some(Ok(layout)) = header.map(|header| meta::check_header(header)) else { return false };
+    let begin = usize::try_from(layout.crc_position(0)).unwrap_or(usize::MAX);
+    let crcs = meta.get(begin..).unwrap_or_default();
+    checksum::verify(&data, crcs).is_ok()
+}
