@@ -44,6 +44,7 @@ impl Caller {
     pub(crate) fn new(place: Place, life: u64) -> Self {
         let (kind, number) = match place {
             Place::Client(number) => (1, number),
+            Place::Keeper => (3, 0),
             _ => (2, number_of(place)),
         };
         let mut id = [kind; 16];
@@ -150,6 +151,6 @@ fn number_of(place: Place) -> usize {
         | Place::Reader(number)
         | Place::Worker(number)
         | Place::Submitter(number) => number,
-        Place::Master | Place::Tracker => 0,
+        Place::Master | Place::Keeper | Place::Tracker => 0,
     }
 }

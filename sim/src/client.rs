@@ -312,6 +312,7 @@ impl Client {
         let call = match again {
             Some(file) => {
                 self.file = file;
+                oracle.wanted(file);
                 Call::Append { path: oracle.path(file), new_block: random.one_in(4) }
             }
             None => {

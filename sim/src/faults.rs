@@ -35,16 +35,18 @@ pub(crate) fn draw(
         0 => Place::Master,
         number => Place::Node(number - 1),
     };
-    let fault = match random.below(18) {
+    let fault = match random.below(19) {
         0 => Fault::Kill(Place::Master, random.millis(50..4000)),
         1 | 2 => Fault::Kill(Place::Node(random.below(nodes)), random.millis(50..15_000)),
         3 | 4 => Fault::PowerCut(random.below(nodes), random.millis(50..15_000)),
         5 => Fault::Kill(Place::Client(random.below(clients)), random.millis(50..4000)),
+        12 => Fault::Kill(Place::Keeper, random.millis(50..4000)),
         6 | 7 => Fault::Cut(place(random), place(random)),
         8 => {
-            let from = match random.below(clients + readers) {
+            let from = match random.below(clients + readers + 1) {
                 number if number < clients => Place::Client(number),
-                number => Place::Reader(number - clients),
+                number if number < clients + readers => Place::Reader(number - clients),
+                _ => Place::Keeper,
             };
             Fault::Cut(from, place(random))
         }

@@ -23,12 +23,14 @@ mod client;
 mod disks;
 mod faults;
 mod jobs;
+mod keeper;
 mod log;
 mod master;
 mod net;
 mod node;
 mod oracle;
 mod reader;
+mod tree;
 mod world;
 
 pub use world::{Report, run};

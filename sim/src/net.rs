@@ -23,6 +23,8 @@ pub(crate) enum Place {
     Client(usize),
     /// From 0.
     Reader(usize),
+    /// The client that changes the tree.
+    Keeper,
     /// The JobTracker.
     Tracker,
     /// From 0.

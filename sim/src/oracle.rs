@@ -31,6 +31,10 @@ pub(crate) struct Known {
     pub(crate) closed: Option<u64>,
     /// Its creation was acknowledged, and its writer has not given it up since.
     is_created: bool,
+    /// Its writer has asked to append to it since it was closed.
+    is_wanted: bool,
+    /// It is the keeper's: its path changes, and it may be gone.
+    pub(crate) is_given_away: bool,
 }
 
 impl Known {
@@ -77,6 +81,8 @@ impl Oracle {
             cut_count: None,
             closed: None,
             is_created: false,
+            is_wanted: false,
+            is_given_away: false,
         };
         self.files.insert(file, known);
         file
@@ -84,9 +90,24 @@ impl Oracle {
 
     /// A closed file of the client, for an append.
     pub(crate) fn closed_of(&self, client: usize, random: &mut Random) -> Option<u64> {
-        let own = |(_, known): &(&u64, &Known)| known.client == client && known.closed.is_some();
-        let own: Vec<u64> = self.files.iter().filter(own).map(|(file, _)| *file).collect();
-        (!own.is_empty()).then(|| own[random.below(own.len())])
+        random.pick(&self.at_rest(|known| known.client == client))
+    }
+
+    fn at_rest(&self, which: impl Fn(&Known) -> bool) -> Vec<u64> {
+        let is_one = |known: &Known| known.closed.is_some() && !known.is_given_away && which(known);
+        self.files.iter().filter(|(_, known)| is_one(known)).map(|(file, _)| *file).collect()
+    }
+
+    /// Its writer asks to append to a file.
+    pub(crate) fn wanted(&mut self, file: u64) {
+        self.known(file).is_wanted = true;
+    }
+
+    /// Gives a file away that is closed for good.
+    pub(crate) fn give_away(&mut self, random: &mut Random) -> Option<u64> {
+        let file = random.pick(&self.at_rest(|known| !known.is_wanted))?;
+        self.known(file).is_given_away = true;
+        Some(file)
     }
 
     fn known(&mut self, file: u64) -> &mut Known {
@@ -120,6 +141,7 @@ impl Oracle {
         let known = self.known(file);
         (known.durable, known.visible, known.listed) = (length, length, length);
         (known.cut_count, known.closed) = (None, Some(length));
+        known.is_wanted = false;
         self.closed_count += 1;
     }
 
@@ -150,13 +172,16 @@ impl Oracle {
     /// What a reader of some file is promised now.
     pub(crate) fn expected_of_any(&self, random: &mut Random) -> Option<Expected> {
         let file = 1 + random.within(0..self.files.len().max(1) as u64);
-        let known = *self.files.get(&file)?;
+        let known = *self.files.get(&file).filter(|known| !known.is_given_away)?;
         Some(Expected { file, known, cut_count: self.cut_count })
     }
 
     /// A reader has found no such file.
     pub(crate) fn check_absent(&self, expected: &Expected) {
         let Expected { file, known, .. } = expected;
+        if self.files[file].is_given_away {
+            return;
+        }
         assert!(known.durable == 0 && known.closed.is_none(), "file {file} is gone: {known:?}");
         let is_kept = known.is_created && self.files[file].is_created;
         assert!(!is_kept, "file {file} was created and is gone: {known:?}");
@@ -191,7 +216,8 @@ impl Oracle {
         match outcome {
             Ok(byte_count) => self.read_count += u64::from(byte_count > 0),
             Err(why) => {
-                let must_succeed = is_settled && expected.known.closed.is_some();
+                let is_given_away = self.files[&expected.file].is_given_away;
+                let must_succeed = is_settled && expected.known.closed.is_some() && !is_given_away;
                 assert!(!must_succeed, "file {} cannot be read: {why}", expected.file);
             }
         }

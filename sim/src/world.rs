@@ -1,4 +1,6 @@
-//! The world of a run: the queue of what happens, the processes, and the end.
+//! The world of a run: the queue of what happens, the processes, and the end (`check`).
+
+mod check;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,19 +8,18 @@ use std::time::{Duration, Instant};
 
 use host::Now;
 use namenode::Config;
-use namenode::sim::Said;
 use needs::random::Random;
-use protocol::namenode::{Call, FileStatus, LocatedBlocks, Reply, Request, VERSION};
-use protocol::{CallId, ClientId, ErrorKind};
+use protocol::ErrorKind;
 
 use crate::client::{BLOCK_BYTES, Client};
 use crate::disks::{self, DISKS, DiskFault};
 use crate::faults::{self, Fault};
 use crate::jobs::{self, Jobs};
+use crate::keeper::Keeper;
 use crate::master::MasterProcess;
 use crate::net::{Message, Net, Outbox, Part, Place, Timer};
 use crate::node::Node;
-use crate::oracle::{self, Oracle};
+use crate::oracle::Oracle;
 use crate::reader::Reader;
 
 const NODES: usize = 5;
@@ -36,8 +37,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const BEGIN_MS: u64 = 1_700_000_000_000;
 /// Prints all that happens.
 const TRACE_VARIABLE: &str = "HANNO_SIM_TRACE";
-/// The number that the run itself asks under.
-const OWN: u64 = u64::MAX;
 
 /// What a run, or several, came to.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -50,6 +49,10 @@ pub struct Report {
     pub synced: u64,
     /// Reads that got all the bytes that they wanted, at least one.
     pub read: u64,
+    /// Changes of the tree that were acknowledged.
+    pub changed: u64,
+    /// Bits of replicas that flipped.
+    pub flipped: u64,
     /// Things that happened.
     pub events: u64,
     /// Starts of the NameNode.
@@ -73,6 +76,8 @@ impl Report {
         self.closed += other.closed;
         self.synced += other.synced;
         self.read += other.read;
+        self.changed += other.changed;
+        self.flipped += other.flipped;
         self.events += other.events;
         self.master_starts += other.master_starts;
         self.node_starts += other.node_starts;
@@ -86,12 +91,13 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { files, closed, synced, read, events, master_starts, node_starts, .. } = self;
+        let Report { files, closed, synced, read, changed, flipped, events, .. } = self;
+        let Report { master_starts, node_starts, .. } = self;
         let Report { jobs, job_ends: [succeeded, failed, killed], tracker_starts, trace, .. } =
             self;
         write!(
             f,
-            "{files} files, {closed} closes, {synced} syncs, {read} reads, {jobs} jobs ({succeeded} succeeded, {failed} failed, {killed} killed), {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, {tracker_starts} of JobTrackers, trace {trace:x}"
+            "{files} files, {closed} closes, {synced} syncs, {read} reads, {changed} changes of names, {flipped} flipped bits, {jobs} jobs ({succeeded} succeeded, {failed} failed, {killed} killed), {events} events, {master_starts} starts of NameNodes, {node_starts} of DataNodes, {tracker_starts} of JobTrackers, trace {trace:x}"
         )
     }
 }
@@ -119,6 +125,7 @@ struct World {
     clients: Vec<Option<Client>>,
     jobs: Jobs,
     readers: Vec<Reader>,
+    keeper: Keeper,
     lives: BTreeMap<Place, u64>,
     oracle: Oracle,
     base: Instant,
@@ -186,6 +193,7 @@ impl World {
             clients: (0..CLIENTS).map(|_| None).collect(),
             jobs,
             readers: (0..READERS).map(|number| Reader::new(number, 1)).collect(),
+            keeper: Keeper::new(),
             lives: BTreeMap::new(),
             oracle: Oracle::default(),
             base: Instant::now(),
@@ -205,6 +213,8 @@ impl World {
             closed: self.oracle.closed_count,
             synced: self.oracle.synced_count,
             read: self.oracle.read_count,
+            changed: self.keeper.change_count,
+            flipped: self.flip_count,
             events: self.events,
             master_starts: self.master.starts,
             node_starts: self.nodes.iter().map(|node| node.starts).sum(),
@@ -225,6 +235,7 @@ impl World {
         (0..NODES).for_each(|number| self.start(Place::Node(number)));
         (0..CLIENTS).for_each(|number| self.start(Place::Client(number)));
         (0..READERS).for_each(|number| self.start(Place::Reader(number)));
+        self.start(Place::Keeper);
         self.jobs.places().into_iter().for_each(|place| self.start(place));
         let (after, fault) = self.draw_fault();
         self.schedule(after + Duration::from_secs(3), Happening::Fault(fault));
@@ -305,6 +316,7 @@ impl World {
             Place::Client(number) => self.clients[number].is_some(),
             // They live as long as the run.
             Place::Reader(_) => self.life(place) > 0,
+            Place::Keeper => self.keeper.is_running,
             place => self.jobs.is_running(place),
         }
     }
@@ -333,6 +345,7 @@ impl World {
                 self.clients[number] = Some(client);
             }
             Place::Reader(number) => self.readers[number].start(&mut self.random, &mut out),
+            Place::Keeper => self.keeper.start(life, (self.now, &mut self.random), &mut out),
             place => self.jobs.start((place, life), now, &mut self.random, &mut out),
         }
         self.send(place, out);
@@ -350,6 +363,7 @@ impl World {
             }
             Place::Client(number) => self.clients[number] = None,
             Place::Reader(_) => {}
+            Place::Keeper => self.keeper.crash(self.now),
             place => self.jobs.crash(place, &mut self.random),
         }
     }
@@ -394,6 +408,7 @@ impl World {
                 let reader = &mut self.readers[number];
                 reader.on_message(message, (self.now, random), &mut self.oracle, &mut out);
             }
+            Place::Keeper => self.keeper.on_message(message, (self.now, random), &mut out),
             place => self.jobs.on_message((place, message), now, random, &mut out),
         }
         self.send(to, out);
@@ -418,6 +433,9 @@ impl World {
             Place::Reader(number) => {
                 let reader = &mut self.readers[number];
                 reader.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
+            }
+            Place::Keeper => {
+                self.keeper.on_timer(timer, (self.now, random), &mut self.oracle, &mut out);
             }
             place => self.jobs.on_timer((place, timer), now, random, &mut out),
         }
@@ -501,92 +519,9 @@ impl World {
         for client in self.clients.iter_mut().flatten() {
             client.is_stopping = true;
         }
+        self.keeper.is_stopping = true;
         self.jobs.places().into_iter().for_each(|place| self.start(place));
         self.jobs.calm();
         self.readers.iter_mut().for_each(|reader| reader.calm_since = Some(self.now));
-    }
-
-    /// Asks the NameNode, without a network.
-    fn ask(&mut self, call: Call) -> Result<Reply, ErrorKind> {
-        let request = Request {
-            version: VERSION,
-            call: CallId { client: ClientId([255; 16]), number: self.sequence },
-            user: "ann".to_owned(),
-            host: String::new(),
-            body: call.into(),
-        };
-        let request = Box::new(request);
-        let (mut out, now) = (Outbox::default(), self.host_now());
-        let message = Message::Client { from: Place::Client(usize::MAX), number: OWN, request };
-        self.master.on_message(message, now, &mut out);
-        let last = self.master.running().map_or(0, namenode::sim::Master::last);
-        self.master.on_timer(&Timer::Committed(last), now, &mut self.random, &mut out);
-        let mut answer = Err(ErrorKind::Unavailable);
-        out.messages.retain(|(_, message)| match message {
-            Message::Said { number: OWN, said: Said::Client(said) } => {
-                answer = said.clone().map_err(|refusal| refusal.kind);
-                false
-            }
-            _ => true,
-        });
-        self.send(Place::Master, out);
-        answer
-    }
-
-    /// Compares what there is with what was promised.
-    fn check(&mut self) -> Result<(), String> {
-        if let Some(refused) = self.nodes.iter().find_map(|node| node.refused.clone()) {
-            panic!("a store does not open: {refused}");
-        }
-        if let Some(open) = self.clients.iter().flatten().find(|client| !client.is_done()) {
-            return Err(format!("a client is not done: {open}"));
-        }
-        let files: Vec<u64> = self.oracle.files.keys().copied().collect();
-        files.into_iter().try_for_each(|file| self.check_file(file))?;
-        self.check_jobs()
-    }
-
-    fn check_jobs(&mut self) -> Result<(), String> {
-        let (mut out, now) = (Outbox::default(), self.host_now());
-        let mut jobs = std::mem::replace(&mut self.jobs, Jobs::new(false));
-        let mut random = Random::new(self.random.bits());
-        let checked = jobs.check(now, &mut random, &mut out, &mut |call| self.ask(call));
-        self.jobs = jobs;
-        self.send(Place::Tracker, out);
-        checked
-    }
-
-    fn check_file(&mut self, file: u64) -> Result<(), String> {
-        let path = self.oracle.path(file);
-        let status: FileStatus = match self.ask(Call::Status(path.clone())) {
-            Ok(Reply::Status(status)) => status,
-            Err(ErrorKind::NotFound) if self.oracle.files[&file].may_be_missing() => return Ok(()),
-            other => return Err(format!("{path}: {other:?}")),
-        };
-        if status.open {
-            return Err(format!("{path} is open"));
-        }
-        self.oracle.check_length(file, status.length)?;
-        let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
-        let LocatedBlocks { blocks, .. } = match self.ask(call) {
-            Ok(Reply::Located(located)) => located,
-            other => return Err(format!("{path}: {other:?}")),
-        };
-        for block in &blocks {
-            if block.replicas.len() != 3 {
-                return Err(format!("{path}, {}: {} replicas", block.id, block.replicas.len()));
-            }
-            for replica in &block.replicas {
-                let node = self
-                    .nodes
-                    .iter()
-                    .find(|node| node.store().is_some_and(|store| store.datanode() == replica.id));
-                let store = node.and_then(Node::store).ok_or("a DataNode is missing")?;
-                let checked = oracle::check_replica(file, block, store);
-                checked
-                    .map_err(|why| format!("{path}, {} on {}: {why}", block.id, replica.host))?;
-            }
-        }
-        Ok(())
     }
 }
