@@ -2,14 +2,18 @@
 //!
 //! Never more than replication bears: the disks of one DataNode at a time fail, and a replica is damaged only where others of its block are good.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use needs::random::Random;
+use protocol::BlockId;
 use protocol::checksum;
+use protocol::datanode::{Report, Request};
 use protocol::meta;
 use sys::disk::sim::{Fault, Machine};
 
+use crate::net::{Message, Outbox};
 use crate::node::Node;
 
 /// Data directories of a DataNode, each on a disk of its own.
@@ -34,7 +38,7 @@ pub(crate) enum DiskFault {
 
 /// Draws a fault.
 pub(crate) fn draw(random: &mut Random) -> DiskFault {
-    match random.below(8) {
+    match random.below(10) {
         0 | 1 => DiskFault::Broken(random.millis(50..12_000)),
         2 => DiskFault::Full(random.within(0..6000), random.millis(50..15_000)),
         3 | 4 => {
@@ -70,13 +74,13 @@ impl DiskFault {
 }
 
 /// Flips a bit of a finalized replica of a DataNode; false if none of them can be damaged now.
-pub(crate) fn flip(nodes: &[Node], number: usize, random: &mut Random) -> bool {
+pub(crate) fn flip(nodes: &mut [Node], number: usize, random: &mut Random) -> bool {
     let own = finalized(&nodes[number]);
     let Some(block) = random.pick(&own) else { return false };
-    let name = block.file_name().unwrap_or_default();
+    let name = block.file_name().unwrap_or_default().to_owned();
     let others = nodes.iter().filter(|node| node.number != number);
     let good = others.filter(|node| {
-        let same = finalized(node).into_iter().find(|path| path.file_name() == Some(name));
+        let same = finalized(node).into_iter().find(|path| path.file_name() == Some(&name));
         same.is_some_and(|path| is_good(&node.machine, &path))
     });
     if good.count() < OTHERS_MIN {
@@ -90,7 +94,26 @@ pub(crate) fn flip(nodes: &[Node], number: usize, random: &mut Random) -> bool {
             *byte ^= 1 << bit;
         }
     });
+    nodes[number].flipped.extend(block_of(&name));
     flipped.is_ok()
+}
+
+/// Checks that what a DataNode reports as bad is so because a bit flipped, unless it is good and only could not be read.
+pub(crate) fn check_bad(node: &Node, out: &Outbox) {
+    let changes = out.messages.iter().filter_map(|(_, message)| match message {
+        Message::Node { request, .. } => match request.as_ref() {
+            Request::Report { report: Report::Changes(changes), .. } => Some(changes),
+            _ => None,
+        },
+        _ => None,
+    });
+    for bad in changes.flat_map(|changes| &changes.bad) {
+        let name = OsString::from(format!("blk_{}_{}", bad.block, bad.stamp));
+        let same = finalized(node).into_iter().find(|path| path.file_name() == Some(&name));
+        let is_lost = same.is_some_and(|path| !is_good(&node.machine, &path));
+        let is_known = !is_lost || node.flipped.contains(&bad.block);
+        assert!(is_known, "node {} has damaged {bad:?} itself", node.number);
+    }
 }
 
 /// The block files of a DataNode's finalized replicas.
@@ -101,6 +124,12 @@ fn finalized(node: &Node) -> Vec<PathBuf> {
         is_finalized && path.extension().is_none()
     };
     files.filter(is_block).collect()
+}
+
+/// The block of a replica by the name of its block file.
+fn block_of(name: &OsString) -> Option<BlockId> {
+    let (block, _) = name.to_str()?.strip_prefix("blk_")?.split_once('_')?;
+    block.parse().ok().map(BlockId)
 }
 
 fn meta_of(block: &Path) -> PathBuf {

@@ -477,7 +477,7 @@ impl World {
     /// A fault happens to a disk of a DataNode, unless replication would not bear it now.
     fn harm(&mut self, number: usize, disk: usize, fault: DiskFault) {
         if fault == DiskFault::Flip {
-            if disks::flip(&self.nodes, number, &mut self.random) {
+            if disks::flip(&mut self.nodes, number, &mut self.random) {
                 self.flip_count += 1;
             }
             return;

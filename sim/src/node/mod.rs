@@ -8,7 +8,7 @@ mod send;
 mod session;
 mod upkeep;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use transport::PacketPool;
 use self::process::{For, Process, Session};
 pub(crate) use self::process::{IO_TIMEOUT, place_of};
 use self::upkeep::Upkeep;
-use crate::disks::{DISKS, DiskFault};
+use crate::disks::{self, DISKS, DiskFault};
 use crate::net::{Conn, Message, Outbox, Part, Place, Served, Timer};
 
 /// Bytes of each disk.
@@ -43,6 +43,8 @@ pub(crate) struct Node {
     pub(crate) roots: [PathBuf; DISKS],
     /// Disks that return nothing.
     broken: [bool; DISKS],
+    /// Blocks of which a replica had a bit flipped.
+    pub(crate) flipped: BTreeSet<BlockId>,
     process: Option<Process>,
     pub(crate) starts: u64,
     /// The store could not be opened although its disks worked, and why.
@@ -53,8 +55,16 @@ impl Node {
     pub(crate) fn new(number: usize, seed: u64) -> Self {
         let machine = Machine::new(seed);
         let roots = [(); DISKS].map(|()| machine.add_disk(DISK_BYTES));
-        let broken = [false; DISKS];
-        Node { number, machine, roots, broken, process: None, starts: 0, refused: None }
+        Node {
+            number,
+            machine,
+            roots,
+            broken: [false; DISKS],
+            flipped: BTreeSet::new(),
+            process: None,
+            starts: 0,
+            refused: None,
+        }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -173,6 +183,7 @@ impl Node {
             | Message::Job { .. } => {}
         }
         process.run_behind(random);
+        disks::check_bad(self, out);
     }
 
     pub(crate) fn on_timer(
@@ -195,6 +206,7 @@ impl Node {
         }
         process.run_behind(random);
         process.report(out);
+        disks::check_bad(self, out);
     }
 }
 
