@@ -196,7 +196,7 @@ impl Namespace {
     /// Charges an inode that only snapshots have to its last place that is left.
     fn rehome(&mut self, id: InodeId) {
         let Some(old) = self.history.homes.get(&id).copied() else { return };
-        let Some(home) = self.versions(id).last().map(|version| version.parent) else { return };
+        let Some(home) = self.home(id) else { return };
         if home != old {
             let whole = self.whole(id);
             self.adjust_above(id, whole, Totals::default());

@@ -11,6 +11,7 @@
 //!   touches only what it witnesses;
 //! - `former` has the places of versions where the inode is no longer;
 //! - an inode that is in no live directory but has versions is kept with `parent` [`NOWHERE`] and charged to `homes`;
+//! - who follows parents and homes comes to an end: nothing is charged to itself;
 //! - `retained` of a directory sums up what snapshots alone keep below it.
 //!
 //! All tables are empty while there is no snapshot.
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use protocol::{BlockId, DatanodeId, InodeId};
 
 use crate::core::inodes::{
-    FileVersion, Inode, NOWHERE, PRESENT, SnapshotId, Totals, Version, VersionBlocks,
+    At, FileVersion, Inode, NOWHERE, PRESENT, SnapshotId, Totals, Version, VersionBlocks,
 };
 use crate::core::namespace::{Effect, Namespace};
 
@@ -146,7 +147,7 @@ impl Namespace {
 
     /// Keeps or gives up an inode that was just taken out of the tree, or out of a tree that is being taken apart.
     pub(in crate::core) fn retire(&mut self, id: InodeId) {
-        let Some(home) = self.versions(id).last().map(|version| version.parent) else {
+        let Some(home) = self.home(id) else {
             self.garbage.push_back(id);
             return;
         };
@@ -154,6 +155,37 @@ impl Namespace {
         let whole = self.whole(id);
         self.adjust_above(id, Totals::default(), whole);
         self.settle(id);
+    }
+
+    /// Where an inode that only snapshots have is charged: in its last place. If that was moved below the inode later, in the next directory above it then
+    /// that was not.
+    pub(super) fn home(&self, id: InodeId) -> Option<InodeId> {
+        let version = self.versions(id).last()?;
+        let mut home = version.parent;
+        while self.is_charged_to(home, id) {
+            let seen = self.witness(id, version.from, version.until);
+            home = seen.and_then(|at| self.at(home, at)).map_or(NOWHERE, |state| match state {
+                At::Live(inode) => inode.parent,
+                At::Was(version) => version.parent,
+            });
+        }
+        Some(home)
+    }
+
+    /// True if what snapshots keep at `from` is charged to `id`, too.
+    fn is_charged_to(&self, from: InodeId, id: InodeId) -> bool {
+        let mut at = from;
+        while at != id {
+            at = match self.inodes.get(&at).map(|inode| inode.parent) {
+                Some(NOWHERE) => self.history.homes.get(&at).copied().unwrap_or(NOWHERE),
+                Some(parent) if at != InodeId::ROOT => parent,
+                _ => NOWHERE,
+            };
+            if at == NOWHERE {
+                return false;
+            }
+        }
+        true
     }
 
     /// Totals of a subtree, including what only snapshots keep below it.

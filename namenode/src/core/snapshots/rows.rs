@@ -271,9 +271,7 @@ impl Namespace {
             let is_top = inode.parent == NOWHERE && id != InodeId::ROOT;
             let here = (inode.parent, inode.name.clone());
             let versions = self.history.versions.get(&id).map_or(&[][..], Vec::as_slice);
-            let mut home = NOWHERE;
             for version in versions {
-                home = version.parent;
                 if (version.parent, &*version.name) != (here.0, &*here.1) {
                     let entry = (version.parent, Arc::clone(&version.name), id);
                     self.history.former.insert(entry);
@@ -281,6 +279,7 @@ impl Namespace {
                 orphans.push((id, version.until));
             }
             if is_top {
+                let home = self.home(id).unwrap_or(NOWHERE);
                 self.history.homes.insert(id, home);
             }
         }

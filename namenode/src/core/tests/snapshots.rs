@@ -476,6 +476,38 @@ proptest! {
     }
 }
 
+/// What snapshots keep of such directories would be charged to itself.
+#[test]
+fn a_directory_is_deleted_with_the_one_that_it_was_in() {
+    let name = str::to_owned;
+    let rename =
+        |from: &str, to: &str| Op::Rename { from: name(from), to: name(to), overwrite: false };
+    let mut harness = Harness::with_nodes(1, 3);
+    let mut model = Model::default();
+    for op in [
+        Op::Mkdirs(name("/a/b/c")),
+        Op::Write { path: name("/a/b/c/d"), length: 5 },
+        Op::Allow(name("/")),
+        Op::Create { path: name("/"), name: "s" },
+        rename("/a/b/c", "/c"),
+        rename("/a", "/c/a"),
+        Op::Delete(name("/c")),
+        Op::Checkpoint,
+        Op::Collect(3),
+        Op::Create { path: name("/"), name: "t" },
+        Op::Drop { path: name("/"), name: "s" },
+    ] {
+        carry_out(&mut harness, &mut model, &op);
+        check(&harness, &model);
+        let (mut reloaded, mut replayed) = (harness.reload(), harness.replay());
+        settle(&mut harness.state.ns);
+        check_settled(&harness, &model);
+        let live = canonical(&mut harness.state.ns);
+        assert_eq!(live, canonical(&mut reloaded.ns), "{op:?}");
+        assert_eq!(live, canonical(&mut replayed.ns), "{op:?}");
+    }
+}
+
 /// Calls in order, and what each is refused with; nothing if it is not.
 fn refusals() -> Vec<(Call, &'static str)> {
     let path = || dfs("/d");
