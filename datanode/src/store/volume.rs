@@ -61,6 +61,14 @@ pub(super) struct Identity {
     pub datanode: DatanodeId,
 }
 
+impl Identity {
+    /// True if a directory with this identity belongs to `owner`. Before the first contact its cluster is not known, and a directory that was out of service
+    /// then, or not reached before the process ended, still says so.
+    fn is_of(self, owner: Identity) -> bool {
+        self.datanode == owner.datanode && (self.cluster.is_none() || self.cluster == owner.cluster)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Volume {
     config: VolumeConfig,
@@ -175,7 +183,8 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
             Err(error) => return Err(error),
         };
         if let (Some(known), Some(found)) = (identity, found)
-            && known != found
+            && !known.is_of(found)
+            && !found.is_of(known)
         {
             return Err(Error::Directory {
                 path: config.path.clone(),
@@ -183,7 +192,7 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
                     .to_owned(),
             });
         }
-        identity = identity.or(found);
+        identity = identity.filter(|known| known.cluster.is_some()).or(found).or(identity);
         opened.push((config, lock, found));
     }
     let identity = identity.unwrap_or(fresh);
@@ -198,7 +207,7 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
             trash: Mutex::default(),
             lock: Mutex::new(lock),
         };
-        if found.is_none() && !volume.is_fenced() {
+        if found != Some(identity) && !volume.is_fenced() {
             volume.write_version(identity)?;
         }
         volumes.push(volume);
@@ -448,14 +457,14 @@ impl Volume {
         }
         let (lock, found) = prepare(&self.config)?;
         match found {
-            Some(found) if found != self.identity() => {
+            Some(found) if !found.is_of(self.identity()) => {
                 return Err(Error::Directory {
                     path: self.config.path.clone(),
                     reason: "it belongs to another cluster or DataNode".to_owned(),
                 });
             }
-            Some(_) => {}
-            None => self.write_version(self.identity())?,
+            Some(found) if found == self.identity() => {}
+            _ => self.write_version(self.identity())?,
         }
         self.check().map_err(io_error)?;
         *self.lock.lock() = Some(lock);

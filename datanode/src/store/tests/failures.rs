@@ -103,6 +103,43 @@ fn a_volume_never_comes_back_between_its_failure_and_the_stop_of_its_writers() {
     });
 }
 
+/// The cluster is stored on each disk. One that does not have it yet belongs to the DataNode nevertheless.
+#[test]
+fn a_disk_that_misses_the_first_contact_is_not_lost() {
+    let cluster = ClusterId([1; 16]);
+    let begin = || {
+        let machine = Machine::new(5);
+        let roots = [machine.add_disk(1 << 20), machine.add_disk(1 << 20)];
+        (machine, roots)
+    };
+    let open = |roots: &[PathBuf; 2]| {
+        Store::open(&roots.each_ref().map(|root| volume(root.join("volume"))), 1 << 20, None)
+    };
+    let (machine, roots) = begin();
+    let store = open(&roots).unwrap();
+    machine.set_broken(&roots[1], true);
+    store.check_volumes();
+    store.adopt_cluster(cluster).unwrap();
+    machine.repair(&roots[1]);
+    store.check_volumes();
+    assert_eq!(store.failed_volumes(), Vec::<String>::new());
+
+    for at in 1..40 {
+        let (machine, roots) = begin();
+        let store = open(&roots).unwrap();
+        let owner = store.datanode();
+        machine.plan(at, Fault::Kill);
+        let is_adopted = store.adopt_cluster(cluster).is_ok();
+        machine.kill();
+        drop(store);
+        machine.start();
+        let store = open(&roots).unwrap();
+        assert_eq!((store.datanode(), store.failed_volumes().len()), (owner, 0), "at {at}");
+        assert!(!is_adopted || store.cluster() == Some(cluster));
+        store.adopt_cluster(cluster).unwrap();
+    }
+}
+
 /// What the store has to report.
 fn changes(store: &Store) -> Changes {
     store.changes().pending().take().unwrap_or_default()
