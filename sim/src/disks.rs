@@ -1,6 +1,7 @@
 //! What goes wrong with the disks of DataNodes, and when it is over again.
 //!
-//! Never more than replication bears: the disks of one DataNode at a time fail, and a replica is damaged only where others of its block are good.
+//! Never more than replication bears: the disks of one DataNode at a time fail, and a replica is damaged only where others of its block are good, and only of a
+//! full block. Of one that is appended to, the damaged replica could be the one that goes on, and the good ones are then too old.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use protocol::datanode::{Report, Request};
 use protocol::meta;
 use sys::disk::sim::{Fault, Machine};
 
+use crate::client::BLOCK_BYTES;
 use crate::net::{Message, Outbox};
 use crate::node::Node;
 
@@ -75,7 +77,11 @@ impl DiskFault {
 
 /// Flips a bit of a finalized replica of a DataNode; false if none of them can be damaged now.
 pub(crate) fn flip(nodes: &mut [Node], number: usize, random: &mut Random) -> bool {
-    let own = finalized(&nodes[number]);
+    let is_full = |path: &PathBuf| {
+        let bytes = nodes[number].machine.bytes(path);
+        bytes.is_ok_and(|bytes| bytes.len() as u64 == BLOCK_BYTES)
+    };
+    let own: Vec<PathBuf> = finalized(&nodes[number]).into_iter().filter(is_full).collect();
     let Some(block) = random.pick(&own) else { return false };
     let name = block.file_name().unwrap_or_default().to_owned();
     let others = nodes.iter().filter(|node| node.number != number);

@@ -196,13 +196,19 @@ impl World {
         }
     }
 
-    /// No DataNode has a finalized replica of which the NameNode does not know. What a copy left that was cut off stays until a full report.
+    /// No DataNode has a finalized replica of which the NameNode does not know. What a copy left that was cut off stays until a full report. A NameNode that has
+    /// started again keeps replicas of unknown blocks, if a DataNode has many of them.
     fn check_nothing_else_is_stored(&self, known: &Known) -> Result<(), String> {
         for node in &self.nodes {
             let store = node.store().ok_or("a DataNode is missing")?;
             let replicas = store.replicas();
+            let is_kept = |block: BlockId| {
+                let next = known.range((block, DatanodeId::default())..).next();
+                self.master.starts > 1 && next.is_none_or(|(next, _)| *next != block)
+            };
             let is_left = |replica: &&Replica| {
-                replica.is_finalized() && !known.contains(&(replica.block, store.datanode()))
+                let is_known = known.contains(&(replica.block, store.datanode()));
+                replica.is_finalized() && !is_known && !is_kept(replica.block)
             };
             if let Some(left) = replicas.iter().find(is_left) {
                 return Err(format!("node {} still has {left:?}", node.number));
