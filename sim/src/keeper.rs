@@ -98,10 +98,10 @@ impl Keeper {
         out: &mut Outbox,
     ) {
         match timer {
-            Timer::Go(generation) if *generation == self.generation && self.asked.is_none() => {
-                if !self.is_stopping {
-                    self.ask((now, random), oracle, out);
-                }
+            Timer::Go(generation)
+                if *generation == self.generation && self.asked.is_none() && !self.is_stopping =>
+            {
+                self.ask((now, random), oracle, out);
             }
             Timer::Resend(sent) => {
                 if let Some(answer) = self.caller.on_silence(*sent, now, out) {

@@ -188,8 +188,8 @@ impl World {
     }
 
     fn list(&mut self, path: &DfsPath) -> Result<Vec<FileStatus>, String> {
-        let limit = u32::try_from(LIST_ENTRIES_MAX).unwrap_or(u32::MAX);
-        let call = Call::List { path: path.clone(), start_after: String::new(), limit };
+        let (start_after, limit) = (String::new(), LIST_ENTRIES_MAX);
+        let call = Call::List { path: path.clone(), start_after, limit };
         match self.ask(call) {
             Ok(Reply::Listing { entries, remaining: 0 }) => Ok(entries),
             other => Err(format!("{path}: {other:?}")),
