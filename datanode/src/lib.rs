@@ -115,7 +115,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         shutdown.clone(),
     ));
     let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
-    shutdown.tell();
+    shutdown.begin();
     // The service's task ends with the token; its work in progress is of no use any more.
     let _ = served.await;
     service.close();

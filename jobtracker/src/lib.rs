@@ -101,7 +101,7 @@ async fn start(
 
     let opening = Opening::new({
         let shutdown = shutdown.clone();
-        move || shutdown.tell()
+        move || shutdown.begin()
     });
     let opened = open_journal(&config, &opening).await?;
     let (epoch, last) = (opened.1.epoch.0, opened.1.last.0);

@@ -283,7 +283,7 @@ impl Stand {
     }
 
     async fn close(&mut self) {
-        self.shutdown.tell();
+        self.shutdown.begin();
         self.tracker.take().unwrap().await.unwrap().unwrap();
     }
 

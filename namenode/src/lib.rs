@@ -110,7 +110,7 @@ pub async fn run_on(
     let secret = prepare(&config)?;
     let opening = Opening::new({
         let shutdown = shutdown.clone();
-        move || shutdown.tell()
+        move || shutdown.begin()
     });
     let (opened, key) = (config.clone(), TokenKeys::new(&secret));
     let opened = tokio::task::spawn_blocking(move || open(&opened, key, opening));

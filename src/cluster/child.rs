@@ -107,7 +107,7 @@ impl Child {
     /// Starts the daemon and restarts it whenever it ends, until it is told to stop.
     pub(super) async fn keep_running(self) {
         let (mut restarts, mut ends_in_a_row) = (Restarts::default(), 0);
-        while !self.stop.is_told() {
+        while !self.stop.has_begun() {
             let started = Instant::now();
             let log_start = fs::metadata(&self.spec.log).map_or(0, |metadata| metadata.len());
             let (end, killed) = match self.live().await {

@@ -122,7 +122,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             () = stop.wait() => Ok(()),
         };
         let outcome = match outcome {
-            Ok(()) if !stop.is_told() => {
+            Ok(()) if !stop.has_begun() => {
                 announce(&ports, plan.auth).context("cannot print the addresses")?;
                 stop.wait().await;
                 Ok(())
@@ -157,7 +157,7 @@ async fn stop_in_order(children: Vec<(Kind, Shutdown, JoinHandle<()>)>) {
             children.into_iter().partition(|(child_kind, ..)| *child_kind == kind);
         children = later;
         for (_, stop, _) in &now {
-            stop.tell();
+            stop.begin();
         }
         for (_, _, task) in now {
             if let Err(error) = task.await {

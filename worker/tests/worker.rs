@@ -216,7 +216,7 @@ impl Stand {
     }
 
     async fn stop(self) {
-        self.shutdown.tell();
+        self.shutdown.begin();
         self.worker.await.unwrap().unwrap();
         drop(self.data);
     }

@@ -365,7 +365,7 @@ mod tests {
             }
         }
         assert!(read > ANSWER_BYTES, "only {read} bytes came");
-        shutdown.tell();
+        shutdown.begin();
         server.await.unwrap();
     }
 }
