@@ -91,9 +91,10 @@ const CONNECTIONS_MAX: usize = 50_000;
 /// [`Error`] if it cannot start, or had to stop: after [`Error::JournalStopped`] the process should end with code 75.
 pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     config.check()?;
-    let told = serve::Told::advertised(config.advertise.as_deref());
-    let listener =
-        serve::bind(&config.bind, told, config.allow_unencrypted).await.map_err(Error::Service)?;
+    let advertise = serve::Advertise::address(config.advertise.as_deref());
+    let listener = serve::bind(&config.bind, advertise, config.allow_unencrypted)
+        .await
+        .map_err(Error::Service)?;
     run_on(listener, config, shutdown).await
 }
 
