@@ -195,11 +195,11 @@ pub const PARAMETERS: &[(&str, Kind, &str)] = &[
 
 impl Op {
     /// The parameters that a redirected operation passes on to the DataNode, sorted.
-    pub fn carried(self) -> Vec<&'static str> {
+    pub fn forwarded(self) -> Vec<&'static str> {
         let is_first = |name: &&str| !matches!(*name, "noredirect" | "excludedatanodes");
-        let mut carried: Vec<_> = self.parameters().iter().copied().filter(is_first).collect();
-        carried.sort_unstable();
-        carried
+        let mut forwarded: Vec<_> = self.parameters().iter().copied().filter(is_first).collect();
+        forwarded.sort_unstable();
+        forwarded
     }
 }
 
