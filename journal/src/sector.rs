@@ -65,7 +65,7 @@ pub(crate) struct Place {
 
 /// The state of a sector, from reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look<'a> {
+pub(crate) enum SectorState<'a> {
     /// It was never written, or not to its end: its last head is zeros, or the file ends before it does.
     Missing,
     /// It was written and has changed; nobody can say what it was.
@@ -83,23 +83,23 @@ pub(crate) enum Look<'a> {
     },
 }
 
-impl Look<'_> {
+impl SectorState<'_> {
     /// Of two copies the one with the higher rank is taken. What a later start wrote replaces what an earlier one left.
     pub(crate) fn rank(&self) -> (u8, Epoch, bool) {
         match self {
-            Look::Missing => (0, Epoch(0), false),
-            Look::Lost => (1, Epoch(0), false),
-            Look::Damaged(head) => (2, head.epoch, false),
-            Look::Good { head, is_whole, .. } => (3, head.epoch, *is_whole),
+            SectorState::Missing => (0, Epoch(0), false),
+            SectorState::Lost => (1, Epoch(0), false),
+            SectorState::Damaged(head) => (2, head.epoch, false),
+            SectorState::Good { head, is_whole, .. } => (3, head.epoch, *is_whole),
         }
     }
 }
 
 /// Examines the sector at `place` of a segment's `bytes`. Total: any input gives an answer.
-pub(crate) fn look(bytes: &[u8], place: Place) -> Look<'_> {
+pub(crate) fn inspect(bytes: &[u8], place: Place) -> SectorState<'_> {
     let from = usize::try_from(place.index).ok().and_then(|at| at.checked_mul(SECTOR_BYTES));
     let sector = from.and_then(|from| bytes.get(from..from.checked_add(SECTOR_BYTES)?));
-    let Some(sector) = sector else { return Look::Missing };
+    let Some(sector) = sector else { return SectorState::Missing };
     let has_end = sector[SECTOR_BYTES - HEAD_LEN..].iter().any(|&byte| byte != 0);
     let payload = &sector[HEAD_LEN..HEAD_LEN + PAYLOAD_LEN];
     let payload_crc = crc32fast::hash(payload);
@@ -107,15 +107,15 @@ pub(crate) fn look(bytes: &[u8], place: Place) -> Look<'_> {
         [decode_head(sector, place), decode_head(&sector[SECTOR_BYTES - HEAD_LEN..], place)];
     let fitting = heads.iter().flatten().find(|head| head.payload_crc == payload_crc);
     match (fitting, heads[0].or(heads[1])) {
-        (Some(&head), _) => Look::Good {
+        (Some(&head), _) => SectorState::Good {
             head,
             payload: &payload[..usize::from(head.used)],
             is_whole: sector[..HEAD_LEN] == sector[SECTOR_BYTES - HEAD_LEN..],
         },
         // A write that ended early: it goes from front to back.
-        (None, _) if !has_end => Look::Missing,
-        (None, Some(head)) => Look::Damaged(head),
-        (None, None) => Look::Lost,
+        (None, _) if !has_end => SectorState::Missing,
+        (None, Some(head)) => SectorState::Damaged(head),
+        (None, None) => SectorState::Lost,
     }
 }
 
@@ -260,17 +260,17 @@ mod tests {
     #[test]
     fn each_flipped_bit_is_noticed_and_one_never_hides_what_the_sector_was() {
         let good = file(&[7; 300]);
-        let Look::Good { head, payload, is_whole: true } = look(&good, PLACE) else {
-            panic!("{:?}", look(&good, PLACE))
+        let SectorState::Good { head, payload, is_whole: true } = inspect(&good, PLACE) else {
+            panic!("{:?}", inspect(&good, PLACE))
         };
         assert_eq!((head.batch.last(), payload), (Txid(8), &[7; 300][..]));
         for bit in SECTOR_BYTES * 8..good.len() * 8 {
             let mut flipped = good.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let in_payload = (HEAD_LEN..HEAD_LEN + PAYLOAD_LEN).contains(&(bit / 8 - SECTOR_BYTES));
-            match look(&flipped, PLACE) {
-                Look::Damaged(found) => assert!(in_payload && found == head, "bit {bit}"),
-                Look::Good { head: found, payload, is_whole } => {
+            match inspect(&flipped, PLACE) {
+                SectorState::Damaged(found) => assert!(in_payload && found == head, "bit {bit}"),
+                SectorState::Good { head: found, payload, is_whole } => {
                     assert!(!in_payload && !is_whole && found == head, "bit {bit}");
                     assert_eq!(payload, [7; 300]);
                     restore(&mut flipped[SECTOR_BYTES..], found, PLACE);
@@ -285,28 +285,28 @@ mod tests {
     fn a_sector_that_is_cut_zero_or_elsewhere_is_not_taken() {
         let good = file(&[7; 432]);
         for cut in 0..good.len() {
-            assert_eq!(look(&good[..cut], PLACE), Look::Missing, "cut at {cut}");
+            assert_eq!(inspect(&good[..cut], PLACE), SectorState::Missing, "cut at {cut}");
             let mut early = good[..cut].to_vec();
             early.resize(good.len(), 0);
-            let found = look(&early, PLACE);
-            let is_there = matches!(found, Look::Good { is_whole: false, .. });
-            assert!(found == Look::Missing || is_there, "cut at {cut}: {found:?}");
+            let found = inspect(&early, PLACE);
+            let is_there = matches!(found, SectorState::Good { is_whole: false, .. });
+            assert!(found == SectorState::Missing || is_there, "cut at {cut}: {found:?}");
             assert!(!is_there || cut >= SECTOR_BYTES + HEAD_LEN + PAYLOAD_LEN, "cut at {cut}");
         }
-        assert_eq!(look(&vec![0; 1024], PLACE), Look::Missing);
-        assert_eq!(look(&good, Place { segment: Txid(6), index: 1 }), Look::Lost);
+        assert_eq!(inspect(&vec![0; 1024], PLACE), SectorState::Missing);
+        assert_eq!(inspect(&good, Place { segment: Txid(6), index: 1 }), SectorState::Lost);
         let mut moved = vec![0; 2 * SECTOR_BYTES];
         moved.extend_from_slice(&good[SECTOR_BYTES..]);
-        assert_eq!(look(&moved, Place { segment: Txid(5), index: 2 }), Look::Lost);
+        assert_eq!(inspect(&moved, Place { segment: Txid(5), index: 2 }), SectorState::Lost);
     }
 
     proptest::proptest! {
         #[test]
         fn looks_are_total(bytes: Vec<u8>, index: u64) {
-            let _ = look(&bytes, Place { segment: Txid(1), index });
+            let _ = inspect(&bytes, Place { segment: Txid(1), index });
             let mut sector = bytes;
             sector.resize(2 * SECTOR_BYTES, 1);
-            let _ = look(&sector, PLACE);
+            let _ = inspect(&sector, PLACE);
         }
     }
 }
