@@ -24,7 +24,7 @@
 
 use crate::bytes::{u32_at, u64_at};
 use crate::id::{Epoch, Txid};
-use crate::sector::{self, BatchName, Place, SECTOR_BYTES, SectorState};
+use crate::sector::{self, BatchName, SECTOR_BYTES, SectorPosition, SectorState};
 
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,14 +173,14 @@ pub(crate) fn merged(copies: &[&[u8]], first: Txid, scan: &Scan) -> Vec<u8> {
     let made_by = copies.iter().filter_map(|bytes| header_epoch(bytes, first)).max();
     let mut out = Header { first, epoch: made_by.unwrap_or(scan.epoch) }.encode().to_vec();
     for index in 1..scan.len / SECTOR_BYTES as u64 {
-        let place = Place { segment: first, index };
+        let position = SectorPosition { segment: first, index };
         let start = out.len();
-        let (best, state) = best_copy(copies, place);
+        let (best, state) = best_copy(copies, position);
         let from = start.min(best.len());
         out.extend_from_slice(&best[from..best.len().min(start + SECTOR_BYTES)]);
         out.resize(start + SECTOR_BYTES, 0);
         if let SectorState::Good { head, .. } = state {
-            sector::restore(&mut out[start..], head, place);
+            sector::restore(&mut out[start..], head, position);
         }
     }
     out
@@ -192,10 +192,10 @@ pub(crate) fn header_epoch(bytes: &[u8], first: Txid) -> Option<Epoch> {
 }
 
 /// The copy with the best state of a sector, and that state.
-fn best_copy<'a>(copies: &[&'a [u8]], place: Place) -> (&'a [u8], SectorState<'a>) {
+fn best_copy<'a>(copies: &[&'a [u8]], position: SectorPosition) -> (&'a [u8], SectorState<'a>) {
     let mut best: (&[u8], SectorState<'_>) = (&[], SectorState::Missing);
     for bytes in copies {
-        let state = sector::inspect(bytes, place);
+        let state = sector::inspect(bytes, position);
         if state.rank() > best.1.rank() {
             best = (bytes, state);
         }
@@ -238,7 +238,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn inspect(&self, index: u64) -> SectorState<'a> {
-        best_copy(self.copies, Place { segment: self.first, index }).1
+        best_copy(self.copies, SectorPosition { segment: self.first, index }).1
     }
 
     fn lost(&mut self, index: u64) -> u64 {
@@ -322,9 +322,9 @@ impl<'a> Scanner<'a> {
         let newest = self.copies.iter().filter_map(|bytes| header_epoch(bytes, self.first)).max();
         let last_good = self.out.len / SECTOR_BYTES as u64 - 1;
         self.copies.iter().any(|bytes| {
-            let place = Place { segment: self.first, index: last_good };
-            let has_all =
-                last_good == 0 || matches!(sector::inspect(bytes, place), SectorState::Good { .. });
+            let position = SectorPosition { segment: self.first, index: last_good };
+            let has_all = last_good == 0
+                || matches!(sector::inspect(bytes, position), SectorState::Good { .. });
             let behind = usize::try_from(self.next * SECTOR_BYTES as u64).unwrap_or(usize::MAX);
             let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
             let header = header_epoch(bytes, self.first);
