@@ -101,7 +101,11 @@ impl Core {
         let queues = self.queues.iter().zip(self.standings()).map(|(queue, standing)| {
             (queue.name.as_str(), queue.slots, standing.demand, standing.share, queue.jobs.len())
         });
-        live::number_of((Vec::from_iter(jobs), Vec::from_iter(workers), Vec::from_iter(queues)))
+        live::fingerprint_of((
+            Vec::from_iter(jobs),
+            Vec::from_iter(workers),
+            Vec::from_iter(queues),
+        ))
     }
 
     /// Workers and slots.
