@@ -46,7 +46,7 @@ pub(super) enum Down {
 /// What an operation can need, and whether it is a sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Look,
+    Read,
     /// Space.
     Change,
     /// A descriptor.
@@ -217,8 +217,8 @@ impl World {
     }
 
     /// A disk to read from.
-    pub(super) fn look(&mut self, disk: usize) -> io::Result<&mut Disk> {
-        self.step(disk, Kind::Look)?;
+    pub(super) fn read(&mut self, disk: usize) -> io::Result<&mut Disk> {
+        self.step(disk, Kind::Read)?;
         Ok(&mut self.disks[disk])
     }
 
