@@ -34,7 +34,7 @@ const ID_PATH: &str = "/system/balancer.id";
 /// Block size of that file: the smallest that a NameNode accepts by default.
 const ID_BLOCK_BYTES: u64 = 1 << 20;
 /// Pause between checks of moves in progress.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
+const CHECK_PAUSE: Duration = Duration::from_millis(100);
 /// Time for DataNodes to report how full they are after an iteration.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
 /// Time to take over the lease of a balancer that died: HDFS's soft limit and a recovery.
@@ -140,7 +140,7 @@ fn hold(client: &DfsClient) -> Result<Option<DfsWriter>> {
         if Instant::now() >= deadline {
             return Ok(None);
         }
-        sleep(LOOK_PAUSE);
+        sleep(CHECK_PAUSE);
     }
 }
 
@@ -263,7 +263,7 @@ impl Balancer {
         loop {
             let stop = self.interrupted.load(Ordering::Relaxed);
             for work in &mut works {
-                moved += self.look(work)?;
+                moved += self.finish_moves(work)?;
                 if !stop {
                     self.begin(work, moves_max)?;
                 }
@@ -273,12 +273,12 @@ impl Balancer {
                 self.moved_bytes += moved;
                 return Ok(moved);
             }
-            sleep(LOOK_PAUSE);
+            sleep(CHECK_PAUSE);
         }
     }
 
-    /// Settles moves that are over; returns the bytes moved.
-    fn look(&mut self, work: &mut Work) -> Result<u64, DfsError> {
+    /// Takes off the moves that are over; returns the bytes moved.
+    fn finish_moves(&mut self, work: &mut Work) -> Result<u64, DfsError> {
         if work.under_way.is_empty() {
             return Ok(0);
         }
@@ -353,7 +353,7 @@ impl Balancer {
             if all || begin.elapsed() >= SETTLE_MAX {
                 return Ok(());
             }
-            sleep(LOOK_PAUSE);
+            sleep(CHECK_PAUSE);
         }
     }
 }

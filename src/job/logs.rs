@@ -67,7 +67,7 @@ fn print(args: &Args, overrides: &Overrides) -> Result<u8> {
             }
             Err(error) => return Err(error.into()),
         };
-        if !logs.look(args, job, attempt)? || over || !args.follow {
+        if !logs.print_new(args, job, attempt)? || over || !args.follow {
             return Ok(logs.code);
         }
         thread::sleep(FOLLOW_PAUSE);
@@ -85,7 +85,7 @@ struct Logs<'a> {
 
 impl Logs<'_> {
     /// Prints what is new; false if nobody reads it any more.
-    fn look(&mut self, args: &Args, job: JobId, only: Option<AttemptId>) -> Result<bool> {
+    fn print_new(&mut self, args: &Args, job: JobId, only: Option<AttemptId>) -> Result<bool> {
         let only = only.map(|attempt| attempt.to_string());
         let tasks = self.client.tasks(job)?;
         for attempt in tasks.iter().flat_map(|task| &task.attempts) {

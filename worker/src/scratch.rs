@@ -68,9 +68,9 @@ pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
 }
 
 /// `None` if the entry is gone.
-pub(crate) fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
-    match looked {
+pub(crate) fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        looked => looked.map(Some),
+        result => result.map(Some),
     }
 }

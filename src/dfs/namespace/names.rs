@@ -16,10 +16,10 @@ const SAFE_FILE_COUNT: u64 = 100;
 /// The message of `-setrep -w` when replicas must be removed.
 const DECREASING: &str =
     "\nWARNING: the waiting time may be long for DECREASING the number of replications.\n";
-/// `-setrep -w`: first pause between checks of a file's replicas; doubles up to [`LOOK_PAUSE_MAX`].
-const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
+/// `-setrep -w`: first pause between checks of a file's replicas; doubles up to [`CHECK_PAUSE_MAX`].
+const CHECK_PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause between checks: a copy of a block takes about as long.
-const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+const CHECK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Makes directories.
 pub(super) fn mkdir(context: &Context) -> Result<(), Failure> {
@@ -250,7 +250,7 @@ fn wait_for_replicas(
     replication: u16,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
-    let mut pause = LOOK_PAUSE_MIN;
+    let mut pause = CHECK_PAUSE_MIN;
     let mut is_warned = false;
     let wanted = usize::from(replication);
     loop {
@@ -267,6 +267,6 @@ fn wait_for_replicas(
         screen.print(".")?;
         screen.flush()?;
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LOOK_PAUSE_MAX);
+        pause = (pause * 2).min(CHECK_PAUSE_MAX);
     }
 }
