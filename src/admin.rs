@@ -10,7 +10,7 @@ use journal::admin::{Entry, GivenUp, Repair};
 use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
-use crate::output::{Buffered, EXIT_FAILED, EXIT_OK, say, tell, unless_reader_left};
+use crate::output::{Buffered, EXIT_FAILED, EXIT_OK, report, say, unless_reader_left};
 use crate::{doctor, token, top};
 
 /// Bytes of a key, value or record that `metadata dump` shows.
@@ -136,7 +136,7 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
         AdminCommand::Metadata(MetadataCommand::Dump { dir }) => dump(dir),
     };
     outcome.unwrap_or_else(|error| {
-        tell!("admin: {}", describe(error.as_ref()));
+        report!("admin: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
 }
@@ -275,7 +275,7 @@ fn asked(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);
     }
-    crate::output::tell_text!("{question} [y/N] ");
+    crate::output::report_text!("{question} [y/N] ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -27,7 +27,7 @@ use transport::rpc::{now_ms, runtime};
 use self::options::Options;
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_OK, java_date, report_size, say, tell};
+use crate::output::{EXIT_OK, java_date, report, report_size, say};
 
 /// Whoever holds the lease of this file is the balancer.
 const ID_PATH: &str = "/system/balancer.id";
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (options, overrides) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            tell!("{error:#}\n{USAGE}");
+            report!("{error:#}\n{USAGE}");
             return EXIT_ILLEGAL;
         }
     };
@@ -106,7 +106,7 @@ fn balance(options: &Options, overrides: &Overrides) -> Result<u8> {
     let told = Arc::clone(&interrupted);
     runtime().spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            tell!("interrupted: waiting for the moves under way");
+            report!("interrupted: waiting for the moves under way");
             told.store(true, Ordering::Relaxed);
         }
     });

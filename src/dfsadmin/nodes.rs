@@ -10,7 +10,7 @@ use transport::rpc::{RpcClient, runtime};
 use super::session::{Command, Session, refused};
 use crate::connect;
 use crate::dfs::{Failure, size};
-use crate::output::{say, tell};
+use crate::output::{report, say};
 
 /// See the module.
 #[rustfmt::skip]
@@ -40,7 +40,7 @@ fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
 
 fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
     let bytes = size(&words[0]).ok_or_else(|| {
-        tell!("NumberFormatException: For input string: \"{}\"", words[0]);
+        report!("NumberFormatException: For input string: \"{}\"", words[0]);
         Failure::Usage(String::new())
     })?;
     session.ask(calls::SetBalancerBandwidth { bytes })?;

@@ -32,7 +32,7 @@ use transport::rpc::now_ms;
 
 use super::exit::with_args;
 use crate::connect::{Overrides, file_system_config, job_client, namenode_address};
-use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, report, say};
 
 /// Longest first message: a cookie.
 const HELLO_BYTES_MAX: usize = 4 << 10;
@@ -127,10 +127,10 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     let took = begin.elapsed().as_secs_f64();
     let kept = format!("everything is in {}", directory.display());
     if let AttemptState::Failed { diagnostics } = state {
-        tell!("{attempt} failed again, after {took:.1} s: {diagnostics}\n{kept}");
+        report!("{attempt} failed again, after {took:.1} s: {diagnostics}\n{kept}");
         return Ok(EXIT_FAILED);
     }
-    tell!("{attempt} succeeded after {took:.1} s; {kept}");
+    report!("{attempt} succeeded after {took:.1} s; {kept}");
     Ok(EXIT_OK)
 }
 
@@ -247,7 +247,7 @@ impl Task {
 
     fn maps(&mut self, job: JobId, splits: Vec<Split>, directory: &Path) -> Result<Vec<MapOutput>> {
         let count = splits.len();
-        tell!("the outputs of the maps are gone: all {count} run again first");
+        report!("the outputs of the maps are gone: all {count} run again first");
         let mut outputs = Vec::with_capacity(count);
         for (index, split) in (0..).zip(splits) {
             let task = TaskId { job, kind: TaskKind::Map, index };

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use transport::rpc::runtime;
 
 use crate::dfs::fs::{Failure, FsPath, Named, Store};
-use crate::output::{EXIT_INTERRUPTED, tell};
+use crate::output::{EXIT_INTERRUPTED, report};
 
 /// Exit code after SIGTERM, as shells give it.
 const EXIT_TERMINATED: i32 = 143;
@@ -136,6 +136,6 @@ fn end(store: &Store, unfinished: &Unfinished) {
     };
     if let Err(failure) = ended {
         let (Unfinished::New(place) | Unfinished::Appended(place)) = unfinished;
-        tell!("hanno: cannot end the writing of {place}: {failure}");
+        report!("hanno: cannot end the writing of {place}: {failure}");
     }
 }

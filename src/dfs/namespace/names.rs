@@ -9,7 +9,7 @@ use super::trash::Trash;
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, FsPath, Item, Named, Problem, text_of};
 use crate::dfs::target::{Target, missing_parent, refuse_itself};
-use crate::output::{tell, tell_text};
+use crate::output::{report, report_text};
 
 /// `-rm -safely` asks before it deletes more files than this.
 const SAFE_FILE_COUNT: u64 = 100;
@@ -130,7 +130,7 @@ fn rm_one(
 
 fn confirmed(file_count: u64) -> bool {
     let mut answer = String::new();
-    tell_text!("Proceed deleting {file_count} files? (Y or N) ");
+    report_text!("Proceed deleting {file_count} files? (Y or N) ");
     let asked =
         crate::output::err().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
     asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
@@ -186,7 +186,7 @@ fn mv_one(context: &Context, source: &Item, target: &Target) -> Result<(), Failu
 pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
     let text = text_of(&context.args.operands[0])?;
     let illegal = |reason: String| {
-        tell!("setrep: Illegal replication, a positive integer expected");
+        report!("setrep: Illegal replication, a positive integer expected");
         Err(Failure::Usage(reason))
     };
     let replication = match text.parse::<i16>() {
