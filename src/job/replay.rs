@@ -206,7 +206,7 @@ impl Task {
         let (sender, events) = mpsc::channel();
         let expected = cookie.clone();
         let arrivals = sender.clone();
-        thread::spawn(move || hear(&listener, &expected, &arrivals));
+        thread::spawn(move || relay(&listener, &expected, &arrivals));
         let mut command = command(binary, debugger, &setup.program.args, directory);
         command.env(SOCKET_VARIABLE, &socket).env(COOKIE_VARIABLE, &cookie).current_dir(directory);
         let mut child = command
@@ -355,7 +355,7 @@ fn command(binary: &Path, debugger: Option<&str>, args: &[String], directory: &P
 }
 
 /// Waits for the program to connect, and passes on its messages until it disconnects.
-fn hear(listener: &UnixListener, cookie: &str, events: &Sender<Event>) {
+fn relay(listener: &UnixListener, cookie: &str, events: &Sender<Event>) {
     let mut stream = loop {
         let Ok((mut stream, _)) = listener.accept() else { return };
         let hello = frame::read::<FromRunner>(&mut stream, HELLO_BYTES_MAX, "hello");
