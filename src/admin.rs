@@ -178,8 +178,8 @@ fn log_level(overrides: &Overrides, daemon: &str, logger: &str, level: Option<&s
     }
     let page = transport::rpc::runtime()
         .block_on(async { anyhow::Ok(rpc.get_as(&config.user(), &target).await?.text().await?) })?;
-    let told = page.lines().find_map(|line| line.split_once("Effective Level: <b>"));
-    let Some((level, _)) = told.and_then(|(_, rest)| rest.split_once('<')) else {
+    let effective = page.lines().find_map(|line| line.split_once("Effective Level: <b>"));
+    let Some((level, _)) = effective.and_then(|(_, rest)| rest.split_once('<')) else {
         bail!("{daemon} did not tell the level of {logger}");
     };
     say!("{}", level.to_lowercase());

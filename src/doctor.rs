@@ -174,7 +174,7 @@ fn walls(directory: &Path, config: &mut worker::Config) -> Vec<Finding> {
         _ => Ok(()),
     };
     let mut findings = match found {
-        Ok(walls) => walls.iter().map(|wall| told(directory, wall)).collect(),
+        Ok(walls) => walls.iter().map(|wall| finding(directory, wall)).collect(),
         Err(error) => {
             let found = format!("{}: {}", directory.display(), protocol::error::chain(&error));
             let remedy = "what the line says: a worker does not start so";
@@ -188,7 +188,7 @@ fn walls(directory: &Path, config: &mut worker::Config) -> Vec<Finding> {
     findings
 }
 
-fn told(directory: &Path, wall: &worker::Wall) -> Finding {
+fn finding(directory: &Path, wall: &worker::Wall) -> Finding {
     let status = if wall.is_held { Status::Ok } else { Status::Warn };
     let found = format!("{}: {}", directory.display(), wall.text);
     Finding::new(&format!("tasks: {}", wall.name), status, found, wall.remedy)

@@ -187,16 +187,16 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
 
 /// `hdfs groups [user …]`: according to the NameNode.
 pub(crate) fn groups(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let told = crate::generic::generic(arguments, overrides)
+    let printed = crate::generic::generic(arguments, overrides)
         .map_err(Failure::Text)
-        .and_then(|(users, overrides)| tell_groups(&users, &overrides));
-    match told {
+        .and_then(|(users, overrides)| print_groups(&users, &overrides));
+    match printed {
         Ok(()) => EXIT_OK,
         Err(failure) => failed(&format!("groups: {failure}")),
     }
 }
 
-fn tell_groups(users: &[String], overrides: &Overrides) -> Result<(), Failure> {
+fn print_groups(users: &[String], overrides: &Overrides) -> Result<(), Failure> {
     let session = Session::open(overrides)?;
     let me = [session.client.user().to_owned()];
     for user in if users.is_empty() { &me[..] } else { users } {

@@ -103,11 +103,11 @@ fn balance(options: &Options, overrides: &Overrides) -> Result<u8> {
         return Ok(EXIT_ALREADY_RUNNING);
     };
     let interrupted = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&interrupted);
+    let flag = Arc::clone(&interrupted);
     runtime().spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
             report!("interrupted: waiting for the moves under way");
-            told.store(true, Ordering::Relaxed);
+            flag.store(true, Ordering::Relaxed);
         }
     });
     let mut balancer = Balancer { client, interrupted, moved_bytes: 0, seen: BTreeSet::new() };

@@ -76,7 +76,7 @@ fn lease_arguments(arguments: &[OsString]) -> Result<(&str, u32), String> {
 
 fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (text, tries_max) = match lease_arguments(arguments) {
-        Ok(told) => told,
+        Ok(parsed) => parsed,
         Err(text) => {
             report!("{text}");
             return EXIT_FAILED;

@@ -115,8 +115,8 @@ fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
     let health = asked.map_err(|error| {
         Failure::Text(format!("Datanode unreachable. {}", connect::describe(&error)))
     })?;
-    let told = |name: &str| health.more.get(name).cloned().unwrap_or_default();
-    let (uptime, version) = (told("uptime_s"), told("version"));
+    let figure = |name: &str| health.more.get(name).cloned().unwrap_or_default();
+    let (uptime, version) = (figure("uptime_s"), figure("version"));
     let (Some(uptime), Some(version)) = (uptime.as_u64(), version.as_str()) else {
         return Err(Failure::Text(format!("{}: it is of another version", words[0])));
     };

@@ -151,23 +151,23 @@ fn stop_place(args: &Args, diagnostics: &str) -> Result<Option<RecordPlace>> {
 /// The directory of a replay: empty, absolute, private.
 fn work_directory(args: &Args, attempt: AttemptId) -> Result<PathBuf> {
     let path = args.directory.clone().unwrap_or_else(|| attempt.to_string().into());
-    let told = || format!("cannot use {}", path.display());
-    fs::create_dir_all(&path).with_context(told)?;
-    if fs::read_dir(&path).with_context(told)?.next().is_some() {
+    let context = || format!("cannot use {}", path.display());
+    fs::create_dir_all(&path).with_context(context)?;
+    if fs::read_dir(&path).with_context(context)?.next().is_some() {
         bail!("{} is not empty: give another directory with --directory", path.display());
     }
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).with_context(told)?;
-    path.canonicalize().with_context(told)
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).with_context(context)?;
+    path.canonicalize().with_context(context)
 }
 
 /// The recorded executable, in a file.
 fn fetch(dfs: &DfsClient, program: &Program, directory: &Path) -> Result<PathBuf> {
     let path = directory.join("program");
-    let told = || format!("cannot fetch the job's program to {}", path.display());
-    let mut source = dfs.open(&binary_path(program.binary)).with_context(told)?;
-    let mut file = fs::File::create(&path).with_context(told)?;
-    io::copy(&mut source, &mut file).with_context(told)?;
-    file.set_permissions(fs::Permissions::from_mode(0o700)).with_context(told)?;
+    let context = || format!("cannot fetch the job's program to {}", path.display());
+    let mut source = dfs.open(&binary_path(program.binary)).with_context(context)?;
+    let mut file = fs::File::create(&path).with_context(context)?;
+    io::copy(&mut source, &mut file).with_context(context)?;
+    file.set_permissions(fs::Permissions::from_mode(0o700)).with_context(context)?;
     drop(file);
     if hash_file(&path)? != program.binary {
         bail!("{} is not the program that was submitted", path.display());

@@ -72,33 +72,35 @@ impl Outputs {
         self.place.dir.used_bytes()
     }
 
-    /// Takes the output that a finished attempt left in its directory `made` and reported as the path `told`.
+    /// Takes the output that a finished attempt left in its directory `made`; `reported` is the path that it named.
     pub(crate) fn insert(
         &self,
         attempt: AttemptId,
         made: &Place,
-        told: &str,
+        reported: &str,
         partition_count: u32,
     ) -> Result<Arc<Held>, String> {
-        let inside = told
+        let inside = reported
             .strip_prefix(&*made.path.to_string_lossy())
             .and_then(|rest| rest.strip_prefix('/'))
             .filter(|name| !name.contains('/'));
-        let shown: String = told.chars().take(PATH_CHARS_MAX).collect();
+        let shown: String = reported.chars().take(PATH_CHARS_MAX).collect();
         let name = inside
             .ok_or_else(|| format!("the map output {shown} is not in the attempt's directory"))?;
-        let (told, name) = (shown, OsStr::new(name));
-        let unusable = |error: &io::Error| format!("cannot take the map output {told}: {error}");
+        let (reported, name) = (shown, OsStr::new(name));
+        let unusable =
+            |error: &io::Error| format!("cannot take the map output {reported}: {error}");
         let index = made.dir.file(Path::new(name).with_extension(INDEX));
-        let index = index
-            .map_err(|error| format!("cannot read the index of the map output {told}: {error}"))?;
-        let index_path = Path::new(&told).with_extension(INDEX);
+        let index = index.map_err(|error| {
+            format!("cannot read the index of the map output {reported}: {error}")
+        })?;
+        let index_path = Path::new(&reported).with_extension(INDEX);
         let segments =
             shuffle::read_open_index(index, &index_path).map_err(|error| chain(&error))?;
         if segments.len() != partition_count as usize {
             let count = segments.len();
             return Err(format!(
-                "the map output {told} has {count} partitions where the job has {partition_count}"
+                "the map output {reported} has {count} partitions where the job has {partition_count}"
             ));
         }
         let data = made.dir.file(name).map_err(|error| unusable(&error))?;
@@ -106,7 +108,7 @@ impl Outputs {
         let end = segments.last().map_or(0, |segment| segment.offset + segment.stored);
         if length != end {
             return Err(format!(
-                "the map output {told} has {length} bytes where its index names {end}"
+                "the map output {reported} has {length} bytes where its index names {end}"
             ));
         }
         let identity =
