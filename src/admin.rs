@@ -228,7 +228,7 @@ fn repair(dir: &Path, yes: bool) -> Result<u8> {
     if repair.given_up().is_empty() {
         say!("nothing is given up");
     } else {
-        tell_price(&repair)?;
+        print_price(&repair)?;
         if !yes && !asked("Give this up?")? {
             bail!("nothing was changed; with --yes it is given up without asking");
         }
@@ -240,7 +240,7 @@ fn repair(dir: &Path, yes: bool) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-fn tell_price(repair: &Repair) -> Result<()> {
+fn print_price(repair: &Repair) -> Result<()> {
     for GivenUp { from, to, is_readable } in repair.given_up() {
         let state =
             if *is_readable { "can be read, but build on what is lost" } else { "are lost" };

@@ -580,7 +580,7 @@ impl Store {
         block: BlockId,
         handle: &Arc<WriterHandle>,
         left: Option<Replica>,
-        tell: impl FnOnce(&mut PendingChanges),
+        change: impl FnOnce(&mut PendingChanges),
     ) -> bool {
         let mut replicas = self.replicas.lock();
         let Some(entry) = held(&mut replicas, block, handle) else { return false };
@@ -595,7 +595,7 @@ impl Store {
             None => drop(replicas.remove(&block)),
         }
         // Before somebody else changes it: the last report counts.
-        self.changes.push(tell);
+        self.changes.push(change);
         true
     }
 

@@ -424,8 +424,8 @@ impl ReplicaWriter {
         }
         self.replica.state = State::Finalized;
         let replica = self.replica;
-        let tell = |pending: &mut PendingChanges| pending.received(&replica);
-        match self.store.release(id, &self.handle, Some(replica), tell) {
+        let change = |pending: &mut PendingChanges| pending.received(&replica);
+        match self.store.release(id, &self.handle, Some(replica), change) {
             true => Ok(()),
             false => Err(StoreError::NotFound(id)),
         }
@@ -531,8 +531,8 @@ impl Drop for ReplicaWriter {
             }
             match self.left() {
                 Ok(left) if !self.lost && left.length > 0 => {
-                    let tell = |pending: &mut PendingChanges| pending.unfinished(&left);
-                    self.store.release(id, &self.handle, Some(left), tell);
+                    let change = |pending: &mut PendingChanges| pending.unfinished(&left);
+                    self.store.release(id, &self.handle, Some(left), change);
                 }
                 Ok(_) => {
                     self.remove_files();
