@@ -16,7 +16,7 @@ use crate::{doctor, token, top};
 /// Bytes of a key, value or record that `metadata dump` shows.
 const DUMP_BYTES_MAX: usize = 256;
 /// Readable records that `metadata repair` shows before it discards them.
-const GIVEN_UP_SHOWN_MAX: u64 = 20;
+const GIVEN_UP_LISTED_MAX: u64 = 20;
 
 /// Commands of `hanno admin`.
 #[derive(Subcommand)]
@@ -256,16 +256,16 @@ fn print_price(repair: &Repair) -> Result<()> {
             ),
         }
     }
-    let mut shown_count = 0u64;
+    let mut readable_count = 0u64;
     repair.readable(&mut |txid, epoch, body| {
-        shown_count += 1;
-        if shown_count <= GIVEN_UP_SHOWN_MAX {
-            say!("  record {txid} epoch {epoch} {}", shown(body));
+        readable_count += 1;
+        if readable_count <= GIVEN_UP_LISTED_MAX {
+            say!("  record {txid} epoch {epoch} {}", escaped(body));
         }
         Ok(())
     })?;
-    if shown_count > GIVEN_UP_SHOWN_MAX {
-        say!("  … and {} more that can be read", shown_count - GIVEN_UP_SHOWN_MAX);
+    if readable_count > GIVEN_UP_LISTED_MAX {
+        say!("  … and {} more that can be read", readable_count - GIVEN_UP_LISTED_MAX);
     }
     Ok(())
 }
@@ -296,15 +296,15 @@ fn dump(dir: &Path) -> Result<u8> {
 
 fn entry_text(entry: Entry<'_>) -> String {
     match entry {
-        Entry::Row { key, value } => format!("row {} = {}\n", shown(key), shown(value)),
+        Entry::Row { key, value } => format!("row {} = {}\n", escaped(key), escaped(value)),
         Entry::Record { txid, epoch, body } => {
-            format!("record {txid} epoch {epoch} {}\n", shown(body))
+            format!("record {txid} epoch {epoch} {}\n", escaped(body))
         }
     }
 }
 
 /// Text as text, other bytes as `\x..`, truncated if long.
-fn shown(bytes: &[u8]) -> String {
+fn escaped(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(DUMP_BYTES_MAX)];
     let rest = bytes.len() - cut.len();
     let tail = if rest > 0 { format!(" (and {rest} bytes)") } else { String::new() };
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn dumps_are_text() {
-        assert_eq!(shown(b"a\x00\"\xff"), r#"a\x00\"\xff"#);
-        assert!(shown(&[b'x'; 300]).ends_with("x (and 44 bytes)"));
+        assert_eq!(escaped(b"a\x00\"\xff"), r#"a\x00\"\xff"#);
+        assert!(escaped(&[b'x'; 300]).ends_with("x (and 44 bytes)"));
     }
 }

@@ -126,12 +126,12 @@ fn clock() -> Finding {
 }
 
 fn room(directory: &Path) -> Finding {
-    let shown = directory.display();
+    let path = directory.display();
     match sys::fs::space(directory) {
         Err(error) => unreachable("room", directory, &error),
         Ok(sys::fs::Space { capacity, available }) => {
             let (free, all) = (human_size(available), human_size(capacity));
-            let found = format!("{shown}: {free} of {all} free");
+            let found = format!("{path}: {free} of {all} free");
             let status = judge_room(available, capacity, FREE_BYTES_MIN);
             Finding::new("room", status, found, "free space there, or a larger disk")
         }
@@ -139,14 +139,14 @@ fn room(directory: &Path) -> Finding {
 }
 
 fn inodes(directory: &Path) -> Finding {
-    let shown = directory.display();
+    let path = directory.display();
     match sys::fs::inodes(directory) {
         Err(error) => unreachable("inodes", directory, &error),
         Ok(sys::fs::Inodes { capacity: 0, .. }) => {
-            Finding::new("inodes", Status::Ok, format!("{shown}: no limit"), "")
+            Finding::new("inodes", Status::Ok, format!("{path}: no limit"), "")
         }
         Ok(sys::fs::Inodes { capacity, available }) => {
-            let found = format!("{shown}: {available} of {capacity} free");
+            let found = format!("{path}: {available} of {capacity} free");
             let status = judge_room(available, capacity, 1);
             Finding::new("inodes", status, found, "fewer files there, or more inodes (mkfs -N)")
         }

@@ -150,7 +150,7 @@ fn diff_text(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) ->
     };
     let mut text =
         format!("Difference between {} and {} under directory {path}:\n", moment(from), moment(to));
-    let shown = |path: &str| match path {
+    let relative = |path: &str| match path {
         "" => ".".to_owned(),
         path => format!("./{path}"),
     };
@@ -161,9 +161,9 @@ fn diff_text(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) ->
             DiffKind::Modified => 'M',
             DiffKind::Renamed => 'R',
         };
-        text.push_str(&format!("{letter}\t{}", shown(&entry.path)));
+        text.push_str(&format!("{letter}\t{}", relative(&entry.path)));
         if let Some(target) = &entry.target {
-            text.push_str(&format!(" -> {}", shown(target)));
+            text.push_str(&format!(" -> {}", relative(target)));
         }
         text.push('\n');
     }

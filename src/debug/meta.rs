@@ -31,10 +31,8 @@ pub(super) fn verify(words: &[String]) -> u8 {
     let (mut file, layout) = match open_meta(&meta) {
         Ok(opened) => opened,
         Err(text) => {
-            let shown = meta.display();
-            return failed(&format!(
-                "Failed to read HDFS metadata file header for {shown}: {text}"
-            ));
+            let name = meta.display();
+            return failed(&format!("Failed to read HDFS metadata file header for {name}: {text}"));
         }
     };
     say!("Checksum type: DataChecksum(type=CRC32, chunkSize={CHUNK_BYTES})");

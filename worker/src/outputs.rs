@@ -84,10 +84,11 @@ impl Outputs {
             .strip_prefix(&*made.path.to_string_lossy())
             .and_then(|rest| rest.strip_prefix('/'))
             .filter(|name| !name.contains('/'));
-        let shown: String = reported.chars().take(PATH_CHARS_MAX).collect();
-        let name = inside
-            .ok_or_else(|| format!("the map output {shown} is not in the attempt's directory"))?;
-        let (reported, name) = (shown, OsStr::new(name));
+        let shortened: String = reported.chars().take(PATH_CHARS_MAX).collect();
+        let name = inside.ok_or_else(|| {
+            format!("the map output {shortened} is not in the attempt's directory")
+        })?;
+        let (reported, name) = (shortened, OsStr::new(name));
         let unusable =
             |error: &io::Error| format!("cannot take the map output {reported}: {error}");
         let index = made.dir.file(Path::new(name).with_extension(INDEX));

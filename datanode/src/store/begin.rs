@@ -64,8 +64,8 @@ impl Store {
             let replica = Replica { block, stamp, length, state: State::Receiving };
             // A damaged replica is served until its successor is complete: most of it may be good, and others may hold less.
             let repaired = old.clone().filter(|_| begin == Begin::Repair);
-            let shown = repaired.unwrap_or_else(|| Entry::new(replica, volume));
-            replicas.insert(block, Entry { writer: Some(Arc::clone(&handle)), ..shown });
+            let entry = repaired.unwrap_or_else(|| Entry::new(replica, volume));
+            replicas.insert(block, Entry { writer: Some(Arc::clone(&handle)), ..entry });
             drop(replicas);
             let parts = (Arc::clone(&handle), begin, old.clone());
             let writer = ReplicaWriter::begin(self, replica, volume, parts, &mut moving);

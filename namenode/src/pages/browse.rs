@@ -109,8 +109,8 @@ fn mode(status: &FileStatus) -> String {
 }
 
 /// One page of a directory.
-pub(super) fn directory(shown: &Directory<'_>, query: &Query, user: Option<&str>) -> Markup {
-    let Directory { path, status, entries, remaining } = *shown;
+pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&str>) -> Markup {
+    let Directory { path, status, entries, remaining } = *listing;
     let before = if query.after.is_empty() { "" } else { " from here" };
     html! {
         (crumbs(path))

@@ -171,15 +171,15 @@ impl Core {
         let slot_total = self.queues.slot_total();
         let report = |(queue, standing): (&Queue, Standing)| {
             let rules = &queue.rules;
-            let shown = |cap: u64| u32::try_from(cap).unwrap_or(0);
+            let limit = |cap: u64| u32::try_from(cap).unwrap_or(0);
             QueueReport {
                 name: queue.name.clone(),
                 running: rules.running,
                 policy: rules.policy.name().to_owned(),
                 weight: rules.weight,
                 slots_min: rules.slots_min,
-                slots_max: shown(rules.cap(slot_total)),
-                user_slots_max: shown(rules.user_cap(slot_total)),
+                slots_max: limit(rules.cap(slot_total)),
+                user_slots_max: limit(rules.user_cap(slot_total)),
                 running_jobs_max: rules.running_jobs_max,
                 share_permille: standing.share,
                 slot_count: queue.slots,
