@@ -27,7 +27,7 @@ use sys::beneath::{Dir, Identity};
 use crate::core::data_name;
 #[cfg(test)]
 use crate::core::data_path;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 
 /// Extension of the index beside the data of an output.
 const INDEX: &str = "index";
@@ -47,18 +47,18 @@ pub(crate) struct Held {
 #[derive(Clone, Debug)]
 pub(crate) struct Outputs {
     /// The directory of all jobs' outputs.
-    place: Place,
+    place: OpenDir,
     inner: Arc<RwLock<HashMap<AttemptId, Arc<Held>>>>,
 }
 
 impl Outputs {
     /// Holds outputs in a directory that tasks cannot change.
-    pub(crate) fn new(place: Place) -> Self {
+    pub(crate) fn new(place: OpenDir) -> Self {
         Outputs { place, inner: Arc::default() }
     }
 
     /// The directory for the outputs of a job.
-    pub(crate) fn of_job(&self, job: JobId) -> io::Result<Place> {
+    pub(crate) fn of_job(&self, job: JobId) -> io::Result<OpenDir> {
         self.place.ensure(job.to_string())
     }
 
@@ -76,7 +76,7 @@ impl Outputs {
     pub(crate) fn insert(
         &self,
         attempt: AttemptId,
-        made: &Place,
+        made: &OpenDir,
         reported: &str,
         partition_count: u32,
     ) -> Result<Arc<Held>, String> {
@@ -123,11 +123,11 @@ impl Outputs {
     fn take(
         &self,
         attempt: AttemptId,
-        made: &Place,
+        made: &OpenDir,
         (name, data): (&OsStr, &File),
         segments: &[SegmentInfo],
     ) -> io::Result<Identity> {
-        let Place { dir, .. } = self.of_job(attempt.task.job)?;
+        let OpenDir { dir, .. } = self.of_job(attempt.task.job)?;
         let identity = Identity::of(data)?;
         let [to, index] = names(attempt);
         dir.take(&made.dir, name, &to)?;
@@ -239,7 +239,7 @@ mod tests {
 
     struct Stand {
         root: tempfile::TempDir,
-        made: Place,
+        made: OpenDir,
         outputs: Outputs,
     }
 
@@ -259,7 +259,7 @@ mod tests {
         fs::write(path.join("attempt/output.data"), [7; 64]).unwrap();
         fs::write(path.join("attempt/output.index"), shuffle::encode_index(&SEGMENTS)).unwrap();
         let [made, kept] =
-            ["attempt", "outputs"].map(|name| Place::open(&path.join(name)).unwrap());
+            ["attempt", "outputs"].map(|name| OpenDir::open(&path.join(name)).unwrap());
         Stand { root, made, outputs: Outputs::new(kept) }
     }
 

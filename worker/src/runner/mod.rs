@@ -39,7 +39,7 @@ use self::launch::Output;
 use crate::core::{Event, News, RunnerId, merge_outputs};
 use crate::input::Input;
 use crate::logs::AttemptLogs;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 use crate::walls::{Sandbox, Watch, Watched};
 
 pub(crate) use self::orders::{Options, Order};
@@ -136,7 +136,7 @@ struct Runner<'a> {
     current: Option<AttemptId>,
     logs: Option<AttemptLogs>,
     last_sign: Instant,
-    temporary: Place,
+    temporary: OpenDir,
     group: u32,
     watched: Watched,
     output: [Output; 2],
@@ -380,7 +380,7 @@ fn temporary_name(id: u64) -> String {
 }
 
 /// Removes temporary files.
-async fn remove(job: Place, name: String) {
+async fn remove(job: OpenDir, name: String) {
     let removed = tokio::task::spawn_blocking(move || job.remove(&name));
     // If this fails, the runtime ends, and the worker with it; the next worker begins with an empty directory.
     let _ = removed.await;
