@@ -60,8 +60,8 @@ use protocol::token::TokenKeys;
 use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
 use webhdfs::namenode::Trust;
-use webhdfs::token::book::Book;
 use webhdfs::token::keeper::Keeper;
+use webhdfs::token::manager::TokenManager;
 
 pub use crate::config::Config;
 use crate::config::Durability;
@@ -182,13 +182,13 @@ fn trust(
     config: &Config,
     secret: &Key,
     (authenticator, shared): (&Authenticator, Arc<Shared>),
-) -> (Trust, Book) {
+) -> (Trust, TokenManager) {
     config.webhdfs.warn();
     let key = webhdfs::token::token_key(secret);
-    let book = Book::new(key.clone(), Arc::new(TokenLedger(shared)));
+    let manager = TokenManager::new(key.clone(), Arc::new(TokenLedger(shared)));
     let (auth, authenticator) = (config.webhdfs.auth, authenticator.clone());
-    let keeper = Keeper::Book(book.clone());
-    (Trust { auth, authenticator, key, keeper }, book)
+    let keeper = Keeper::Local(manager.clone());
+    (Trust { auth, authenticator, key, keeper }, manager)
 }
 
 /// Name of the NameNode's directory in each directory of `log_dirs`.
