@@ -22,7 +22,7 @@ use super::open::{self, NotBegun, Opened};
 use super::scan;
 use super::tails::Tails;
 use super::verify;
-use super::volume::{Place, Unsynced, sync_folders};
+use super::volume::{ReplicaPaths, Unsynced, sync_folders};
 use crate::core::replica::{Begin, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
@@ -38,7 +38,7 @@ pub struct ReplicaWriter {
     volume: usize,
     handle: Arc<WriterHandle>,
     files: Files,
-    place: Place,
+    paths: ReplicaPaths,
     cache: Cache,
     /// Present from the first large packet on.
     disk: Option<DiskThread>,
@@ -90,8 +90,8 @@ impl ReplicaWriter {
         (handle, begin, old): (Arc<WriterHandle>, Begin, Option<Entry>),
         moving: &mut Option<Moving<'_>>,
     ) -> Result<Self, NotBegun> {
-        let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
-        let opened = open::files(store, &replica, (volume, &place), (begin, old.as_ref()), moving);
+        let paths = store.volumes[volume].rbw_paths(replica.block, replica.stamp);
+        let opened = open::files(store, &replica, (volume, &paths), (begin, old.as_ref()), moving);
         let Opened { block, meta, meta_begun } = opened?;
         drop(moving.take());
         let old = old.map(|old| old.replica);
@@ -101,7 +101,7 @@ impl ReplicaWriter {
             volume,
             handle,
             files: Files { block: Arc::new(block), meta: Arc::new(meta) },
-            place,
+            paths,
             cache: Cache::Keep,
             disk: None,
             end: replica.length,
@@ -221,7 +221,7 @@ impl ReplicaWriter {
             Some(disk) => disk,
             None => DiskThread::start(Target {
                 files: self.files.clone(),
-                path: self.place.block.clone(),
+                path: self.paths.block.clone(),
                 cache: self.cache,
             })?,
         };
@@ -376,7 +376,7 @@ impl ReplicaWriter {
     pub fn sync_entry(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if !self.entry_synced {
-            sync_folders(&[&self.place]).map_err(|unsynced| self.unsynced(unsynced))?;
+            sync_folders(&[&self.paths]).map_err(|unsynced| self.unsynced(unsynced))?;
             self.entry_synced = true;
         }
         self.change(|_| ())
@@ -407,18 +407,18 @@ impl ReplicaWriter {
             self.settle()?
         }
         let volume = &self.store.volumes[self.volume];
-        let to = volume.finalized_place(id, self.replica.stamp);
+        let to = volume.finalized_paths(id, self.replica.stamp);
         let folder = volume.finalized_folder(id).map_err(|unsynced| self.unsynced(unsynced))?;
         let moving = self.store.moves.moving(id);
         self.change(|_| ())?;
-        self.place.rename(&to).map_err(|error| StoreError::io(id, error))?;
+        self.paths.rename(&to).map_err(|error| StoreError::io(id, error))?;
         self.change(|replica| {
             if replica.state == State::Receiving {
                 replica.state = State::Finalizing;
             }
         })?;
         drop(moving);
-        self.place = to;
+        self.paths = to;
         if sync && let Err(error) = folder.sync() {
             return Err(self.sync_failed(error));
         }
@@ -500,7 +500,7 @@ impl ReplicaWriter {
 
     /// Removes the files of a replica that nobody needs.
     fn remove_files(&self) {
-        if let Err(error) = self.place.remove_if_there() {
+        if let Err(error) = self.paths.remove_if_there() {
             tracing::warn!(block = %self.replica.block, %error, "cannot remove an unfinished replica");
         }
     }
