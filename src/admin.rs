@@ -13,9 +13,9 @@ use crate::dfsadmin::{Session, report, safe_mode};
 use crate::output::{Buffered, EXIT_FAILED, EXIT_OK, report, say, unless_reader_left};
 use crate::{doctor, token, top};
 
-/// Bytes of a key, value or record that `metadata dump` shows.
+/// Bytes of a key, value or record that `metadata dump` prints.
 const DUMP_BYTES_MAX: usize = 256;
-/// Readable records that `metadata repair` shows before it discards them.
+/// Readable records that `metadata repair` lists before it discards them.
 const GIVEN_UP_LISTED_MAX: u64 = 20;
 
 /// Commands of `hanno admin`.

@@ -200,7 +200,7 @@ struct Orders {
 }
 
 impl<M: Machine> Host<M> {
-    /// Takes turns until it is told to stop.
+    /// Takes turns until it is stopped.
     fn run(mut self) -> Result<(), M::Defect> {
         let mut more = false;
         loop {

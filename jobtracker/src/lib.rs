@@ -13,7 +13,7 @@
 //! | `exclude` | the list of workers to drain |
 //! | `resources` | free space on the journal's disk |
 //!
-//! Invariants: everything that anyone was told is durable; a restarted JobTracker continues every job where its edits left it, and no
+//! Invariants: everything that an answer reports is durable; a restarted JobTracker continues every job where its edits left it, and no
 //! committed task runs again.
 
 mod audit;

@@ -112,7 +112,7 @@ pub(crate) struct Outside {
     /// The file from which the rules of queues are reloaded.
     pub(crate) config_file: Option<PathBuf>,
     pub(crate) history: History,
-    /// Where open pages learn that the overview looks different.
+    /// Where open pages learn that the overview has changed.
     pub(crate) board: Board,
     /// Has work done away from the host's thread.
     pub(crate) spawn: Box<dyn Fn(Work) + Send>,
@@ -140,7 +140,7 @@ struct Step<'a> {
     state: &'a mut State,
     now: Now,
     turn: &'a mut Turn<Delivery>,
-    /// Jobs that look different after the turn.
+    /// Jobs whose pages are out of date after the turn.
     changed: BTreeSet<JobId>,
 }
 
@@ -272,7 +272,7 @@ impl JobTracker {
         }
     }
 
-    /// Notifies open pages if the overview looks different.
+    /// Notifies open pages if the overview has changed.
     fn publish_overview(&mut self, step: &mut Step<'_>) {
         if self.outside.board.is_watched() && self.overview_checked.elapsed() >= OVERVIEW_PAUSE {
             self.overview_checked = Instant::now();

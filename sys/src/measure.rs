@@ -46,7 +46,7 @@ type Pending = (Rc<Opened>, CString, OsString, usize);
 /// missing directory holds nothing.
 ///
 /// # Errors
-/// If a directory cannot be looked into; [`io::ErrorKind::InvalidData`] if directories nest more than 256 deep.
+/// If a directory cannot be read; [`io::ErrorKind::InvalidData`] if directories nest more than 256 deep.
 pub fn measure(root: &Path) -> io::Result<Measured> {
     let mut walk =
         Walk { measured: Measured::default(), counted: BTreeSet::new(), left: Vec::new() };

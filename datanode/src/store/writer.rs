@@ -77,7 +77,7 @@ struct Background {
     running: AtomicBool,
     /// How a sync failed. Held while one runs: the system reports a failure only once, and the next sync would report success.
     failure: Mutex<Option<io::ErrorKind>>,
-    /// The writer has ended: a sync that has not begun does not begin, because nobody would hear of its failure.
+    /// The writer has ended: a sync that has not begun does not begin, because nobody would learn of its failure.
     ended: AtomicBool,
 }
 
@@ -205,7 +205,7 @@ impl ReplicaWriter {
         self.disk.as_ref().and_then(DiskThread::wake)
     }
 
-    /// Waits until all packets are written. After a failed write there is no success any more, whoever was told of it.
+    /// Waits until all packets are written. Once a write has failed this never succeeds, even after the failure was reported.
     fn settle(&mut self) -> Result<(), StoreError> {
         while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(true)) {
             self.note(outcome)?;

@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     /// Signs the requests for logs of attempts, as the user who views a page.
     pub(crate) secret: Key,
     pub(crate) history: History,
-    /// Where open pages learn that the overview looks different.
+    /// Where open pages learn that the overview has changed.
     pub(crate) board: Board,
     /// For pages that are drawn again at the same time.
     pub(crate) last_overview: LastOverview,

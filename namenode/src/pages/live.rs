@@ -1,4 +1,4 @@
-//! A number that differs when open pages of the cluster would look different. One check serves all of them.
+//! A number that changes when what open pages of the cluster display does. One check serves all of them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Free and used space counts in steps of this size: nobody sees a smaller difference.
 const SPACE_STEP_BYTES: u64 = 16 << 20;
 
-/// Notifies the page when the overview or the DataNodes look different.
+/// Notifies the page when the overview or the list of DataNodes changes.
 pub(super) async fn changes(State(pages): State<Pages>) -> Response {
     pages.board.changes()
 }

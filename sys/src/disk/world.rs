@@ -16,7 +16,7 @@ use super::names::{Names, Node, is_below};
 const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
-/// Inodes of a disk, from which number on those that nobody can reach are looked for.
+/// Least number of inodes of a disk at which unreachable ones are searched for.
 const CROWD_MIN: usize = 256;
 
 /// What happens at a chosen operation.
@@ -118,7 +118,7 @@ pub(super) struct Disk {
     pub(super) is_broken: bool,
     inodes: BTreeMap<u64, Inode>,
     next_inode: u64,
-    /// With more inodes than this it is worth the time to look for those that nobody can reach.
+    /// With more inodes than this a search for unreachable ones is worth its time.
     crowd: usize,
     pub(super) names: Names,
     durable_names: Names,

@@ -86,7 +86,7 @@ impl Core {
         Ok(Replay { launch, splits, diagnostics: attempt.diagnostics.clone() })
     }
 
-    /// A number that changes when the overview would look different; the mere passage of time does not count. Copies nothing.
+    /// A number that changes when what the overview displays does; the mere passage of time does not count. Copies nothing.
     pub(crate) fn fingerprint(&self) -> u64 {
         let jobs = self.jobs.values().map(|job| {
             let shares = [&job.maps, &job.reduces].map(|tasks| (tasks.progress() * 100.0) as u8);
