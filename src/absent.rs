@@ -2,7 +2,7 @@
 //!
 //! Each table is complete together with the table of what exists: the tests compare both with Hadoop 3.4's lists.
 
-use crate::output::tell;
+use crate::output::report;
 
 /// A command that this program lacks.
 pub(crate) struct Absent {
@@ -15,7 +15,7 @@ pub(crate) struct Absent {
 /// Refuses `name` if `table` has it: prints one line on standard error that begins with `program`.
 pub(crate) fn refuse(program: &str, name: &str, table: &[Absent]) -> bool {
     let Some(absent) = table.iter().find(|absent| absent.name == name) else { return false };
-    tell!("{program}: {name} is not supported: {}", absent.instead);
+    report!("{program}: {name} is not supported: {}", absent.instead);
     true
 }
 

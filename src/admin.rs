@@ -10,13 +10,13 @@ use journal::admin::{Entry, GivenUp, Repair};
 use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
-use crate::output::{Buffered, EXIT_FAILED, EXIT_OK, say, tell, unless_reader_left};
+use crate::output::{Buffered, EXIT_FAILED, EXIT_OK, report, say, unless_reader_left};
 use crate::{doctor, token, top};
 
-/// Bytes of a key, value or record that `metadata dump` shows.
+/// Bytes of a key, value or record that `metadata dump` prints.
 const DUMP_BYTES_MAX: usize = 256;
-/// Readable records that `metadata repair` shows before it discards them.
-const GIVEN_UP_SHOWN_MAX: u64 = 20;
+/// Readable records that `metadata repair` lists before it discards them.
+const GIVEN_UP_LISTED_MAX: u64 = 20;
 
 /// Commands of `hanno admin`.
 #[derive(Subcommand)]
@@ -136,7 +136,7 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
         AdminCommand::Metadata(MetadataCommand::Dump { dir }) => dump(dir),
     };
     outcome.unwrap_or_else(|error| {
-        tell!("admin: {}", describe(error.as_ref()));
+        report!("admin: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
 }
@@ -178,8 +178,8 @@ fn log_level(overrides: &Overrides, daemon: &str, logger: &str, level: Option<&s
     }
     let page = transport::rpc::runtime()
         .block_on(async { anyhow::Ok(rpc.get_as(&config.user(), &target).await?.text().await?) })?;
-    let told = page.lines().find_map(|line| line.split_once("Effective Level: <b>"));
-    let Some((level, _)) = told.and_then(|(_, rest)| rest.split_once('<')) else {
+    let effective = page.lines().find_map(|line| line.split_once("Effective Level: <b>"));
+    let Some((level, _)) = effective.and_then(|(_, rest)| rest.split_once('<')) else {
         bail!("{daemon} did not tell the level of {logger}");
     };
     say!("{}", level.to_lowercase());
@@ -228,7 +228,7 @@ fn repair(dir: &Path, yes: bool) -> Result<u8> {
     if repair.given_up().is_empty() {
         say!("nothing is given up");
     } else {
-        tell_price(&repair)?;
+        print_price(&repair)?;
         if !yes && !asked("Give this up?")? {
             bail!("nothing was changed; with --yes it is given up without asking");
         }
@@ -240,7 +240,7 @@ fn repair(dir: &Path, yes: bool) -> Result<u8> {
     Ok(EXIT_OK)
 }
 
-fn tell_price(repair: &Repair) -> Result<()> {
+fn print_price(repair: &Repair) -> Result<()> {
     for GivenUp { from, to, is_readable } in repair.given_up() {
         let state =
             if *is_readable { "can be read, but build on what is lost" } else { "are lost" };
@@ -256,16 +256,16 @@ fn tell_price(repair: &Repair) -> Result<()> {
             ),
         }
     }
-    let mut shown_count = 0u64;
+    let mut readable_count = 0u64;
     repair.readable(&mut |txid, epoch, body| {
-        shown_count += 1;
-        if shown_count <= GIVEN_UP_SHOWN_MAX {
-            say!("  record {txid} epoch {epoch} {}", shown(body));
+        readable_count += 1;
+        if readable_count <= GIVEN_UP_LISTED_MAX {
+            say!("  record {txid} epoch {epoch} {}", escaped(body));
         }
         Ok(())
     })?;
-    if shown_count > GIVEN_UP_SHOWN_MAX {
-        say!("  … and {} more that can be read", shown_count - GIVEN_UP_SHOWN_MAX);
+    if readable_count > GIVEN_UP_LISTED_MAX {
+        say!("  … and {} more that can be read", readable_count - GIVEN_UP_LISTED_MAX);
     }
     Ok(())
 }
@@ -275,7 +275,7 @@ fn asked(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);
     }
-    crate::output::tell_text!("{question} [y/N] ");
+    crate::output::report_text!("{question} [y/N] ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -296,15 +296,15 @@ fn dump(dir: &Path) -> Result<u8> {
 
 fn entry_text(entry: Entry<'_>) -> String {
     match entry {
-        Entry::Row { key, value } => format!("row {} = {}\n", shown(key), shown(value)),
+        Entry::Row { key, value } => format!("row {} = {}\n", escaped(key), escaped(value)),
         Entry::Record { txid, epoch, body } => {
-            format!("record {txid} epoch {epoch} {}\n", shown(body))
+            format!("record {txid} epoch {epoch} {}\n", escaped(body))
         }
     }
 }
 
 /// Text as text, other bytes as `\x..`, truncated if long.
-fn shown(bytes: &[u8]) -> String {
+fn escaped(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(DUMP_BYTES_MAX)];
     let rest = bytes.len() - cut.len();
     let tail = if rest > 0 { format!(" (and {rest} bytes)") } else { String::new() };
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn dumps_are_text() {
-        assert_eq!(shown(b"a\x00\"\xff"), r#"a\x00\"\xff"#);
-        assert!(shown(&[b'x'; 300]).ends_with("x (and 44 bytes)"));
+        assert_eq!(escaped(b"a\x00\"\xff"), r#"a\x00\"\xff"#);
+        assert!(escaped(&[b'x'; 300]).ends_with("x (and 44 bytes)"));
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use protocol::address::{FileSystem, authority_of};
 use transport::rpc::{Health, RpcClient, read_secret, runtime};
 
-use crate::output::tell;
+use crate::output::report;
 use anyhow::{Result, bail};
 use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use client::dfs::DfsClient;
@@ -138,7 +138,7 @@ fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -
 
 /// Warns of an argument that this command has no use for.
 pub(crate) fn warn_unused(what: &str) {
-    tell!("hanno: {what} is not used by this command");
+    report!("hanno: {what} is not used by this command");
 }
 
 /// An id that no other process has.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use daemon::Shutdown;
 use tokio::runtime::Runtime;
 
-use crate::output::{EXIT_FAILED, EXIT_JOURNAL_STOPPED, EXIT_OK, tell};
+use crate::output::{EXIT_FAILED, EXIT_JOURNAL_STOPPED, EXIT_OK, report};
 
 /// Time for work on blocking threads to finish when a daemon has ended; below the 10 s that `hanno cluster` waits.
 const RUNTIME_STOP_MAX: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub(crate) fn run(kind: Kind, config: &Path, parent: Option<u32>) -> u8 {
     match start(kind, config) {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            tell!("hanno {}: {}", kind.name(), one_line(&*error));
+            report!("hanno {}: {}", kind.name(), one_line(&*error));
             exit_code(&*error)
         }
     }
@@ -80,7 +80,7 @@ fn one_line(error: &(dyn Error + 'static)) -> String {
 /// False if the parent is gone already.
 fn bind_to_parent(parent: u32) -> bool {
     if let Err(error) = sys::process::die_with_parent() {
-        tell!("hanno: cannot ask to end with the parent: {error}");
+        report!("hanno: cannot ask to end with the parent: {error}");
         return false;
     }
     std::os::unix::process::parent_id() == parent

@@ -126,12 +126,12 @@ fn clock() -> Finding {
 }
 
 fn room(directory: &Path) -> Finding {
-    let shown = directory.display();
+    let path = directory.display();
     match sys::fs::space(directory) {
         Err(error) => unreachable("room", directory, &error),
         Ok(sys::fs::Space { capacity, available }) => {
             let (free, all) = (human_size(available), human_size(capacity));
-            let found = format!("{shown}: {free} of {all} free");
+            let found = format!("{path}: {free} of {all} free");
             let status = judge_room(available, capacity, FREE_BYTES_MIN);
             Finding::new("room", status, found, "free space there, or a larger disk")
         }
@@ -139,14 +139,14 @@ fn room(directory: &Path) -> Finding {
 }
 
 fn inodes(directory: &Path) -> Finding {
-    let shown = directory.display();
+    let path = directory.display();
     match sys::fs::inodes(directory) {
         Err(error) => unreachable("inodes", directory, &error),
         Ok(sys::fs::Inodes { capacity: 0, .. }) => {
-            Finding::new("inodes", Status::Ok, format!("{shown}: no limit"), "")
+            Finding::new("inodes", Status::Ok, format!("{path}: no limit"), "")
         }
         Ok(sys::fs::Inodes { capacity, available }) => {
-            let found = format!("{shown}: {available} of {capacity} free");
+            let found = format!("{path}: {available} of {capacity} free");
             let status = judge_room(available, capacity, 1);
             Finding::new("inodes", status, found, "fewer files there, or more inodes (mkfs -N)")
         }
@@ -174,7 +174,7 @@ fn walls(directory: &Path, config: &mut worker::Config) -> Vec<Finding> {
         _ => Ok(()),
     };
     let mut findings = match found {
-        Ok(walls) => walls.iter().map(|wall| told(directory, wall)).collect(),
+        Ok(walls) => walls.iter().map(|wall| finding(directory, wall)).collect(),
         Err(error) => {
             let found = format!("{}: {}", directory.display(), protocol::error::chain(&error));
             let remedy = "what the line says: a worker does not start so";
@@ -188,7 +188,7 @@ fn walls(directory: &Path, config: &mut worker::Config) -> Vec<Finding> {
     findings
 }
 
-fn told(directory: &Path, wall: &worker::Wall) -> Finding {
+fn finding(directory: &Path, wall: &worker::Wall) -> Finding {
     let status = if wall.is_held { Status::Ok } else { Status::Warn };
     let found = format!("{}: {}", directory.display(), wall.text);
     Finding::new(&format!("tasks: {}", wall.name), status, found, wall.remedy)

@@ -8,7 +8,7 @@ use client::config::{
 
 use crate::connect::Overrides;
 use crate::generic::DIRECTORY_VARIABLE;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, say};
 
 /// Names the acting user.
 const USER_VARIABLE: &str = "HADOOP_USER_NAME";
@@ -36,7 +36,7 @@ const LIBRARIES: [(&str, bool, &str); 7] = [
 /// `hdfs envvars`: a line for a shell for each variable.
 pub(crate) fn variables(arguments: &[OsString], _: &Overrides) -> u8 {
     if let Some(word) = arguments.first() {
-        tell!("envvars: {}: it takes no arguments", word.to_string_lossy());
+        report!("envvars: {}: it takes no arguments", word.to_string_lossy());
         return EXIT_USAGE;
     }
     for name in VARIABLES {
@@ -52,8 +52,8 @@ pub(crate) fn codecs(arguments: &[OsString], _: &Overrides) -> u8 {
         [] => false,
         [word] if word == "-a" => true,
         [word, ..] => {
-            tell!("checknative: Illegal option {}", word.to_string_lossy());
-            tell!("Usage: hadoop checknative [-a]");
+            report!("checknative: Illegal option {}", word.to_string_lossy());
+            report!("Usage: hadoop checknative [-a]");
             return EXIT_USAGE;
         }
     };

@@ -8,7 +8,7 @@ use client::ClientConfig;
 
 use crate::connect::{Overrides, warn_unused};
 use crate::dfs;
-use crate::output::tell;
+use crate::output::report;
 
 /// Names the directory of Hadoop's configuration files, as `--config` does.
 pub(crate) const DIRECTORY_VARIABLE: &str = "HADOOP_CONF_DIR";
@@ -68,7 +68,7 @@ fn of_variable() -> Result<Option<(&'static str, String)>, String> {
         None => Ok(Some((DIRECTORY_VARIABLE, address))),
         Some(ours) if authority(&ours) == authority(address.trim_end_matches('/')) => Ok(None),
         Some(ours) => {
-            tell!(
+            report!(
                 "hanno: {DIRECTORY_VARIABLE} names {address}; {ours} is used, which our own configuration names"
             );
             Ok(None)

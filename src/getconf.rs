@@ -11,7 +11,7 @@ use crate::absent;
 use crate::connect::{self, Overrides};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, unexpected};
-use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
+use crate::output::{EXIT_OK, EXIT_USAGE, report, report_text, say};
 
 const USAGE: &str = "\
 hdfs getconf is utility for getting configuration information from the config file.
@@ -48,7 +48,7 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
             Session::open(&overrides).map(|session| session.authority().to_owned())
         }
         [] | ["-confKey"] => {
-            tell_text!("{USAGE}");
+            report_text!("{USAGE}");
             return EXIT_USAGE;
         }
         [
@@ -56,12 +56,12 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
             ..,
             last,
         ] => {
-            tell_text!("getconf: {last}: one argument too many\n{USAGE}");
+            report_text!("getconf: {last}: one argument too many\n{USAGE}");
             return EXIT_USAGE;
         }
         [option, ..] if absent::refuse("getconf", option, absent::GETCONF) => return EXIT_USAGE,
         [option, ..] => {
-            tell_text!("getconf: unknown option {option}\n{USAGE}");
+            report_text!("getconf: unknown option {option}\n{USAGE}");
             return EXIT_USAGE;
         }
     };
@@ -75,7 +75,7 @@ pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
 }
 
 fn failed(text: &str) -> u8 {
-    tell!("{text}");
+    report!("{text}");
     EXIT_USAGE
 }
 
@@ -187,16 +187,16 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
 
 /// `hdfs groups [user …]`: according to the NameNode.
 pub(crate) fn groups(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let told = crate::generic::generic(arguments, overrides)
+    let printed = crate::generic::generic(arguments, overrides)
         .map_err(Failure::Text)
-        .and_then(|(users, overrides)| tell_groups(&users, &overrides));
-    match told {
+        .and_then(|(users, overrides)| print_groups(&users, &overrides));
+    match printed {
         Ok(()) => EXIT_OK,
         Err(failure) => failed(&format!("groups: {failure}")),
     }
 }
 
-fn tell_groups(users: &[String], overrides: &Overrides) -> Result<(), Failure> {
+fn print_groups(users: &[String], overrides: &Overrides) -> Result<(), Failure> {
     let session = Session::open(overrides)?;
     let me = [session.client.user().to_owned()];
     for user in if users.is_empty() { &me[..] } else { users } {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::absent::{self, Absent};
 use crate::connect::Overrides;
 use crate::generic::of_script;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::{
     balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, storage_policies,
     token,
@@ -85,12 +85,12 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
     let (args, overrides) = match of_script(args) {
         Ok(found) => found,
         Err(text) => {
-            tell!("{program}: {text}");
+            report!("{program}: {text}");
             return EXIT_USAGE;
         }
     };
     let Some((name, rest)) = args.split_first() else {
-        tell_text!("{}", usage(program));
+        report_text!("{}", usage(program));
         return EXIT_USAGE;
     };
     let name = name.to_string_lossy();
@@ -104,7 +104,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
         }
         None if absent::refuse(program, &name, absent_of(program)) => EXIT_USAGE,
         None => {
-            tell_text!(
+            report_text!(
                 "ERROR: {name} is not COMMAND nor fully qualified CLASSNAME.\n{}",
                 usage(program)
             );
@@ -143,7 +143,7 @@ pub(crate) fn install_links(directory: &Path, force: bool) -> u8 {
     match make_links(directory, force) {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            tell!("install-links: {error:#}");
+            report!("install-links: {error:#}");
             EXIT_FAILED
         }
     }

@@ -22,7 +22,7 @@ use self::exit::{known, unknown, with_args};
 use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
 use crate::top::{self, TopArgs};
 
 /// Group of the counters of tasks.
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            tell!("job: {text}");
+            report!("job: {text}");
             return EXIT_USAGE;
         }
     };
@@ -147,7 +147,7 @@ pub(crate) fn jar(arguments: &[OsString], overrides: &Overrides) -> u8 {
             streaming(rest, overrides)
         }
         _ => {
-            tell!("jar: only hadoop-streaming is known here: Java programs do not run");
+            report!("jar: only hadoop-streaming is known here: Java programs do not run");
             EXIT_USAGE
         }
     }
@@ -164,7 +164,7 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
         if absent::refuse("job", name, absent::JOB) {
             return EXIT_USAGE;
         }
-        tell_text!("{USAGE}");
+        report_text!("{USAGE}");
         return EXIT_USAGE;
     };
     if request == Request::Help {
@@ -174,7 +174,7 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match answer(&request, json, overrides) {
         Ok(code) => code,
         Err(error) => {
-            tell!("job: {}", describe(error.as_ref()));
+            report!("job: {}", describe(error.as_ref()));
             EXIT_FAILED
         }
     }
@@ -315,7 +315,7 @@ fn kill_refusal(id: JobId, state: JobState) -> Option<String> {
 fn set_priority(client: &JobClient, id: JobId, priority: &str) -> Result<u8> {
     let Some(priority) = Priority::from_name(priority) else {
         let names = Priority::ALL.map(Priority::name).join(" ");
-        tell!("job: {priority} is no priority; there are {names}");
+        report!("job: {priority} is no priority; there are {names}");
         return Ok(EXIT_USAGE);
     };
     known(client.set_priority(id, priority).map(|()| say!("Changed job priority.")), id)
@@ -323,7 +323,7 @@ fn set_priority(client: &JobClient, id: JobId, priority: &str) -> Result<u8> {
 
 fn stop_task(client: &JobClient, attempt: &str, fail: bool) -> Result<u8> {
     let Ok(id) = attempt.parse::<AttemptId>() else {
-        tell!("job: {attempt} is no attempt; an example is attempt_202611201830_0001_m_000005_0");
+        report!("job: {attempt} is no attempt; an example is attempt_202611201830_0001_m_000005_0");
         return Ok(EXIT_USAGE);
     };
     let how = if fail { " by failing it" } else { "" };

@@ -6,7 +6,7 @@
 #![warn(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "`say!` and `tell!` show a terminal nothing that steers it, and go on when the reader leaves"
+    reason = "`say!` and `report!` show a terminal nothing that steers it, and go on when the reader leaves"
 )]
 
 use std::process::ExitCode;

@@ -178,16 +178,16 @@ macro_rules! say {
 pub(crate) use say;
 
 /// `eprintln!` that continues when its reader leaves, and sends a terminal no control characters.
-macro_rules! tell {
+macro_rules! report {
     ($($argument:tt)*) => { $crate::output::complaint(format_args!("{}\n", format_args!($($argument)*))) };
 }
-pub(crate) use tell;
+pub(crate) use report;
 
-/// [`tell!`] without a newline at the end.
-macro_rules! tell_text {
+/// [`report!`] without a newline at the end.
+macro_rules! report_text {
     ($($argument:tt)*) => { $crate::output::complaint(format_args!($($argument)*)) };
 }
-pub(crate) use tell_text;
+pub(crate) use report_text;
 
 /// Prints `value` as indented JSON.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> io::Result<()> {

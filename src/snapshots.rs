@@ -12,7 +12,7 @@ use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, Snapshot
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
 use crate::generic::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, tell, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, report, unless_reader_left};
 
 /// `hdfs lsSnapshottableDir`.
 pub(crate) fn list_snapshottable(words: &[OsString], overrides: &Overrides) -> u8 {
@@ -150,7 +150,7 @@ fn diff_text(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) ->
     };
     let mut text =
         format!("Difference between {} and {} under directory {path}:\n", moment(from), moment(to));
-    let shown = |path: &str| match path {
+    let relative = |path: &str| match path {
         "" => ".".to_owned(),
         path => format!("./{path}"),
     };
@@ -161,9 +161,9 @@ fn diff_text(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) ->
             DiffKind::Modified => 'M',
             DiffKind::Renamed => 'R',
         };
-        text.push_str(&format!("{letter}\t{}", shown(&entry.path)));
+        text.push_str(&format!("{letter}\t{}", relative(&entry.path)));
         if let Some(target) = &entry.target {
-            text.push_str(&format!(" -> {}", shown(target)));
+            text.push_str(&format!(" -> {}", relative(target)));
         }
         text.push('\n');
     }
@@ -177,7 +177,7 @@ fn resolve(client: &DfsClient, text: &str) -> Result<DfsPath> {
 }
 
 fn wrong(text: &str) -> u8 {
-    tell!("{text}");
+    report!("{text}");
     EXIT_FAILED
 }
 
@@ -185,7 +185,7 @@ fn end(name: &str, outcome: Result<()>) -> u8 {
     let Err(error) = outcome else { return EXIT_OK };
     let text = describe(error.as_ref());
     let text = text.lines().next().unwrap_or_default();
-    tell!("{name}: {text}");
+    report!("{name}: {text}");
     EXIT_FAILED
 }
 

@@ -9,7 +9,7 @@ use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, refused};
 use crate::generic::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, say, tell, tell_text};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 
 /// A call that failed.
 const EXIT_REFUSED: u8 = 2;
@@ -51,7 +51,7 @@ fn set(session: &Session, values: &[String]) -> Result<(), Failure> {
     change(session, path, Some(policy))?;
     say!("Set storage policy {name} on {path}");
     if let Some(text) = policy.unhonoured() {
-        tell!("storagepolicies: warning: {text}");
+        report!("storagepolicies: warning: {text}");
     }
     Ok(())
 }
@@ -94,36 +94,36 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            tell!("storagepolicies: {text}");
+            report!("storagepolicies: {text}");
             return EXIT_FAILED;
         }
     };
     let Some((name, rest)) = words.split_first() else {
-        tell_text!("{}", usage());
+        report_text!("{}", usage());
         return EXIT_USAGE;
     };
     if name == "-help" {
         return help(rest);
     }
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        tell!("Can't understand command '{name}'");
+        report!("Can't understand command '{name}'");
         if !name.starts_with('-') {
-            tell!("Command names must start with dashes.");
+            report!("Command names must start with dashes.");
         }
-        tell_text!("{}", usage());
+        report_text!("{}", usage());
         return EXIT_FAILED;
     };
     let values = match values_of(command, rest) {
         Ok(values) => values,
         Err(text) => {
-            tell!("{text}\nUsage: {}", synopsis(command));
+            report!("{text}\nUsage: {}", synopsis(command));
             return EXIT_FAILED;
         }
     };
     match Session::open(&overrides).and_then(|session| (command.run)(&session, &values)) {
         Ok(()) | Err(Failure::ReaderLeft) => EXIT_OK,
         Err(failure) => {
-            tell!("storagepolicies: {failure}");
+            report!("storagepolicies: {failure}");
             EXIT_REFUSED
         }
     }
@@ -177,7 +177,7 @@ fn help(names: &[String]) -> u8 {
             EXIT_OK
         }
         None => {
-            tell!("Unknown command '{name}'.");
+            report!("Unknown command '{name}'.");
             EXIT_FAILED
         }
     }

@@ -16,7 +16,7 @@ use transport::rpc::{CallOptions, RpcClient, now_ms, runtime};
 use webhdfs::token::hadoop_file;
 
 use crate::connect::{self, Overrides};
-use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, report, say};
 
 /// The path of the NameNode's service.
 const TARGET: &str = "/rpc/tokens";
@@ -114,12 +114,12 @@ pub(crate) fn fetch(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (args, overrides) = match wanted {
         Ok(wanted) => wanted,
         Err(text) => {
-            tell!("fetchdt: {text}\n{FETCH_USAGE}");
+            report!("fetchdt: {text}\n{FETCH_USAGE}");
             return EXIT_FAILED;
         }
     };
     run(&args, &overrides).unwrap_or_else(|error| {
-        tell!("fetchdt: {}", connect::describe(error.as_ref()));
+        report!("fetchdt: {}", connect::describe(error.as_ref()));
         EXIT_FAILED
     })
 }

@@ -71,15 +71,16 @@ impl Tracker {
     }
 }
 
-fn watch(args: &TopArgs, mut look: impl FnMut() -> Result<Vec<String>>) -> Result<u8> {
+fn watch(args: &TopArgs, mut refresh: impl FnMut() -> Result<Vec<String>>) -> Result<u8> {
     let term = Term::stdout();
     if args.once || !term.is_term() {
-        look()?.iter().for_each(|line| say!("{line}"));
+        refresh()?.iter().for_each(|line| say!("{line}"));
         return Ok(EXIT_OK);
     }
     loop {
         // The screen reports an unreachable daemon: it may return.
-        let lines = look().unwrap_or_else(|error| vec![crate::connect::describe(error.as_ref())]);
+        let lines =
+            refresh().unwrap_or_else(|error| vec![crate::connect::describe(error.as_ref())]);
         let (height, width) = term.size();
         let (height, width) = (usize::from(height), usize::from(width));
         let hidden = lines.len().saturating_sub(height.saturating_sub(1));

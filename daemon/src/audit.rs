@@ -159,7 +159,7 @@ impl Log {
     }
 
     /// Logs the first failure of a series.
-    fn tell(&mut self, outcome: io::Result<()>) {
+    fn log_failure(&mut self, outcome: io::Result<()>) {
         if let (Err(error), false) = (&outcome, self.has_failed) {
             tracing::error!(path = %self.path.display(), %error, "the audit log loses lines");
         }
@@ -189,14 +189,14 @@ fn write_all<T: Display>(mut log: Log, mut messages: mpsc::Receiver<Message<T>>)
             match message {
                 Message::Line(at_ms, line) => {
                     let written = log.write(at_ms, &line.to_string());
-                    log.tell(written);
+                    log.log_failure(written);
                 }
                 Message::End => has_ended = true,
             }
             next = messages.try_recv().ok();
         }
         let flushed = log.out.flush();
-        log.tell(flushed);
+        log.log_failure(flushed);
         if has_ended {
             return;
         }

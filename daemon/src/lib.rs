@@ -7,7 +7,7 @@
 //! | [`access`] | the audience of each route, and who sent a request |
 //! | [`audit`] | lines on disk of who did what |
 //! | [`auth`] | checks who signed a request, for whom, and signs the answer; reads the body of an accepted request, within a budget and a time limit |
-//! | [`carried`] | work that continues if its caller hangs up |
+//! | [`shield`] | work that continues if its caller hangs up |
 //! | [`groups`] | groups of users, cached for a while |
 //! | [`rpc`] | routes for signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown. In it [`guests`] and [`line`](mod@line): who may keep a connection, and who makes room; [`descriptors`]: how many files and sockets there may be |
@@ -24,7 +24,6 @@ pub mod access;
 pub mod audit;
 pub mod auth;
 pub mod beans;
-pub mod carried;
 pub mod config;
 pub mod error;
 pub mod front;
@@ -41,6 +40,7 @@ pub mod rpc;
 pub mod secret;
 pub mod serve;
 pub mod session;
+pub mod shield;
 pub mod shutdown;
 
 pub use error::{ConfigError, ServeError};

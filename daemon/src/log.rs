@@ -109,10 +109,10 @@ pub fn level(logger: &str) -> &'static str {
 
 /// The level that `filter` has for `logger`: that of the longest matching prefix.
 fn effective(filter: &Targets, logger: &str) -> &'static str {
-    let is_heard = |level: &LevelFilter| {
+    let is_logged = |level: &LevelFilter| {
         level.into_level().is_none_or(|level: Level| filter.would_enable(logger, &level))
     };
-    LEVELS.iter().rfind(|(_, level)| is_heard(level)).map_or(LEVELS[0].0, |(name, _)| name)
+    LEVELS.iter().rfind(|(_, level)| is_logged(level)).map_or(LEVELS[0].0, |(name, _)| name)
 }
 
 /// Sets the level of `logger` until the daemon ends.

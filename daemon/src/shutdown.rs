@@ -32,24 +32,24 @@ impl Shutdown {
         let shutdown = Shutdown::new();
         let (mut terminate, mut interrupt) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let told = shutdown.clone();
+        let token = shutdown.clone();
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            told.tell();
+            token.begin();
         });
         Ok(shutdown)
     }
 
-    /// Ends everything that waits for this token.
-    pub fn tell(&self) {
+    /// Sets it, which ends everything that waits for this token.
+    pub fn begin(&self) {
         self.sender.send_replace(true);
     }
 
     /// True once it is set.
-    pub fn is_told(&self) -> bool {
+    pub fn has_begun(&self) -> bool {
         *self.sender.borrow()
     }
 
@@ -57,6 +57,6 @@ impl Shutdown {
     pub async fn wait(&self) {
         let mut receiver = self.sender.subscribe();
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = receiver.wait_for(|told| *told).await;
+        let _ = receiver.wait_for(|begun| *begun).await;
     }
 }

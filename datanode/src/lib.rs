@@ -32,7 +32,7 @@ use client::ClientConfig;
 use client::dfs::DfsClient;
 use daemon::front;
 use daemon::hosts::Hosts;
-use daemon::serve::Told;
+use daemon::serve::Advertise;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::{self, Key, Role};
 use protocol::namenode::DatanodeInfo;
@@ -61,12 +61,12 @@ const PEER_IDLE_MAX: Duration = Duration::from_secs(20);
 pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let told = Told::Address {
+    let advertise = Advertise::Address {
         key: "http_bind",
         remedy: "http_advertise",
         advertise: config.http_advertise.as_deref(),
     };
-    let http = daemon::serve::bind(&config.http_bind, told, config.allow_unencrypted).await?;
+    let http = daemon::serve::bind(&config.http_bind, advertise, config.allow_unencrypted).await?;
     let sockets = Sockets::bind(&config)?;
     let volumes: Vec<VolumeConfig> = config
         .data_directories
@@ -115,7 +115,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         shutdown.clone(),
     ));
     let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
-    shutdown.tell();
+    shutdown.begin();
     // The service's task ends with the token; its work in progress is of no use any more.
     let _ = served.await;
     service.close();
@@ -197,7 +197,7 @@ struct Sockets {
 
 impl Sockets {
     fn bind(config: &Config) -> Result<Self, Error> {
-        Told::advertised(config.advertise.as_deref()).check(&config.bind)?;
+        Advertise::address(config.advertise.as_deref()).check(&config.bind)?;
         daemon::serve::check_exposure(&config.bind, config.allow_unencrypted)?;
         let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
         let tcp = Listener::tcp(&config.bind).map_err(fail)?;

@@ -40,7 +40,7 @@ pub(crate) struct Gate<R: Release> {
     queue: Mutex<Queue<R>>,
     end: Arc<OnceLock<End>>,
     wake: Wake,
-    told: Wake,
+    on_end: Wake,
 }
 
 /// Called when the machine has something to take, or at the end.
@@ -58,8 +58,8 @@ struct Queue<R: Release> {
 }
 
 impl<R: Release> Gate<R> {
-    /// `wake` is called when something is due for the machine, `told` at the end.
-    pub(crate) fn new(end: Arc<OnceLock<End>>, wake: Wake, told: Wake) -> Self {
+    /// `wake` is called when something is due for the machine, `on_end` at the end.
+    pub(crate) fn new(end: Arc<OnceLock<End>>, wake: Wake, on_end: Wake) -> Self {
         let queue = Queue {
             committed: 0,
             waiting: VecDeque::new(),
@@ -67,7 +67,7 @@ impl<R: Release> Gate<R> {
             is_woken: false,
             is_letting_out: false,
         };
-        Gate { open: AtomicU64::new(0), queue: Mutex::new(queue), end, wake, told }
+        Gate { open: AtomicU64::new(0), queue: Mutex::new(queue), end, wake, on_end }
     }
 
     /// Holds back what a turn leads to; returns what is due for the machine now.
@@ -124,7 +124,7 @@ impl<R: Release> Gate<R> {
             (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.due))
         };
         drop(dropped);
-        (self.told)();
+        (self.on_end)();
     }
 
     fn end(&self) -> End {

@@ -119,15 +119,15 @@ impl<M: Machine> Handle<M> {
         Handle { mailbox, shared }
     }
 
-    /// Reads the state, and returns the result once what was read is committed. `look` gets the last transaction in the state.
+    /// Reads the state, and returns the result once what was read is committed. `read` gets the last transaction in the state.
     ///
     /// # Errors
     /// Why the host has ended.
-    pub async fn view<T>(&self, look: impl FnOnce(&M::State, Txid) -> T) -> Result<T, End> {
+    pub async fn view<T>(&self, read: impl FnOnce(&M::State, Txid) -> T) -> Result<T, End> {
         let (seen, txid) = {
             let state = self.shared.state.read();
             let txid = Txid(self.shared.txid.load(Ordering::Acquire));
-            (look(&state, txid), txid)
+            (read(&state, txid), txid)
         };
         self.shared.gate.passed(txid).await?;
         Ok(seen)

@@ -61,8 +61,8 @@ pub struct Start<M: Machine> {
 }
 
 impl<M: Machine> Opening<M> {
-    /// `told` is called when the host ends, or will never commit anything again.
-    pub fn new(told: impl Fn() + Send + Sync + 'static) -> Self {
+    /// `on_end` is called when the host ends, or will never commit anything again.
+    pub fn new(on_end: impl Fn() + Send + Sync + 'static) -> Self {
         let (sender, inbox) = mpsc::channel(QUEUE_MAX);
         let end = Arc::new(OnceLock::new());
         let wake = {
@@ -70,7 +70,7 @@ impl<M: Machine> Opening<M> {
             // A full queue wakes the host as well.
             move || drop(sender.try_send(Message::Due))
         };
-        let gate = Gate::new(Arc::clone(&end), Box::new(wake), Box::new(told));
+        let gate = Gate::new(Arc::clone(&end), Box::new(wake), Box::new(on_end));
         let mailbox = Mailbox { sender, end };
         Opening { gate: Arc::new(gate), mailbox, inbox, clock: Clock::start() }
     }
@@ -200,7 +200,7 @@ struct Orders {
 }
 
 impl<M: Machine> Host<M> {
-    /// Takes turns until it is told to stop.
+    /// Takes turns until it is stopped.
     fn run(mut self) -> Result<(), M::Defect> {
         let mut more = false;
         loop {

@@ -13,7 +13,7 @@
 //! | `exclude` | the list of workers to drain |
 //! | `resources` | free space on the journal's disk |
 //!
-//! Invariants: everything that anyone was told is durable; a restarted JobTracker continues every job where its edits left it, and no
+//! Invariants: everything that an answer reports is durable; a restarted JobTracker continues every job where its edits left it, and no
 //! committed task runs again.
 
 mod audit;
@@ -46,7 +46,7 @@ use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
 use daemon::page::live::Board;
-use daemon::serve::{self, Limits, Told};
+use daemon::serve::{self, Advertise, Limits};
 use daemon::session::Sessions;
 use host::{Mailbox, Opening, Policy, Running, Start};
 use journal::{Journal, Options};
@@ -92,7 +92,7 @@ async fn start(
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
     // Workers and clients have its address in their own configurations.
-    let listener = serve::bind(&config.bind, Told::Nobody, config.allow_unencrypted).await?;
+    let listener = serve::bind(&config.bind, Advertise::Nothing, config.allow_unencrypted).await?;
     let address = listener
         .local_addr()
         .map_err(|source| Error::System { action: "tell the address listened on", source })?;
@@ -101,7 +101,7 @@ async fn start(
 
     let opening = Opening::new({
         let shutdown = shutdown.clone();
-        move || shutdown.tell()
+        move || shutdown.begin()
     });
     let opened = open_journal(&config, &opening).await?;
     let (epoch, last) = (opened.1.epoch.0, opened.1.last.0);

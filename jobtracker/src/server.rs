@@ -41,7 +41,7 @@ use crate::store::State;
 /// Interval of checks for liveness and postponed news. Nothing on a job's path waits for it.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 /// Least time between two checks of the data on pages of the whole cluster, while one is open.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
+const OVERVIEW_PAUSE: Duration = Duration::from_millis(500);
 
 /// The machine's input.
 pub(crate) enum Event {
@@ -63,8 +63,8 @@ pub(crate) enum Delivery {
     Worker(oneshot::Sender<tracker::Answer>, tracker::Answer),
     Watching(oneshot::Sender<Watching>, Watching),
     News(News),
-    /// How the overview looks now.
-    Look(Board, u64),
+    /// The fingerprint of the overview as of now.
+    Overview(Board, u64),
     Due(Due),
 }
 
@@ -86,7 +86,7 @@ impl Release for Delivery {
             Delivery::Worker(reply, answer) => drop(reply.send(answer)),
             Delivery::Watching(reply, watching) => drop(reply.send(watching)),
             Delivery::News(news) => news.send(),
-            Delivery::Look(board, look) => board.show(look),
+            Delivery::Overview(board, fingerprint) => board.publish(fingerprint),
             Delivery::Due(due) => return Some(due),
         }
         None
@@ -112,7 +112,7 @@ pub(crate) struct Outside {
     /// The file from which the rules of queues are reloaded.
     pub(crate) config_file: Option<PathBuf>,
     pub(crate) history: History,
-    /// Where open pages learn that the overview looks different.
+    /// Where open pages learn that the overview has changed.
     pub(crate) board: Board,
     /// Has work done away from the host's thread.
     pub(crate) spawn: Box<dyn Fn(Work) + Send>,
@@ -130,7 +130,7 @@ pub(crate) struct JobTracker {
     polls: BTreeMap<WorkerId, Poll>,
     submitters: HashMap<JobId, Vec<oneshot::Sender<Answer>>>,
     watchers: Watchers,
-    looked: Instant,
+    overview_checked: Instant,
     /// Effects of one job run one after the other; the first of each queue is under way.
     effect_queues: HashMap<JobId, VecDeque<EffectOrder>>,
 }
@@ -140,7 +140,7 @@ struct Step<'a> {
     state: &'a mut State,
     now: Now,
     turn: &'a mut Turn<Delivery>,
-    /// Jobs that look different after the turn.
+    /// Jobs whose pages are out of date after the turn.
     changed: BTreeSet<JobId>,
 }
 
@@ -248,7 +248,7 @@ impl JobTracker {
             polls: BTreeMap::new(),
             submitters: HashMap::new(),
             watchers: Watchers::default(),
-            looked: Instant::now(),
+            overview_checked: Instant::now(),
             effect_queues: HashMap::new(),
         }
     }
@@ -272,12 +272,12 @@ impl JobTracker {
         }
     }
 
-    /// Notifies open pages if the overview looks different.
-    fn look(&mut self, step: &mut Step<'_>) {
-        if self.outside.board.is_watched() && self.looked.elapsed() >= LOOK_PAUSE {
-            self.looked = Instant::now();
-            let look = step.state.core.fingerprint();
-            step.turn.release(Delivery::Look(self.outside.board.clone(), look));
+    /// Notifies open pages if the overview has changed.
+    fn publish_overview(&mut self, step: &mut Step<'_>) {
+        if self.outside.board.is_watched() && self.overview_checked.elapsed() >= OVERVIEW_PAUSE {
+            self.overview_checked = Instant::now();
+            let fingerprint = step.state.core.fingerprint();
+            step.turn.release(Delivery::Overview(self.outside.board.clone(), fingerprint));
         }
     }
 
@@ -345,11 +345,11 @@ impl JobTracker {
         let Some(path) = &self.outside.config_file else {
             return Err(refuse("This JobTracker has no configuration file".to_owned()));
         };
-        let told = |text: String| {
+        let invalid = |text: String| {
             refuse(format!("The queues stay as they are: {}", text.replace('\n', " ")))
         };
-        let config = Config::load(path).map_err(|error| told(protocol::error::chain(&error)))?;
-        config.check().map_err(|error| told(protocol::error::chain(&error)))?;
+        let config = Config::load(path).map_err(|error| invalid(protocol::error::chain(&error)))?;
+        config.check().map_err(|error| invalid(protocol::error::chain(&error)))?;
         let rights = config.rights();
         let out = step.state.core.set_queues(config.queues, rights, step.now).map_err(refuse)?;
         tracing::info!(file = %path.display(), "the rules of queues were read again");
@@ -438,7 +438,7 @@ impl JobTracker {
             }
         }
         step.changed.extend(self.watchers.postponed());
-        self.look(step);
+        self.publish_overview(step);
         self.write_history(step.state);
     }
 

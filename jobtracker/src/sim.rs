@@ -88,7 +88,7 @@ pub struct Master {
     waiting: Vec<(u64, Waits)>,
     committed: Txid,
     asked: Arc<Mutex<Asked>>,
-    /// Work that the machine has begun since it was last looked at.
+    /// Work that the machine has begun and `working` does not have yet.
     begun: Arc<Mutex<Vec<Work>>>,
     working: Vec<Work>,
 }

@@ -236,7 +236,7 @@ impl Stand {
                 async move { answer }
             },
         );
-        let listener = serve::bind("127.0.0.1:0", serve::Told::Nobody, false).await.unwrap();
+        let listener = serve::bind("127.0.0.1:0", serve::Advertise::Nothing, false).await.unwrap();
         let namenode = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/rpc", route).route(HELLO, daemon::rpc::hello(auth));
         let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
@@ -283,7 +283,7 @@ impl Stand {
     }
 
     async fn close(&mut self) {
-        self.shutdown.tell();
+        self.shutdown.begin();
         self.tracker.take().unwrap().await.unwrap().unwrap();
     }
 

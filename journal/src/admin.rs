@@ -107,7 +107,7 @@ pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
     }
     let (mut all, mut left_out) = (Vec::new(), Vec::new());
     for dir in places.homes() {
-        match Home::look(&*disk, dir) {
+        match Home::inspect(&*disk, dir) {
             Ok(home) => all.push(home),
             Err(error) => leave_out(&places, dir, error, &mut left_out)?,
         }

@@ -11,7 +11,7 @@ use crate::home::mark;
 use crate::home::mirrors;
 use crate::id::{Epoch, Txid};
 use crate::image;
-use crate::sector::{self, PAYLOAD_LEN, Place, SECTOR_BYTES};
+use crate::sector::{self, PAYLOAD_LEN, SECTOR_BYTES, SectorPosition};
 use crate::segment::{self, Header};
 use crate::store::page;
 
@@ -57,7 +57,7 @@ const FIRST: Txid = Txid(7);
 /// Most sectors of a generated segment.
 const SECTORS_MAX: usize = 64;
 
-fn sector_of(input: &mut Input<'_>, place: Place) -> [u8; SECTOR_BYTES] {
+fn sector_of(input: &mut Input<'_>, position: SectorPosition) -> [u8; SECTOR_BYTES] {
     let mut sector = [0; SECTOR_BYTES];
     match input.byte() % 8 {
         0 => {}
@@ -70,7 +70,7 @@ fn sector_of(input: &mut Input<'_>, place: Place) -> [u8; SECTOR_BYTES] {
             let mut payload = [0; PAYLOAD_LEN];
             input.fill(&mut payload[..length]);
             let batch = sector::BatchName { first, record_count, sector_count };
-            sector = sector::sealed(place, (used, epoch, batch, index), &payload);
+            sector = sector::sealed(position, (used, epoch, batch, index), &payload);
             if kind == 2 {
                 sector[usize::from(input.byte())] ^= 1;
             }
@@ -98,12 +98,13 @@ pub fn journal_segment(bytes: &[u8]) {
         if input.0.is_empty() {
             break;
         }
-        let sector = sector_of(&mut input, Place { segment: FIRST, index });
+        let sector = sector_of(&mut input, SectorPosition { segment: FIRST, index });
         copies[0].extend_from_slice(&sector);
         match has_two {
-            true => {
-                copies[1].extend_from_slice(&sector_of(&mut input, Place { segment: FIRST, index }))
-            }
+            true => copies[1].extend_from_slice(&sector_of(
+                &mut input,
+                SectorPosition { segment: FIRST, index },
+            )),
             false => copies[1].extend_from_slice(&sector),
         }
     }

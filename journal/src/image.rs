@@ -220,13 +220,13 @@ pub(crate) fn read(
         if crc32fast::hash(&payload) != crc {
             return Err(reader.damaged("section checksum"));
         }
-        let shown = show_rows(&payload, row)
+        let row_count = read_rows(&payload, row)
             .map_err(|source| JournalError::Restore { applied, source })?
             .ok_or_else(|| reader.damaged("section contents"))?;
-        if shown != section_rows {
+        if row_count != section_rows {
             return Err(reader.damaged("section row count"));
         }
-        rows += u64::from(shown);
+        rows += u64::from(row_count);
     }
     let stated = u64::from_le_bytes(reader.array("row count")?);
     let digest = reader.hash.clone().finalize();
@@ -240,7 +240,7 @@ pub(crate) fn read(
 }
 
 /// Passes on each row of one section; `None` if the payload does not divide into rows.
-fn show_rows(payload: &[u8], row: &mut SeeRow<'_>) -> Result<Option<u32>, RecoverError> {
+fn read_rows(payload: &[u8], row: &mut SeeRow<'_>) -> Result<Option<u32>, RecoverError> {
     let mut at = 0;
     let mut count = 0;
     while at < payload.len() {

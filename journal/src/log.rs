@@ -16,7 +16,7 @@ use crate::home::log_dir;
 use crate::home::mark::{self, Mark, Starts};
 use crate::id::{Epoch, Txid};
 use crate::places::{LeftOut, Places, leave_out};
-use crate::sector::{self, Place, SECTOR_BYTES};
+use crate::sector::{self, SECTOR_BYTES, SectorPosition};
 use crate::segment::{self, Header};
 
 /// Room that is made at once in a segment. It lasts for some thousand batches, whose syncs are shorter by a quarter because the file does
@@ -137,10 +137,10 @@ impl LogWriter {
         }
         let record_count = u32::try_from(bodies.len()).expect("each takes bytes of the stream");
         let index = self.segment_len / SECTOR_BYTES as u64;
-        let place = Place { segment: self.segment_first, index };
+        let position = SectorPosition { segment: self.segment_first, index };
         self.buffer.clear();
         let name = (self.next, record_count);
-        sector::encode(&mut self.buffer, place, name, self.epoch, &self.stream);
+        sector::encode(&mut self.buffer, position, name, self.epoch, &self.stream);
         self.write()?;
         self.next = Txid(self.next.0 + u64::from(record_count));
         if !self.is_marked {

@@ -128,11 +128,11 @@ fn usable_homes(places: &Places, left_out: &mut Vec<LeftOut>) -> Result<Vec<Home
     let disk = &*places.disk;
     let mut homes = Vec::new();
     for dir in places.homes() {
-        let looked = [dir, &log_dir(dir), &image_dir(dir)]
+        let inspected = [dir, &log_dir(dir), &image_dir(dir)]
             .into_iter()
             .try_for_each(|dir| make_ready(disk, dir))
-            .and_then(|()| Home::look(disk, dir));
-        match looked {
+            .and_then(|()| Home::inspect(disk, dir));
+        match inspected {
             Ok(home) => homes.push(home),
             Err(error) => leave_out(places, dir, error, left_out)?,
         }

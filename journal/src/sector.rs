@@ -25,7 +25,7 @@
 //!
 //! Invariants:
 //! - the last head of a sector that was written is never all zeros;
-//! - a sector is not accepted at any other place of any segment.
+//! - a sector is not accepted at any other position of any segment.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::id::{Epoch, Txid};
@@ -58,14 +58,14 @@ impl BatchName {
 
 /// Where a sector is: the first txid of its segment, and its index in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SectorPosition {
     pub(crate) segment: Txid,
     pub(crate) index: u64,
 }
 
 /// The state of a sector, from reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look<'a> {
+pub(crate) enum SectorState<'a> {
     /// It was never written, or not to its end: its last head is zeros, or the file ends before it does.
     Missing,
     /// It was written and has changed; nobody can say what it was.
@@ -83,48 +83,48 @@ pub(crate) enum Look<'a> {
     },
 }
 
-impl Look<'_> {
+impl SectorState<'_> {
     /// Of two copies the one with the higher rank is taken. What a later start wrote replaces what an earlier one left.
     pub(crate) fn rank(&self) -> (u8, Epoch, bool) {
         match self {
-            Look::Missing => (0, Epoch(0), false),
-            Look::Lost => (1, Epoch(0), false),
-            Look::Damaged(head) => (2, head.epoch, false),
-            Look::Good { head, is_whole, .. } => (3, head.epoch, *is_whole),
+            SectorState::Missing => (0, Epoch(0), false),
+            SectorState::Lost => (1, Epoch(0), false),
+            SectorState::Damaged(head) => (2, head.epoch, false),
+            SectorState::Good { head, is_whole, .. } => (3, head.epoch, *is_whole),
         }
     }
 }
 
-/// Examines the sector at `place` of a segment's `bytes`. Total: any input gives an answer.
-pub(crate) fn look(bytes: &[u8], place: Place) -> Look<'_> {
-    let from = usize::try_from(place.index).ok().and_then(|at| at.checked_mul(SECTOR_BYTES));
+/// Examines the sector at `position` of a segment's `bytes`. Total: any input gives an answer.
+pub(crate) fn inspect(bytes: &[u8], position: SectorPosition) -> SectorState<'_> {
+    let from = usize::try_from(position.index).ok().and_then(|at| at.checked_mul(SECTOR_BYTES));
     let sector = from.and_then(|from| bytes.get(from..from.checked_add(SECTOR_BYTES)?));
-    let Some(sector) = sector else { return Look::Missing };
+    let Some(sector) = sector else { return SectorState::Missing };
     let has_end = sector[SECTOR_BYTES - HEAD_LEN..].iter().any(|&byte| byte != 0);
     let payload = &sector[HEAD_LEN..HEAD_LEN + PAYLOAD_LEN];
     let payload_crc = crc32fast::hash(payload);
     let heads =
-        [decode_head(sector, place), decode_head(&sector[SECTOR_BYTES - HEAD_LEN..], place)];
+        [decode_head(sector, position), decode_head(&sector[SECTOR_BYTES - HEAD_LEN..], position)];
     let fitting = heads.iter().flatten().find(|head| head.payload_crc == payload_crc);
     match (fitting, heads[0].or(heads[1])) {
-        (Some(&head), _) => Look::Good {
+        (Some(&head), _) => SectorState::Good {
             head,
             payload: &payload[..usize::from(head.used)],
             is_whole: sector[..HEAD_LEN] == sector[SECTOR_BYTES - HEAD_LEN..],
         },
         // A write that ended early: it goes from front to back.
-        (None, _) if !has_end => Look::Missing,
-        (None, Some(head)) => Look::Damaged(head),
-        (None, None) => Look::Lost,
+        (None, _) if !has_end => SectorState::Missing,
+        (None, Some(head)) => SectorState::Damaged(head),
+        (None, None) => SectorState::Lost,
     }
 }
 
-/// Appends the sectors of a batch of the start `epoch` to `out`; `place` is where the first of them goes.
+/// Appends the sectors of a batch of the start `epoch` to `out`; `position` is where the first of them goes.
 ///
 /// REQUIRES: `stream` is not empty.
 pub(crate) fn encode(
     out: &mut Vec<u8>,
-    mut place: Place,
+    mut position: SectorPosition,
     (first, record_count): (Txid, u32),
     epoch: Epoch,
     stream: &[u8],
@@ -138,16 +138,16 @@ pub(crate) fn encode(
         sector[HEAD_LEN..HEAD_LEN + part.len()].copy_from_slice(part);
         let payload_crc = crc32fast::hash(&sector[HEAD_LEN..HEAD_LEN + PAYLOAD_LEN]);
         let used = u16::try_from(part.len()).expect("a payload is shorter than a sector");
-        let head = encode_head(Head { used, epoch, batch, index, payload_crc }, place);
+        let head = encode_head(Head { used, epoch, batch, index, payload_crc }, position);
         sector[..HEAD_LEN].copy_from_slice(&head);
         sector[SECTOR_BYTES - HEAD_LEN..].copy_from_slice(&head);
-        place.index += 1;
+        position.index += 1;
     }
 }
 
 /// A good sector with both of its heads as they were written.
-pub(crate) fn restore(sector: &mut [u8], head: Head, place: Place) {
-    let head = encode_head(head, place);
+pub(crate) fn restore(sector: &mut [u8], head: Head, position: SectorPosition) {
+    let head = encode_head(head, position);
     sector[..HEAD_LEN].copy_from_slice(&head);
     sector[SECTOR_BYTES - HEAD_LEN..].copy_from_slice(&head);
 }
@@ -155,14 +155,14 @@ pub(crate) fn restore(sector: &mut [u8], head: Head, place: Place) {
 /// A sector with these head fields and this payload, whatever they are, under checksums that fit.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sealed(
-    place: Place,
+    position: SectorPosition,
     (used, epoch, batch, index): (u16, Epoch, BatchName, u32),
     payload: &[u8; PAYLOAD_LEN],
 ) -> [u8; SECTOR_BYTES] {
     let mut sector = [0; SECTOR_BYTES];
     sector[HEAD_LEN..HEAD_LEN + PAYLOAD_LEN].copy_from_slice(payload);
     let payload_crc = crc32fast::hash(payload);
-    restore(&mut sector, Head { used, epoch, batch, index, payload_crc }, place);
+    restore(&mut sector, Head { used, epoch, batch, index, payload_crc }, position);
     sector
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn sectors_of(bytes: usize) -> usize {
     bytes.div_ceil(PAYLOAD_LEN)
 }
 
-fn encode_head(head: Head, place: Place) -> [u8; HEAD_LEN] {
+fn encode_head(head: Head, position: SectorPosition) -> [u8; HEAD_LEN] {
     let mut out = [0; HEAD_LEN];
     out[4] = KIND_BATCH;
     out[6..8].copy_from_slice(&head.used.to_le_bytes());
@@ -181,21 +181,21 @@ fn encode_head(head: Head, place: Place) -> [u8; HEAD_LEN] {
     out[28..32].copy_from_slice(&head.batch.sector_count.to_le_bytes());
     out[32..36].copy_from_slice(&head.index.to_le_bytes());
     out[36..].copy_from_slice(&head.payload_crc.to_le_bytes());
-    let crc = head_crc(&out, place);
+    let crc = head_crc(&out, position);
     out[..4].copy_from_slice(&crc.to_le_bytes());
     out
 }
 
-fn head_crc(head: &[u8], place: Place) -> u32 {
+fn head_crc(head: &[u8], position: SectorPosition) -> u32 {
     let mut crc = crc32fast::Hasher::new();
-    crc.update(&place.segment.0.to_le_bytes());
-    crc.update(&place.index.to_le_bytes());
+    crc.update(&position.segment.0.to_le_bytes());
+    crc.update(&position.index.to_le_bytes());
     crc.update(&head[4..HEAD_LEN]);
     crc.finalize()
 }
 
-/// The head at the start of `bytes`, if it was written for this place.
-fn decode_head(bytes: &[u8], place: Place) -> Option<Head> {
+/// The head at the start of `bytes`, if it was written for this position.
+fn decode_head(bytes: &[u8], position: SectorPosition) -> Option<Head> {
     let used = u16::from_le_bytes([bytes[6], bytes[7]]);
     let head = Head {
         used,
@@ -208,14 +208,14 @@ fn decode_head(bytes: &[u8], place: Place) -> Option<Head> {
         index: u32_at(bytes, 32)?,
         payload_crc: u32_at(bytes, 36)?,
     };
-    let is_sound = u32_at(bytes, 0)? == head_crc(bytes, place)
+    let is_sound = u32_at(bytes, 0)? == head_crc(bytes, position)
         && bytes[4..6] == [KIND_BATCH, 0]
         && usize::from(used) <= PAYLOAD_LEN
         && head.batch.record_count > 0
         && head.batch.first.0.checked_add(u64::from(head.batch.record_count)).is_some()
         && head.index < head.batch.sector_count
         && head.batch.sector_count as usize <= sectors_of(STREAM_BYTES_MAX)
-        && u64::from(head.index) < place.index;
+        && u64::from(head.index) < position.index;
     is_sound.then_some(head)
 }
 
@@ -235,11 +235,11 @@ const KIND_BATCH: u8 = 0xb1;
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place { segment: Txid(5), index: 1 };
+    const POSITION: SectorPosition = SectorPosition { segment: Txid(5), index: 1 };
 
     fn file(stream: &[u8]) -> Vec<u8> {
         let mut out = vec![0; SECTOR_BYTES];
-        encode(&mut out, PLACE, (Txid(7), 2), Epoch(3), stream);
+        encode(&mut out, POSITION, (Txid(7), 2), Epoch(3), stream);
         out
     }
 
@@ -260,20 +260,20 @@ mod tests {
     #[test]
     fn each_flipped_bit_is_noticed_and_one_never_hides_what_the_sector_was() {
         let good = file(&[7; 300]);
-        let Look::Good { head, payload, is_whole: true } = look(&good, PLACE) else {
-            panic!("{:?}", look(&good, PLACE))
+        let SectorState::Good { head, payload, is_whole: true } = inspect(&good, POSITION) else {
+            panic!("{:?}", inspect(&good, POSITION))
         };
         assert_eq!((head.batch.last(), payload), (Txid(8), &[7; 300][..]));
         for bit in SECTOR_BYTES * 8..good.len() * 8 {
             let mut flipped = good.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let in_payload = (HEAD_LEN..HEAD_LEN + PAYLOAD_LEN).contains(&(bit / 8 - SECTOR_BYTES));
-            match look(&flipped, PLACE) {
-                Look::Damaged(found) => assert!(in_payload && found == head, "bit {bit}"),
-                Look::Good { head: found, payload, is_whole } => {
+            match inspect(&flipped, POSITION) {
+                SectorState::Damaged(found) => assert!(in_payload && found == head, "bit {bit}"),
+                SectorState::Good { head: found, payload, is_whole } => {
                     assert!(!in_payload && !is_whole && found == head, "bit {bit}");
                     assert_eq!(payload, [7; 300]);
-                    restore(&mut flipped[SECTOR_BYTES..], found, PLACE);
+                    restore(&mut flipped[SECTOR_BYTES..], found, POSITION);
                     assert!(flipped == good, "bit {bit}");
                 }
                 other => panic!("bit {bit}: {other:?}"),
@@ -285,28 +285,34 @@ mod tests {
     fn a_sector_that_is_cut_zero_or_elsewhere_is_not_taken() {
         let good = file(&[7; 432]);
         for cut in 0..good.len() {
-            assert_eq!(look(&good[..cut], PLACE), Look::Missing, "cut at {cut}");
+            assert_eq!(inspect(&good[..cut], POSITION), SectorState::Missing, "cut at {cut}");
             let mut early = good[..cut].to_vec();
             early.resize(good.len(), 0);
-            let found = look(&early, PLACE);
-            let is_there = matches!(found, Look::Good { is_whole: false, .. });
-            assert!(found == Look::Missing || is_there, "cut at {cut}: {found:?}");
+            let found = inspect(&early, POSITION);
+            let is_there = matches!(found, SectorState::Good { is_whole: false, .. });
+            assert!(found == SectorState::Missing || is_there, "cut at {cut}: {found:?}");
             assert!(!is_there || cut >= SECTOR_BYTES + HEAD_LEN + PAYLOAD_LEN, "cut at {cut}");
         }
-        assert_eq!(look(&vec![0; 1024], PLACE), Look::Missing);
-        assert_eq!(look(&good, Place { segment: Txid(6), index: 1 }), Look::Lost);
+        assert_eq!(inspect(&vec![0; 1024], POSITION), SectorState::Missing);
+        assert_eq!(
+            inspect(&good, SectorPosition { segment: Txid(6), index: 1 }),
+            SectorState::Lost
+        );
         let mut moved = vec![0; 2 * SECTOR_BYTES];
         moved.extend_from_slice(&good[SECTOR_BYTES..]);
-        assert_eq!(look(&moved, Place { segment: Txid(5), index: 2 }), Look::Lost);
+        assert_eq!(
+            inspect(&moved, SectorPosition { segment: Txid(5), index: 2 }),
+            SectorState::Lost
+        );
     }
 
     proptest::proptest! {
         #[test]
         fn looks_are_total(bytes: Vec<u8>, index: u64) {
-            let _ = look(&bytes, Place { segment: Txid(1), index });
+            let _ = inspect(&bytes, SectorPosition { segment: Txid(1), index });
             let mut sector = bytes;
             sector.resize(2 * SECTOR_BYTES, 1);
-            let _ = look(&sector, PLACE);
+            let _ = inspect(&sector, POSITION);
         }
     }
 }

@@ -18,8 +18,8 @@ pub fn say(text: fmt::Arguments<'_>) {
 /// Writes to standard output; control characters never reach a terminal.
 pub fn print(text: &str) {
     let mut stdout = stdout().lock();
-    let shown = for_terminal(text, stdout.is_terminal());
-    let _ = stdout.write_all(shown.as_bytes()).and_then(|()| stdout.flush());
+    let printable = for_terminal(text, stdout.is_terminal());
+    let _ = stdout.write_all(printable.as_bytes()).and_then(|()| stdout.flush());
 }
 
 fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {

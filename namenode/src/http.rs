@@ -15,7 +15,7 @@ use protocol::auth::Role;
 use protocol::namenode::{Request, VERSION};
 use protocol::{ErrorKind, RemoteError};
 use webhdfs::namenode::Trust;
-use webhdfs::token::book::Book;
+use webhdfs::token::manager::TokenManager;
 use webhdfs::token::operator;
 
 use crate::config::Config;
@@ -30,7 +30,7 @@ const DATANODE_BYTES_MAX: usize = 16 << 20;
 pub(crate) fn router(
     service: Service,
     auth: Authenticator,
-    (trust, book): (Trust, Book),
+    (trust, manager): (Trust, TokenManager),
     config: &Config,
 ) -> Guarded {
     let (clients, nodes, health) = (service.clone(), service.clone(), service);
@@ -38,7 +38,7 @@ pub(crate) fn router(
     let secret_file = secret_file.canonicalize().unwrap_or(secret_file);
     let advertised = config.advertised().to_owned();
     let web = Local::new(health.clone(), "webhdfs");
-    let tokens = operator::route(auth.clone(), book);
+    let tokens = operator::route(auth.clone(), manager);
     let settings = webhdfs::namenode::Settings {
         trust,
         config: config.webhdfs.clone(),

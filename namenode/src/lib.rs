@@ -60,8 +60,8 @@ use protocol::token::TokenKeys;
 use protocol::{ClusterId, Epoch};
 use tokio::net::TcpListener;
 use webhdfs::namenode::Trust;
-use webhdfs::token::book::Book;
 use webhdfs::token::keeper::Keeper;
+use webhdfs::token::manager::TokenManager;
 
 pub use crate::config::Config;
 use crate::config::Durability;
@@ -91,9 +91,10 @@ const CONNECTIONS_MAX: usize = 50_000;
 /// [`Error`] if it cannot start, or had to stop: after [`Error::JournalStopped`] the process should end with code 75.
 pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     config.check()?;
-    let told = serve::Told::advertised(config.advertise.as_deref());
-    let listener =
-        serve::bind(&config.bind, told, config.allow_unencrypted).await.map_err(Error::Service)?;
+    let advertise = serve::Advertise::address(config.advertise.as_deref());
+    let listener = serve::bind(&config.bind, advertise, config.allow_unencrypted)
+        .await
+        .map_err(Error::Service)?;
     run_on(listener, config, shutdown).await
 }
 
@@ -110,7 +111,7 @@ pub async fn run_on(
     let secret = prepare(&config)?;
     let opening = Opening::new({
         let shutdown = shutdown.clone();
-        move || shutdown.tell()
+        move || shutdown.begin()
     });
     let (opened, key) = (config.clone(), TokenKeys::new(&secret));
     let opened = tokio::task::spawn_blocking(move || open(&opened, key, opening));
@@ -181,13 +182,13 @@ fn trust(
     config: &Config,
     secret: &Key,
     (authenticator, shared): (&Authenticator, Arc<Shared>),
-) -> (Trust, Book) {
+) -> (Trust, TokenManager) {
     config.webhdfs.warn();
     let key = webhdfs::token::token_key(secret);
-    let book = Book::new(key.clone(), Arc::new(TokenLedger(shared)));
+    let manager = TokenManager::new(key.clone(), Arc::new(TokenLedger(shared)));
     let (auth, authenticator) = (config.webhdfs.auth, authenticator.clone());
-    let keeper = Keeper::Book(book.clone());
-    (Trust { auth, authenticator, key, keeper }, book)
+    let keeper = Keeper::Local(manager.clone());
+    (Trust { auth, authenticator, key, keeper }, manager)
 }
 
 /// Name of the NameNode's directory in each directory of `log_dirs`.

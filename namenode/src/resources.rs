@@ -32,8 +32,8 @@ pub(crate) async fn watch(events: Mailbox<Event>, disks: Disks, shutdown: Shutdo
         let directories: Vec<PathBuf> =
             [&config.data_dir].into_iter().chain(journal.dirs()).cloned().collect();
         // A disk that hangs must not hold up the service.
-        let looked = tokio::task::spawn_blocking(move || fullest(directories)).await;
-        let Ok(Some((available, directory))) = looked else { continue };
+        let measured = tokio::task::spawn_blocking(move || fullest(directories)).await;
+        let Ok(Some((available, directory))) = measured else { continue };
         low = is_low(available, config.free_space_min, low);
         let left_out = journal.left_out().iter().map(ToString::to_string).collect();
         let event = Event::Resources { available, directory, low, left_out };

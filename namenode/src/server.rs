@@ -112,11 +112,11 @@ impl Shared {
     pub(crate) async fn read(&self, request: &Request, membership: &Membership) -> Answer {
         let caller = membership.caller(&request.user);
         let now = self.now();
-        let look = |state: &State, txid: journal::Txid| {
+        let answer = |state: &State, txid: journal::Txid| {
             let reader = Reader { caller, host: &request.host, now, txid: txid.0 };
             read(state, &self.nodes, &request.body, reader)
         };
-        self.host.view(look).await.map_err(ended)?
+        self.host.view(answer).await.map_err(ended)?
     }
 
     /// The state as it is, durable or not.

@@ -70,7 +70,7 @@ impl Server {
     }
 
     async fn stop(self) {
-        self.shutdown.tell();
+        self.shutdown.begin();
         self.task.await.unwrap().unwrap();
     }
 
@@ -162,7 +162,7 @@ impl SimNode {
     }
 
     async fn stop(self) -> Vec<Replica> {
-        self.stop.tell();
+        self.stop.begin();
         self.task.await.unwrap();
         self.replicas.lock().clone()
     }
@@ -172,7 +172,7 @@ async fn serve(rpc: RpcClient, number: u8, disks: Disks, stop: Shutdown) {
     let replicas = Arc::clone(&disks.lock()[&DatanodeId([number; 16])]);
     let mut reported = replicas.lock().clone();
     let mut reports = Reports::register(rpc, number, reported.clone()).await;
-    while !stop.is_told() {
+    while !stop.has_begun() {
         let received: Vec<Replica> =
             replicas.lock().iter().copied().filter(|replica| !reported.contains(replica)).collect();
         if !received.is_empty() {

@@ -16,7 +16,7 @@ use std::fmt;
 /// Port of a NameNode whose address names none, as in HDFS.
 pub const NAMENODE_PORT: u16 = 9870;
 /// Longest part of an address that an error message repeats, characters.
-const SHOWN_CHARS_MAX: usize = 200;
+const TEXT_CHARS_MAX: usize = 200;
 
 /// What a scheme stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -188,12 +188,12 @@ impl Site {
             Some(Scheme::Hdfs) if self.is_called(typed.authority) => Side::Cluster,
             Some(Scheme::Hdfs) => {
                 return Err(AddressError::Foreign {
-                    typed: shown(text),
+                    typed: shortened(text),
                     expected: self.file_system(),
                 });
             }
             Some(Scheme::Unknown(scheme)) => {
-                return Err(AddressError::Scheme { scheme: shown(scheme) });
+                return Err(AddressError::Scheme { scheme: shortened(scheme) });
             }
         };
         Ok((typed, side))
@@ -210,7 +210,7 @@ impl Site {
             Default::Cluster => Ok(Side::Cluster),
             Default::Machine => Ok(Side::Machine),
             Default::Elsewhere(configured) => Err(AddressError::Elsewhere {
-                typed: shown(text),
+                typed: shortened(text),
                 of: configured.as_ref().map_or_else(
                     || "no cluster that is configured".to_owned(),
                     |configured| format!("hanno://{configured}"),
@@ -238,7 +238,7 @@ impl FileSystem {
     /// # Errors
     /// [`AddressError`] if it is not a file system that can be reached.
     pub fn parse(option: &'static str, text: &str, site: &Site) -> Result<Self, AddressError> {
-        let malformed = |reason| AddressError::Malformed { option, text: shown(text), reason };
+        let malformed = |reason| AddressError::Malformed { option, text: shortened(text), reason };
         if text == "local" || text == "file:" {
             return Ok(FileSystem::Machine);
         }
@@ -255,14 +255,16 @@ impl FileSystem {
             }
             Some(Scheme::Hdfs) if site.is_called(typed.authority) => Ok(FileSystem::Configured),
             Some(Scheme::Hdfs) => Err(AddressError::Foreign {
-                typed: format!("{option} {}", shown(text)),
+                typed: format!("{option} {}", shortened(text)),
                 expected: site.file_system(),
             }),
             Some(Scheme::Namenode) => namenode_address(option, text).map(FileSystem::Namenode),
             Some(Scheme::Unknown(_)) if is_http => {
                 namenode_address(option, text).map(FileSystem::Namenode)
             }
-            Some(Scheme::Unknown(scheme)) => Err(AddressError::Scheme { scheme: shown(scheme) }),
+            Some(Scheme::Unknown(scheme)) => {
+                Err(AddressError::Scheme { scheme: shortened(scheme) })
+            }
         }
     }
 }
@@ -282,7 +284,7 @@ pub fn namenode_address(option: &'static str, text: &str) -> Result<String, Addr
         Some(Scheme::Unknown(_)) => daemon_address(option, text),
         _ => Err(AddressError::Malformed {
             option,
-            text: shown(text),
+            text: shortened(text),
             reason: "is no HTTP address of a NameNode",
         }),
     }
@@ -296,7 +298,7 @@ const SCHEME: &str = "http://";
 /// # Errors
 /// [`AddressError::Malformed`].
 pub fn daemon_address(option: &'static str, text: &str) -> Result<String, AddressError> {
-    let malformed = |reason| AddressError::Malformed { option, text: shown(text), reason };
+    let malformed = |reason| AddressError::Malformed { option, text: shortened(text), reason };
     let scheme = text.get(..SCHEME.len()).filter(|start| start.eq_ignore_ascii_case(SCHEME));
     let bare = &text[scheme.map_or(0, str::len)..];
     let bare = bare.trim_end_matches('/');
@@ -368,8 +370,8 @@ fn is_same(left: &str, right: &str) -> bool {
     !left.is_empty() && canonical(left) == canonical(right)
 }
 
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN_CHARS_MAX).collect()
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
 /// An address that leads nowhere from here.
@@ -423,7 +425,7 @@ pub enum AddressError {
 
 impl AddressError {
     fn wrong(text: &str, expected: String) -> Self {
-        AddressError::Wrong { typed: shown(text), expected }
+        AddressError::Wrong { typed: shortened(text), expected }
     }
 }
 

@@ -36,8 +36,8 @@ impl DfsPath {
     /// # Errors
     /// [`PathError`] names the first rule that `text` breaks.
     pub fn parse(text: &str) -> Result<Self, PathError> {
-        let shown = |text: &str| text.chars().take(PATH_BYTES_MAX).collect::<String>();
-        let fail = |reason| PathError::Rule { path: shown(text), reason };
+        let shortened = |text: &str| text.chars().take(PATH_BYTES_MAX).collect::<String>();
+        let fail = |reason| PathError::Rule { path: shortened(text), reason };
         if !text.starts_with('/') {
             return Err(fail("it is not absolute"));
         }
@@ -46,7 +46,7 @@ impl DfsPath {
         for element in text.split('/').filter(|element| !element.is_empty()) {
             if element.len() > ELEMENT_BYTES_MAX {
                 let directory = if path.is_empty() { "/".to_owned() } else { path };
-                let (name, length) = (shown(element), element.len());
+                let (name, length) = (shortened(element), element.len());
                 return Err(PathError::LongElement { name, directory, length });
             }
             check_element(element).map_err(fail)?;

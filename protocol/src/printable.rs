@@ -20,16 +20,16 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 8);
+    let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match u32::from(c) {
-            _ if !steers(c) => shown.push(c),
+            _ if !steers(c) => escaped.push(c),
             // Writing to a string cannot fail.
-            code @ 0..0x100 => drop(write!(shown, "\\x{code:02x}")),
-            code => drop(write!(shown, "\\u{{{code:x}}}")),
+            code @ 0..0x100 => drop(write!(escaped, "\\x{code:02x}")),
+            code => drop(write!(escaped, "\\u{{{code:x}}}")),
         }
     }
-    Cow::Owned(shown)
+    Cow::Owned(escaped)
 }
 
 #[cfg(test)]

@@ -27,14 +27,14 @@ use transport::rpc::{now_ms, runtime};
 use self::options::Options;
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_OK, java_date, report_size, say, tell};
+use crate::output::{EXIT_OK, java_date, report, report_size, say};
 
 /// Whoever holds the lease of this file is the balancer.
 const ID_PATH: &str = "/system/balancer.id";
 /// Block size of that file: the smallest that a NameNode accepts by default.
 const ID_BLOCK_BYTES: u64 = 1 << 20;
 /// Pause between checks of moves in progress.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
+const CHECK_PAUSE: Duration = Duration::from_millis(100);
 /// Time for DataNodes to report how full they are after an iteration.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
 /// Time to take over the lease of a balancer that died: HDFS's soft limit and a recovery.
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (options, overrides) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            tell!("{error:#}\n{USAGE}");
+            report!("{error:#}\n{USAGE}");
             return EXIT_ILLEGAL;
         }
     };
@@ -103,11 +103,11 @@ fn balance(options: &Options, overrides: &Overrides) -> Result<u8> {
         return Ok(EXIT_ALREADY_RUNNING);
     };
     let interrupted = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&interrupted);
+    let flag = Arc::clone(&interrupted);
     runtime().spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            tell!("interrupted: waiting for the moves under way");
-            told.store(true, Ordering::Relaxed);
+            report!("interrupted: waiting for the moves under way");
+            flag.store(true, Ordering::Relaxed);
         }
     });
     let mut balancer = Balancer { client, interrupted, moved_bytes: 0, seen: BTreeSet::new() };
@@ -140,7 +140,7 @@ fn hold(client: &DfsClient) -> Result<Option<DfsWriter>> {
         if Instant::now() >= deadline {
             return Ok(None);
         }
-        sleep(LOOK_PAUSE);
+        sleep(CHECK_PAUSE);
     }
 }
 
@@ -263,7 +263,7 @@ impl Balancer {
         loop {
             let stop = self.interrupted.load(Ordering::Relaxed);
             for work in &mut works {
-                moved += self.look(work)?;
+                moved += self.finish_moves(work)?;
                 if !stop {
                     self.begin(work, moves_max)?;
                 }
@@ -273,12 +273,12 @@ impl Balancer {
                 self.moved_bytes += moved;
                 return Ok(moved);
             }
-            sleep(LOOK_PAUSE);
+            sleep(CHECK_PAUSE);
         }
     }
 
-    /// Settles moves that are over; returns the bytes moved.
-    fn look(&mut self, work: &mut Work) -> Result<u64, DfsError> {
+    /// Takes off the moves that are over; returns the bytes moved.
+    fn finish_moves(&mut self, work: &mut Work) -> Result<u64, DfsError> {
         if work.under_way.is_empty() {
             return Ok(0);
         }
@@ -353,7 +353,7 @@ impl Balancer {
             if all || begin.elapsed() >= SETTLE_MAX {
                 return Ok(());
             }
-            sleep(LOOK_PAUSE);
+            sleep(CHECK_PAUSE);
         }
     }
 }

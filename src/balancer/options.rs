@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use protocol::namenode::DatanodeInfo;
 
 use crate::dfs::size;
-use crate::output::tell;
+use crate::output::report;
 
 /// Default difference from the average that is tolerated, per cent of the capacity.
 const THRESHOLD: f64 = 10.0;
@@ -127,7 +127,7 @@ impl Options {
                     .filter(|count| *count > 0)
                     .with_context(|| wrong("a number from 1 on"))?;
                 if count > MOVES_PER_SOURCE {
-                    tell!(
+                    report!(
                         "balancer: {key}: {MOVES_PER_SOURCE} is used, which is the most that a DataNode takes here"
                     );
                 }

@@ -13,7 +13,7 @@ use self::calls::CallsArgs;
 use self::scale::ScaleArgs;
 use self::tracker::TrackerArgs;
 use crate::connect::{Overrides, describe};
-use crate::output::{EXIT_FAILED, EXIT_OK, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, report};
 
 /// Commands of `hanno bench`.
 #[derive(Subcommand)]
@@ -60,7 +60,7 @@ pub(crate) fn run(command: &BenchCommand, overrides: &Overrides) -> u8 {
     match done {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            tell!("bench: {}", describe(error.as_ref()));
+            report!("bench: {}", describe(error.as_ref()));
             EXIT_FAILED
         }
     }

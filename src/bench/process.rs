@@ -18,7 +18,7 @@ const STOP_MAX: Duration = Duration::from_secs(600);
 /// Pause between checks of a process that starts or stops; also the resolution of those times.
 const POLL: Duration = Duration::from_millis(50);
 /// Time for one check.
-const LOOK_MAX: Duration = Duration::from_secs(2);
+const CHECK_MAX: Duration = Duration::from_secs(2);
 /// Ticks per second of times in /proc: fixed on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -117,7 +117,7 @@ impl Process {
             {
                 bail!("the {} ended with {status}; see {}", self.name, self.log().display());
             }
-            match timeout(LOOK_MAX, rpc.health()).await {
+            match timeout(CHECK_MAX, rpc.health()).await {
                 Ok(Ok(health)) if condition(&health) => return Ok(()),
                 _ if Instant::now() > deadline => {
                     bail!("the {} is not ready; see {}", self.name, self.log().display())

@@ -287,11 +287,11 @@ async fn stats(
     figures.add("stat alone: p50", alone.p50_ms, "ms");
     figures.add("stat alone: p99", alone.p99_ms, "ms");
     let stop = Arc::new(AtomicBool::new(false));
-    let (nodes, told) = (fleet.nodes.clone(), Arc::clone(&stop));
+    let (nodes, stopped) = (fleet.nodes.clone(), Arc::clone(&stop));
     let reporter = tokio::spawn(async move {
         let (began, mut replicas) = (Instant::now(), 0);
         for node in nodes.iter().cycle() {
-            if told.load(Ordering::Relaxed) {
+            if stopped.load(Ordering::Relaxed) {
                 break;
             }
             replicas += node.report().await?;

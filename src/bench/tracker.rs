@@ -39,7 +39,7 @@ const DATANODES: u32 = 3;
 /// Time for one message; a poll is held for two seconds.
 const MESSAGE_MAX: Duration = Duration::from_secs(120);
 /// Pause between checks of the job. The resolution of its time is better, because the last report is timed.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+const CHECK_PAUSE: Duration = Duration::from_millis(50);
 /// Registrations at once.
 const JOINS: u32 = 64;
 /// Connections over which idle workers report.
@@ -274,14 +274,14 @@ impl Crowd {
                 ended??;
                 bail!("a simulated worker has ended");
             }
-            tokio::time::sleep(LOOK_PAUSE).await;
+            tokio::time::sleep(CHECK_PAUSE).await;
         }
         let took = began.elapsed();
         let messages = counts.messages.load(Ordering::Relaxed);
         loop {
             let report = client.report(job).await?;
             match report.state {
-                JobState::Running | JobState::Committing => tokio::time::sleep(LOOK_PAUSE).await,
+                JobState::Running | JobState::Committing => tokio::time::sleep(CHECK_PAUSE).await,
                 JobState::Succeeded => break,
                 JobState::Failed | JobState::Killed => {
                     bail!("the job failed: {}", report.diagnostics)

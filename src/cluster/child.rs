@@ -22,7 +22,7 @@ use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use crate::daemons::Kind;
-use crate::output::tell;
+use crate::output::report;
 
 /// Second pause before a restart (the first restart has none).
 const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -107,7 +107,7 @@ impl Child {
     /// Starts the daemon and restarts it whenever it ends, until it is told to stop.
     pub(super) async fn keep_running(self) {
         let (mut restarts, mut ends_in_a_row) = (Restarts::default(), 0);
-        while !self.stop.is_told() {
+        while !self.stop.has_begun() {
             let started = Instant::now();
             let log_start = fs::metadata(&self.spec.log).map_or(0, |metadata| metadata.len());
             let (end, killed) = match self.live().await {
@@ -121,7 +121,7 @@ impl Child {
             let pause = restarts.pause(killed, healthy, now);
             let text = death_text(&self.spec, &end, log_start);
             self.progress.note(ends_in_a_row, &text);
-            tell!("hanno cluster: {text}; restarting {}", when(pause));
+            report!("hanno cluster: {text}; restarting {}", when(pause));
             tokio::select! {
                 () = sleep(pause) => {}
                 () = self.stop.wait() => {}
@@ -130,7 +130,7 @@ impl Child {
         if let Err(error) = fs::remove_file(&self.spec.pid)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tell!("hanno cluster: cannot remove {}: {error}", self.spec.pid.display());
+            report!("hanno cluster: cannot remove {}: {error}", self.spec.pid.display());
         }
     }
 
@@ -157,7 +157,7 @@ impl Child {
         }
         sys::process::terminate(pid)?;
         if timeout(STOP_MAX, process.wait()).await.is_err() {
-            tell!("hanno cluster: {} does not stop; killing it", self.spec.name());
+            report!("hanno cluster: {} does not stop; killing it", self.spec.name());
             process.kill().await?;
         }
         Ok(None)

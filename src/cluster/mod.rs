@@ -25,7 +25,7 @@ use webhdfs::Auth;
 use self::child::{Child, Progress};
 use self::layout::{Layout, Plan, url};
 use crate::daemons::Kind;
-use crate::output::{EXIT_FAILED, EXIT_OK, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, report};
 
 /// Most DataNodes or workers of one machine: each is a process.
 const DAEMONS_MAX: u16 = 500;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ClusterArgs) -> u8 {
     match try_run(args) {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            tell!("hanno cluster: {}", crate::connect::describe(error.as_ref()));
+            report!("hanno cluster: {}", crate::connect::describe(error.as_ref()));
             EXIT_FAILED
         }
     }
@@ -102,7 +102,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         },
     };
     if plan.auth == Auth::Simple {
-        crate::output::tell!("hanno cluster: warning: {}", webhdfs::config::SIMPLE_WARNING);
+        crate::output::report!("hanno cluster: warning: {}", webhdfs::config::SIMPLE_WARNING);
     }
     let ports = layout.choose_ports(&plan)?;
     let specs = layout.write_configs(&plan, &ports)?;
@@ -122,7 +122,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             () = stop.wait() => Ok(()),
         };
         let outcome = match outcome {
-            Ok(()) if !stop.is_told() => {
+            Ok(()) if !stop.has_begun() => {
                 announce(&ports, plan.auth).context("cannot print the addresses")?;
                 stop.wait().await;
                 Ok(())
@@ -157,11 +157,11 @@ async fn stop_in_order(children: Vec<(Kind, Shutdown, JoinHandle<()>)>) {
             children.into_iter().partition(|(child_kind, ..)| *child_kind == kind);
         children = later;
         for (_, stop, _) in &now {
-            stop.tell();
+            stop.begin();
         }
         for (_, _, task) in now {
             if let Err(error) = task.await {
-                tell!("hanno cluster: the keeper of a {} failed: {error}", kind.name());
+                report!("hanno cluster: the keeper of a {} failed: {error}", kind.name());
             }
         }
     }

@@ -13,7 +13,7 @@ use transport::rpc::{CallOptions, RpcClient};
 use super::child::Progress;
 use super::layout::{Plan, Ports, url};
 use crate::connect::random_client;
-use crate::output::tell;
+use crate::output::report;
 
 /// Pause between checks: short beside the start of a process, and cheap.
 const POLL_PAUSE: Duration = Duration::from_millis(4);
@@ -42,7 +42,7 @@ pub(super) async fn wait(plan: &Plan, ports: &Ports, progress: &Progress) -> Res
             bail!("giving up: {text}");
         }
         if reported.elapsed() >= PATIENCE {
-            tell!("hanno cluster: still waiting: {missing}");
+            report!("hanno cluster: still waiting: {missing}");
             reported = Instant::now();
         }
         tokio::time::sleep(POLL_PAUSE).await;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::meta::{self, Layout, PREAMBLE_BYTES};
 
-use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, report, say};
 
 /// Bytes of a block read at once: whole chunks.
 const STEP_BYTES: usize = 1 << 20;
@@ -31,10 +31,8 @@ pub(super) fn verify(words: &[String]) -> u8 {
     let (mut file, layout) = match open_meta(&meta) {
         Ok(opened) => opened,
         Err(text) => {
-            let shown = meta.display();
-            return failed(&format!(
-                "Failed to read HDFS metadata file header for {shown}: {text}"
-            ));
+            let name = meta.display();
+            return failed(&format!("Failed to read HDFS metadata file header for {name}: {text}"));
         }
     };
     say!("Checksum type: DataChecksum(type=CRC32, chunkSize={CHUNK_BYTES})");
@@ -61,19 +59,19 @@ pub(super) fn compute(words: &[String]) -> u8 {
         Err(text) => return failed(&format!("computeMeta: {text}")),
     };
     let Some(block) = block else {
-        tell!("You must specify a block file with -block");
+        report!("You must specify a block file with -block");
         return EXIT_NO_BLOCK;
     };
     if !block.is_file() {
-        tell!("Block file <{}> does not exist or is not a file", block.display());
+        report!("Block file <{}> does not exist or is not a file", block.display());
         return EXIT_BLOCK_NOT_THERE;
     }
     let Some(out) = out else {
-        tell!("You must specify a output file with -out");
+        report!("You must specify a output file with -out");
         return EXIT_NO_OUTPUT;
     };
     if out.symlink_metadata().is_ok() {
-        tell!("output file already exists!");
+        report!("output file already exists!");
         return EXIT_OUTPUT_THERE;
     }
     let written = sys::fs::write_atomic_with(&out, META_MODE, |file| write_meta(&block, file));
@@ -91,7 +89,7 @@ pub(super) fn compute(words: &[String]) -> u8 {
 }
 
 fn failed(text: &str) -> u8 {
-    tell!("{text}");
+    report!("{text}");
     EXIT_FAILED
 }
 

@@ -9,7 +9,7 @@ use protocol::{DfsPath, ErrorKind};
 
 use crate::absent;
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::{EXIT_FAILED, EXIT_OK, say, tell, tell_text};
+use crate::output::{EXIT_FAILED, EXIT_OK, report, report_text, say};
 
 const USAGE: &str = "\
 Usage: hdfs debug <command> [arguments]
@@ -26,7 +26,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(5000);
 /// Runs the command line after `debug` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let Some((command, rest)) = arguments.split_first() else {
-        tell_text!("{USAGE}");
+        report_text!("{USAGE}");
         return EXIT_OK;
     };
     let name = command.to_string_lossy();
@@ -42,8 +42,8 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         }
         _ if absent::refuse("debug", name, absent::DEBUG) => EXIT_FAILED,
         _ => {
-            tell!("Unknown command {}", command.to_string_lossy());
-            tell_text!("{USAGE}");
+            report!("Unknown command {}", command.to_string_lossy());
+            report_text!("{USAGE}");
             EXIT_FAILED
         }
     }
@@ -76,23 +76,23 @@ fn lease_arguments(arguments: &[OsString]) -> Result<(&str, u32), String> {
 
 fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (text, tries_max) = match lease_arguments(arguments) {
-        Ok(told) => told,
+        Ok(parsed) => parsed,
         Err(text) => {
-            tell!("{text}");
+            report!("{text}");
             return EXIT_FAILED;
         }
     };
     let path = match DfsPath::parse(text) {
         Ok(path) => path,
         Err(error) => {
-            tell!("recoverLease got exception: {error}");
+            report!("recoverLease got exception: {error}");
             return EXIT_FAILED;
         }
     };
     let client = match overrides.config().and_then(|config| file_system(&config)) {
         Ok(client) => client,
         Err(error) => {
-            tell!("{}", describe(error.as_ref()));
+            report!("{}", describe(error.as_ref()));
             return EXIT_FAILED;
         }
     };
@@ -102,23 +102,23 @@ fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
                 say!("recoverLease SUCCEEDED on {text}");
                 return EXIT_OK;
             }
-            Ok(false) => tell!("recoverLease returned false."),
+            Ok(false) => report!("recoverLease returned false."),
             Err(error) => {
-                tell!("recoverLease got exception: {}", describe(&error));
+                report!("recoverLease got exception: {}", describe(&error));
                 if error.kind() == Some(ErrorKind::NotFound) {
-                    tell!("Giving up on recoverLease for {text} after 1 try.");
+                    report!("Giving up on recoverLease for {text} after 1 try.");
                     return EXIT_FAILED;
                 }
             }
         }
         if number < tries_max {
-            tell!("Retrying in {} ms...", RETRY_PAUSE.as_millis());
+            report!("Retrying in {} ms...", RETRY_PAUSE.as_millis());
             std::thread::sleep(RETRY_PAUSE);
-            tell!("Retry #{number}");
+            report!("Retry #{number}");
         }
     }
     let tries = if tries_max == 1 { "try" } else { "tries" };
-    tell!("Giving up on recoverLease for {text} after {tries_max} {tries}.");
+    report!("Giving up on recoverLease for {text} after {tries_max} {tries}.");
     EXIT_FAILED
 }
 

@@ -11,7 +11,7 @@ use protocol::namenode::FileStatus;
 use super::args::Parsed;
 use super::fs::{Failure, Item, Named, Resolver, Store, WriteOptions, alternatives, text_of};
 use super::properties::Properties;
-use crate::output::{Buffered, tell};
+use crate::output::{Buffered, report};
 
 /// One run of one command.
 pub(crate) struct Context {
@@ -44,7 +44,7 @@ impl Context {
     pub(crate) fn report(&self, failure: &Failure) {
         self.failed.store(true, Ordering::Relaxed);
         if !matches!(failure, Failure::ReaderLeft) {
-            tell!("{}: {failure}", self.command);
+            report!("{}: {failure}", self.command);
         }
     }
 

@@ -4,7 +4,7 @@ use super::command::Command;
 use super::commands::{all, named};
 use super::context::Screen;
 use super::fs::Failure;
-use crate::output::tell;
+use crate::output::report;
 
 /// How every usage begins.
 const PROGRAM: &str = "Usage: hadoop fs [generic options]";
@@ -89,7 +89,7 @@ pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<
             None => {
                 screen.flush()?;
                 let asked = if descriptions { "help" } else { "usage" };
-                tell!("-{asked}: `{name}': Unknown command\n{PROGRAM} -{asked} [cmd ...]");
+                report!("-{asked}: `{name}': Unknown command\n{PROGRAM} -{asked} [cmd ...]");
                 return Ok(false);
             }
         }

@@ -33,7 +33,7 @@ use self::context::Context;
 use self::fs::{Named, Store};
 use self::properties::Properties;
 use crate::connect::{self, Overrides};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, tell_text};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text};
 
 /// Runs the command line after `dfs` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
@@ -41,12 +41,12 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let rest = match args::generic(arguments, &mut parsed) {
         Ok(rest) => rest,
         Err(error) => {
-            tell!("{error}");
+            report!("{error}");
             return EXIT_USAGE;
         }
     };
     let Some((typed, rest)) = rest.split_first() else {
-        tell_text!("{}", help::general());
+        report_text!("{}", help::general());
         return EXIT_USAGE;
     };
     let typed = typed.to_string_lossy();
@@ -59,15 +59,15 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         };
     }
     let Some(command) = named(name) else {
-        tell!("{typed}: Unknown command");
+        report!("{typed}: Unknown command");
         if let Some(near) = nearest(name) {
-            tell!("Did you mean -{near}?");
+            report!("Did you mean -{near}?");
         }
-        tell_text!("{}", help::general());
+        report_text!("{}", help::general());
         return EXIT_USAGE;
     };
     if let Some(instead) = replacement(command.name) {
-        tell!("{}: DEPRECATED: Please use '{instead}' instead.", command.name);
+        report!("{}: DEPRECATED: Please use '{instead}' instead.", command.name);
     }
     if let [only] = rest
         && only == "--help"
@@ -98,19 +98,19 @@ fn end(command: &Command, outcome: Result<(), Failure>, has_failed: bool) -> u8 
         Err(Failure::ReaderLeft) => EXIT_OK,
         Err(Failure::Usage(text)) => usage_error(command, &text),
         Err(Failure::Value(text)) => {
-            tell!("{}: {text}", command.name);
+            report!("{}: {text}", command.name);
             EXIT_USAGE
         }
         Err(failure) => {
-            tell!("{}: {failure}", command.name);
+            report!("{}: {failure}", command.name);
             EXIT_FAILED
         }
     }
 }
 
 fn usage_error(command: &Command, text: &str) -> u8 {
-    tell!("-{}: {text}", command.name);
-    tell!("{}", help::usage(command));
+    report!("-{}: {text}", command.name);
+    report!("{}", help::usage(command));
     EXIT_USAGE
 }
 

@@ -21,7 +21,7 @@ use crate::absent;
 use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::generic::generic;
-use crate::output::{EXIT_OK, EXIT_USAGE, say, tell, tell_text};
+use crate::output::{EXIT_OK, EXIT_USAGE, report, report_text, say};
 
 /// Every command, by subject. A new subject is one more line here.
 static GROUPS: &[&[Command]] = &[
@@ -42,12 +42,12 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            tell!("{text}");
+            report!("{text}");
             return EXIT_USAGE;
         }
     };
     let Some((typed, rest)) = words.split_first() else {
-        tell_text!("{}", usage());
+        report_text!("{}", usage());
         return EXIT_USAGE;
     };
     let name = typed.trim_start_matches('-');
@@ -58,37 +58,37 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         if absent::refuse("dfsadmin", name, absent::DFSADMIN) {
             return EXIT_USAGE;
         }
-        tell_text!("{name}: Unknown command\n{}", usage());
+        report_text!("{name}: Unknown command\n{}", usage());
         return EXIT_USAGE;
     };
     if let Some(option) = unknown_option(command, rest) {
         if absent::refuse(name, option, absent::DFSADMIN_OPTIONS) {
             return EXIT_USAGE;
         }
-        tell!("{name}: Illegal option {option}");
-        tell!("{}", usage_of(command));
+        report!("{name}: Illegal option {option}");
+        report!("{}", usage_of(command));
         return EXIT_USAGE;
     }
     let (min, max) = command.words;
     if rest.len() < min || rest.len() > max {
         // For a command with any number of words, Hadoop's message counts them.
         if max == MANY {
-            tell!("{name}: Not enough arguments: expected {min} but got {}", rest.len());
+            report!("{name}: Not enough arguments: expected {min} but got {}", rest.len());
         }
-        tell!("{}", usage_of(command));
+        report!("{}", usage_of(command));
         return EXIT_USAGE;
     }
     match Session::open(&overrides).and_then(|session| (command.run)(&session, rest)) {
         Ok(()) | Err(Failure::ReaderLeft) => EXIT_OK,
         Err(Failure::Usage(text)) => {
             if !text.is_empty() {
-                tell!("{name}: {text}");
+                report!("{name}: {text}");
             }
-            tell!("{}", usage_of(command));
+            report!("{}", usage_of(command));
             EXIT_USAGE
         }
         Err(failure) => {
-            tell!("{name}: {failure}");
+            report!("{name}: {failure}");
             EXIT_USAGE
         }
     }
@@ -138,7 +138,7 @@ fn help(names: &[String]) -> u8 {
             Some(command) => describe(command),
             None => {
                 all_known = false;
-                tell!("{name}: Unknown command");
+                report!("{name}: Unknown command");
             }
         }
     }

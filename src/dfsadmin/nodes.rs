@@ -10,7 +10,7 @@ use transport::rpc::{RpcClient, runtime};
 use super::session::{Command, Session, refused};
 use crate::connect;
 use crate::dfs::{Failure, size};
-use crate::output::{say, tell};
+use crate::output::{report, say};
 
 /// See the module.
 #[rustfmt::skip]
@@ -40,7 +40,7 @@ fn refresh_nodes(session: &Session, _: &[String]) -> Result<(), Failure> {
 
 fn set_balancer_bandwidth(session: &Session, words: &[String]) -> Result<(), Failure> {
     let bytes = size(&words[0]).ok_or_else(|| {
-        tell!("NumberFormatException: For input string: \"{}\"", words[0]);
+        report!("NumberFormatException: For input string: \"{}\"", words[0]);
         Failure::Usage(String::new())
     })?;
     session.ask(calls::SetBalancerBandwidth { bytes })?;
@@ -115,8 +115,8 @@ fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
     let health = asked.map_err(|error| {
         Failure::Text(format!("Datanode unreachable. {}", connect::describe(&error)))
     })?;
-    let told = |name: &str| health.more.get(name).cloned().unwrap_or_default();
-    let (uptime, version) = (told("uptime_s"), told("version"));
+    let figure = |name: &str| health.more.get(name).cloned().unwrap_or_default();
+    let (uptime, version) = (figure("uptime_s"), figure("version"));
     let (Some(uptime), Some(version)) = (uptime.as_u64(), version.as_str()) else {
         return Err(Failure::Text(format!("{}: it is of another version", words[0])));
     };

@@ -6,7 +6,7 @@ use protocol::namenode::{QuotaChange, calls};
 
 use super::session::{Command, MANY, Session, refused};
 use crate::dfs::{Failure, Problem, size};
-use crate::output::tell;
+use crate::output::report;
 
 /// See the module.
 #[rustfmt::skip]
@@ -89,7 +89,7 @@ fn keep_last(last: &mut Result<(), Failure>, outcome: Result<(), Failure>, comma
     if let Err(failure) = outcome
         && let Err(earlier) = std::mem::replace(last, Err(failure))
     {
-        tell!("{command}: {earlier}");
+        report!("{command}: {earlier}");
     }
 }
 

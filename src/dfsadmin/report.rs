@@ -67,11 +67,11 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
     let text = report_text(&status, &datanodes, &wanted, now_ms, &TimeZone::system());
     // Anyone but the superuser sees only the totals, as in HDFS.
     let allowed = session.check_superuser();
-    let shown = match &allowed {
+    let visible = match &allowed {
         Ok(()) => text.as_str(),
         Err(_) => text.find(RULE).map_or(&*text, |at| &text[..at + RULE.len()]),
     };
-    let written = crate::output::out().write_all(shown.as_bytes());
+    let written = crate::output::out().write_all(visible.as_bytes());
     unless_reader_left(written).map_err(|error| Failure::output(&error))?;
     allowed
 }
@@ -92,13 +92,13 @@ fn facts(session: &Session) -> Result<(ClusterStatus, Vec<DatanodeReport>), Fail
 
 /// The same for programs, ids as people write them.
 fn report_json(status: &ClusterStatus, datanodes: &[DatanodeReport]) -> serde_json::Result<Value> {
-    let mut shown = serde_json::to_value(status)?;
-    shown["cluster"] = status.cluster.to_string().into();
+    let mut totals = serde_json::to_value(status)?;
+    totals["cluster"] = status.cluster.to_string().into();
     let mut nodes = serde_json::to_value(datanodes)?;
     for (index, node) in datanodes.iter().enumerate() {
         nodes[index]["info"]["id"] = node.info.id.to_string().into();
     }
-    Ok(json!({ "status": shown, "datanodes": nodes }))
+    Ok(json!({ "status": totals, "datanodes": nodes }))
 }
 
 fn report_text(

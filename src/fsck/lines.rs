@@ -36,9 +36,9 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text
         }
         return;
     }
-    let shown = request.files || open;
+    let is_listed = request.files || open;
     let (path, wanted) = (&file.path, usize::from(file.status.replication));
-    if shown {
+    if is_listed {
         let (length, count) = (file.status.length, file.blocks.len());
         let state = if open { ", OPENFORWRITE" } else { "" };
         let _ = write!(
@@ -59,7 +59,7 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text
         } else if block.good_count() == 0 {
             missing = (missing.0 + 1, missing.1 + block.length);
         }
-        problems += note_problems(file, block, (request, pool, shown), text);
+        problems += note_problems(file, block, (request, pool, is_listed), text);
     }
     if file.lost_bytes > 0 {
         let _ = writeln!(
@@ -70,7 +70,7 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text
         problems += 1;
     }
     for (name, (count, length)) in [("MISSING", missing), ("CORRUPT", corrupt)] {
-        match (count, shown) {
+        match (count, is_listed) {
             (0, _) => {}
             (_, true) => {
                 let _ = writeln!(text, " {name} {count} blocks of total size {length} B");
@@ -80,7 +80,7 @@ pub(super) fn describe_file(file: &FsckFile, request: &Request, pool: &str, text
             }
         }
     }
-    if shown && missing.0 + corrupt.0 + problems == 0 {
+    if is_listed && missing.0 + corrupt.0 + problems == 0 {
         text.push_str(" OK\n");
     }
     if request.files && request.blocks {
@@ -104,14 +104,14 @@ fn waiting(file: &FsckFile) -> Option<String> {
 fn note_problems(
     file: &FsckFile,
     block: &FsckBlock,
-    (request, pool, shown): (&Request, &str, bool),
+    (request, pool, is_listed): (&Request, &str, bool),
     text: &mut String,
 ) -> u64 {
     let (path, wanted) = (&file.path, usize::from(file.status.replication));
     let mut problems = 0;
     if block.good_count() > 0 && counted(block, request.maintenance) < wanted {
         let of = |wanted| block.count(|state| state == wanted);
-        if !shown {
+        if !is_listed {
             let _ = write!(text, "\n{path}: ");
         }
         let _ = write!(
@@ -135,7 +135,7 @@ fn note_problems(
         problems += 1;
     }
     if block.misplaced {
-        if !shown {
+        if !is_listed {
             if problems == 0 {
                 text.push('\n');
             }

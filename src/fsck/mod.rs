@@ -27,7 +27,7 @@ use self::totals::Totals;
 use self::walk::{Entry, walk};
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{
-    Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, say, tell, tell_text,
+    Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, report, report_text, say,
     unless_reader_left,
 };
 
@@ -42,13 +42,13 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let parsed = crate::generic::generic(arguments, overrides)
         .and_then(|(words, overrides)| Ok((Request::parse(&words)?, overrides)));
     if arguments.is_empty() {
-        tell_text!("{USAGE}");
+        report_text!("{USAGE}");
         return EXIT_USAGE;
     }
     let (request, overrides) = match parsed {
         Ok(parsed) => parsed,
         Err(text) => {
-            tell_text!("fsck: {text}\n{USAGE}");
+            report_text!("fsck: {text}\n{USAGE}");
             return EXIT_USAGE;
         }
     };
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         (ids, _) => look_up(ids, request.maintenance, &overrides),
     };
     outcome.unwrap_or_else(|error| {
-        tell!("fsck: {}", describe(error.as_ref()));
+        report!("fsck: {}", describe(error.as_ref()));
         EXIT_USAGE
     })
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
 /// Contacts the NameNode, and reports that on standard error as HDFS does.
 fn connect(overrides: &Overrides, query: &str) -> Result<DfsClient> {
     let client = file_system(&overrides.config()?)?;
-    tell!("Connecting to namenode via {}/fsck?ugi={}{query}", client.namenode(), client.user());
+    report!("Connecting to namenode via {}/fsck?ugi={}{query}", client.namenode(), client.user());
     Ok(client)
 }
 

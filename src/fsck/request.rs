@@ -1,6 +1,6 @@
 //! The options of `fsck`, and the query that HDFS's tool would build from them.
 
-use crate::output::tell;
+use crate::output::report;
 
 /// What `-help` prints.
 pub(super) const USAGE: &str = "\
@@ -81,7 +81,7 @@ impl Request {
                 // Misplaced replicas are copied without this option.
                 "replicate" => {}
                 "showprogress" => {
-                    tell!(
+                    report!(
                         "The fsck switch -showprogress is deprecated and no longer has any effect."
                     );
                 }

@@ -16,12 +16,12 @@ pub(super) fn events_text(
         .filter(|attempt| attempt.finished_ms > 0)
         .collect();
     ended.sort_by(|left, right| (left.finished_ms, &left.id).cmp(&(right.finished_ms, &right.id)));
-    let shown: Vec<&AttemptReport> = ended.into_iter().skip(from).take(count).collect();
+    let events: Vec<&AttemptReport> = ended.into_iter().skip(from).take(count).collect();
     let mut text = format!(
         "Task completion events for {id}\nNumber of events (from {from}) are: {}\n",
-        shown.len()
+        events.len()
     );
-    for attempt in shown {
+    for attempt in events {
         text.push_str(&format!("{} {} {address}{}\n", attempt.state, attempt.id, attempt.log_url));
     }
     text

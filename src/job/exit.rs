@@ -8,7 +8,7 @@ use client::job::JobError;
 use protocol::{ErrorKind, JobId};
 
 use crate::connect::describe;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report};
 
 /// Runs a command with options of its own; reports wrong ones with its usage.
 pub(super) fn with_args<A: Parser>(
@@ -25,7 +25,7 @@ pub(super) fn with_args<A: Parser>(
         }
     };
     command(args).unwrap_or_else(|error| {
-        tell!("job: {}", describe(error.as_ref()));
+        report!("job: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
 }
@@ -41,6 +41,6 @@ pub(super) fn known(outcome: Result<(), JobError>, id: JobId) -> Result<u8> {
 
 /// The exit code for text that is not a job id, or an unknown job.
 pub(super) fn unknown(id: &str) -> u8 {
-    tell!("Could not find job {id}");
+    report!("Could not find job {id}");
     EXIT_USAGE
 }

@@ -16,7 +16,7 @@ use protocol::{AttemptId, ErrorKind, JobId};
 
 use super::exit::{unknown, with_args};
 use crate::connect::{Overrides, describe, job_client};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, tell, unless_reader_left};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, unless_reader_left};
 
 /// Pause between checks of running attempts: as long as between their reports.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ fn print(args: &Args, overrides: &Overrides) -> Result<u8> {
     let job = attempt.map(|attempt| attempt.task.job).or_else(|| args.id.parse().ok());
     let Some(job) = job else { return Ok(unknown(&args.id)) };
     if args.attempt.is_some() && (attempt.is_none() || args.id.parse::<JobId>().ok() != Some(job)) {
-        tell!("job: {text} is no attempt of {}", args.id);
+        report!("job: {text} is no attempt of {}", args.id);
         return Ok(EXIT_USAGE);
     }
     let client = job_client(&overrides.config()?)?;
@@ -67,7 +67,7 @@ fn print(args: &Args, overrides: &Overrides) -> Result<u8> {
             }
             Err(error) => return Err(error.into()),
         };
-        if !logs.look(args, job, attempt)? || over || !args.follow {
+        if !logs.print_new(args, job, attempt)? || over || !args.follow {
             return Ok(logs.code);
         }
         thread::sleep(FOLLOW_PAUSE);
@@ -85,7 +85,7 @@ struct Logs<'a> {
 
 impl Logs<'_> {
     /// Prints what is new; false if nobody reads it any more.
-    fn look(&mut self, args: &Args, job: JobId, only: Option<AttemptId>) -> Result<bool> {
+    fn print_new(&mut self, args: &Args, job: JobId, only: Option<AttemptId>) -> Result<bool> {
         let only = only.map(|attempt| attempt.to_string());
         let tasks = self.client.tasks(job)?;
         for attempt in tasks.iter().flat_map(|task| &task.attempts) {
@@ -121,7 +121,7 @@ impl Logs<'_> {
             Err(_) if !over => printed,
             Err(error) => {
                 self.code = EXIT_FAILED;
-                tell!("job: the log of {id} is gone: {}", describe(&error));
+                report!("job: the log of {id} is gone: {}", describe(&error));
                 printed
             }
         };

@@ -7,7 +7,7 @@ use protocol::jobs::QueueReport;
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
 
 const USAGE: &str = "\
 Usage: hanno queue COMMAND
@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (mut words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            tell!("queue: {text}");
+            report!("queue: {text}");
             return EXIT_USAGE;
         }
     };
@@ -40,12 +40,12 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             return EXIT_OK;
         }
         _ => {
-            tell_text!("{USAGE}");
+            report_text!("{USAGE}");
             return EXIT_USAGE;
         }
     };
     outcome.unwrap_or_else(|error| {
-        tell!("queue: {}", describe(error.as_ref()));
+        report!("queue: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
 }
@@ -56,7 +56,7 @@ fn show(wanted: Option<&str>, jobs: bool, json: bool, overrides: &Overrides) -> 
     if let Some(name) = wanted {
         queues.retain(|queue| queue.name == name);
         if queues.is_empty() {
-            tell!("Queue \"{name}\" does not exist.");
+            report!("Queue \"{name}\" does not exist.");
             return Ok(EXIT_USAGE);
         }
     }

@@ -32,7 +32,7 @@ use transport::rpc::now_ms;
 
 use super::exit::with_args;
 use crate::connect::{Overrides, file_system_config, job_client, namenode_address};
-use crate::output::{EXIT_FAILED, EXIT_OK, say, tell};
+use crate::output::{EXIT_FAILED, EXIT_OK, report, say};
 
 /// Longest first message: a cookie.
 const HELLO_BYTES_MAX: usize = 4 << 10;
@@ -127,10 +127,10 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     let took = begin.elapsed().as_secs_f64();
     let kept = format!("everything is in {}", directory.display());
     if let AttemptState::Failed { diagnostics } = state {
-        tell!("{attempt} failed again, after {took:.1} s: {diagnostics}\n{kept}");
+        report!("{attempt} failed again, after {took:.1} s: {diagnostics}\n{kept}");
         return Ok(EXIT_FAILED);
     }
-    tell!("{attempt} succeeded after {took:.1} s; {kept}");
+    report!("{attempt} succeeded after {took:.1} s; {kept}");
     Ok(EXIT_OK)
 }
 
@@ -151,23 +151,23 @@ fn stop_place(args: &Args, diagnostics: &str) -> Result<Option<RecordPlace>> {
 /// The directory of a replay: empty, absolute, private.
 fn work_directory(args: &Args, attempt: AttemptId) -> Result<PathBuf> {
     let path = args.directory.clone().unwrap_or_else(|| attempt.to_string().into());
-    let told = || format!("cannot use {}", path.display());
-    fs::create_dir_all(&path).with_context(told)?;
-    if fs::read_dir(&path).with_context(told)?.next().is_some() {
+    let context = || format!("cannot use {}", path.display());
+    fs::create_dir_all(&path).with_context(context)?;
+    if fs::read_dir(&path).with_context(context)?.next().is_some() {
         bail!("{} is not empty: give another directory with --directory", path.display());
     }
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).with_context(told)?;
-    path.canonicalize().with_context(told)
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).with_context(context)?;
+    path.canonicalize().with_context(context)
 }
 
 /// The recorded executable, in a file.
 fn fetch(dfs: &DfsClient, program: &Program, directory: &Path) -> Result<PathBuf> {
     let path = directory.join("program");
-    let told = || format!("cannot fetch the job's program to {}", path.display());
-    let mut source = dfs.open(&binary_path(program.binary)).with_context(told)?;
-    let mut file = fs::File::create(&path).with_context(told)?;
-    io::copy(&mut source, &mut file).with_context(told)?;
-    file.set_permissions(fs::Permissions::from_mode(0o700)).with_context(told)?;
+    let context = || format!("cannot fetch the job's program to {}", path.display());
+    let mut source = dfs.open(&binary_path(program.binary)).with_context(context)?;
+    let mut file = fs::File::create(&path).with_context(context)?;
+    io::copy(&mut source, &mut file).with_context(context)?;
+    file.set_permissions(fs::Permissions::from_mode(0o700)).with_context(context)?;
     drop(file);
     if hash_file(&path)? != program.binary {
         bail!("{} is not the program that was submitted", path.display());
@@ -206,7 +206,7 @@ impl Task {
         let (sender, events) = mpsc::channel();
         let expected = cookie.clone();
         let arrivals = sender.clone();
-        thread::spawn(move || hear(&listener, &expected, &arrivals));
+        thread::spawn(move || relay(&listener, &expected, &arrivals));
         let mut command = command(binary, debugger, &setup.program.args, directory);
         command.env(SOCKET_VARIABLE, &socket).env(COOKIE_VARIABLE, &cookie).current_dir(directory);
         let mut child = command
@@ -247,7 +247,7 @@ impl Task {
 
     fn maps(&mut self, job: JobId, splits: Vec<Split>, directory: &Path) -> Result<Vec<MapOutput>> {
         let count = splits.len();
-        tell!("the outputs of the maps are gone: all {count} run again first");
+        report!("the outputs of the maps are gone: all {count} run again first");
         let mut outputs = Vec::with_capacity(count);
         for (index, split) in (0..).zip(splits) {
             let task = TaskId { job, kind: TaskKind::Map, index };
@@ -355,7 +355,7 @@ fn command(binary: &Path, debugger: Option<&str>, args: &[String], directory: &P
 }
 
 /// Waits for the program to connect, and passes on its messages until it disconnects.
-fn hear(listener: &UnixListener, cookie: &str, events: &Sender<Event>) {
+fn relay(listener: &UnixListener, cookie: &str, events: &Sender<Event>) {
     let mut stream = loop {
         let Ok((mut stream, _)) = listener.accept() else { return };
         let hello = frame::read::<FromRunner>(&mut stream, HELLO_BYTES_MAX, "hello");

@@ -8,7 +8,7 @@ use protocol::jobs::WorkerReport;
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, say, tell, tell_text};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
 
 const USAGE: &str = "\
 Usage: hanno mradmin COMMAND
@@ -55,7 +55,7 @@ pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match generic(arguments, overrides) {
         Ok(found) => found,
         Err(text) => {
-            tell!("mradmin: {text}");
+            report!("mradmin: {text}");
             return EXIT_USAGE;
         }
     };
@@ -67,7 +67,7 @@ pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
             JobClient::refresh_groups
         }
         _ => {
-            tell_text!("{USAGE}");
+            report_text!("{USAGE}");
             return EXIT_USAGE;
         }
     };
@@ -75,7 +75,7 @@ pub(crate) fn mradmin(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match refreshed {
         Ok(()) => EXIT_OK,
         Err(error) => {
-            tell!("mradmin: {}", describe(error.as_ref()));
+            report!("mradmin: {}", describe(error.as_ref()));
             EXIT_FAILED
         }
     }

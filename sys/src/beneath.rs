@@ -418,10 +418,10 @@ pub fn file_without_links(path: &Path) -> io::Result<File> {
 }
 
 /// `None` if the file is gone.
-fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
-    match looked {
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        looked => looked.map(Some),
+        result => result.map(Some),
     }
 }
 

@@ -32,7 +32,7 @@ pub fn detach(
     if let Some(group) = group {
         group.enter(command)?;
     }
-    let limits = limits.told();
+    let limits = limits.effective();
     let prepare = move || {
         rustix::process::setsid()?;
         limits.iter().try_for_each(|(resource, limit)| setrlimit(*resource, *limit))?;

@@ -21,7 +21,7 @@ const DEPTH_MAX: usize = 256;
 /// Bytes of a block as `stat` counts them, whatever the block size of the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
 /// The mode bits that let an owner list and enter a directory.
-const LOOK: Mode = Mode::RUSR.union(Mode::XUSR);
+const LIST_AND_ENTER: Mode = Mode::RUSR.union(Mode::XUSR);
 /// Attempts to open a directory whose owner changes its mode meanwhile.
 const OPENINGS_MAX: u32 = 8;
 
@@ -46,33 +46,33 @@ type Pending = (Rc<Opened>, CString, OsString, usize);
 /// missing directory holds nothing.
 ///
 /// # Errors
-/// If a directory cannot be looked into; [`io::ErrorKind::InvalidData`] if directories nest more than 256 deep.
+/// If a directory cannot be read; [`io::ErrorKind::InvalidData`] if directories nest more than 256 deep.
 pub fn measure(root: &Path) -> io::Result<Measured> {
-    let mut look =
-        Look { measured: Measured::default(), counted: BTreeSet::new(), left: Vec::new() };
+    let mut walk =
+        Walk { measured: Measured::default(), counted: BTreeSet::new(), left: Vec::new() };
     let root = CString::new(root.as_os_str().as_bytes())?;
-    let Some(root) = open(CWD, &root)? else { return Ok(look.measured) };
-    look.enter(&Rc::new(root), None, 0)?;
-    while let Some((parent, name, top, depth)) = look.left.pop() {
+    let Some(root) = open(CWD, &root)? else { return Ok(walk.measured) };
+    walk.enter(&Rc::new(root), None, 0)?;
+    while let Some((parent, name, top, depth)) = walk.left.pop() {
         if depth > DEPTH_MAX {
             let text = format!("more than {DEPTH_MAX} directories lie within each other");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         if let Some(directory) = open(parent.descriptor.as_fd(), &name)? {
-            look.enter(&Rc::new(directory), Some(&top), depth)?;
+            walk.enter(&Rc::new(directory), Some(&top), depth)?;
         }
     }
-    Ok(look.measured)
+    Ok(walk.measured)
 }
 
-struct Look {
+struct Walk {
     measured: Measured,
     /// Files with several names that are already counted.
     counted: BTreeSet<(u64, u64)>,
     left: Vec<Pending>,
 }
 
-impl Look {
+impl Walk {
     fn enter(
         &mut self,
         directory: &Rc<Opened>,
@@ -131,17 +131,17 @@ impl Drop for Opened {
 fn open(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Opened>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..OPENINGS_MAX {
-        let looked = match openat(parent, name, flags | OFlags::PATH, Mode::empty()) {
+        let found = match openat(parent, name, flags | OFlags::PATH, Mode::empty()) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-            looked => looked?,
+            found => found?,
         };
-        let mode = Mode::from_raw_mode(fstat(&looked)?.st_mode);
-        let is_shut = !mode.contains(LOOK);
+        let mode = Mode::from_raw_mode(fstat(&found)?.st_mode);
+        let is_shut = !mode.contains(LIST_AND_ENTER);
         if is_shut {
             // This changes this very directory, whatever its name leads to by now.
-            chmod(format!("/proc/self/fd/{}", looked.as_raw_fd()), mode | LOOK)?;
+            chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), mode | LIST_AND_ENTER)?;
         }
-        match openat(&looked, c".", flags | OFlags::RDONLY, Mode::empty()) {
+        match openat(&found, c".", flags | OFlags::RDONLY, Mode::empty()) {
             Ok(descriptor) => {
                 return Ok(Some(Opened { descriptor, mode: is_shut.then_some(mode) }));
             }

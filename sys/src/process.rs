@@ -202,7 +202,7 @@ const LOCKED_BYTES_MAX: u64 = 8 << 20;
 impl Limits {
     /// The limits as the kernel takes them, with those of every limited process: it leaves no core files, has no message queues, which would outlive it, and
     /// takes no precedence over others. No limit is higher than this process's own.
-    pub(crate) fn told(&self) -> Vec<(Resource, Rlimit)> {
+    pub(crate) fn effective(&self) -> Vec<(Resource, Rlimit)> {
         let wanted = [
             (Resource::Data, self.data_bytes),
             (Resource::Nofile, self.open_files),
@@ -215,12 +215,12 @@ impl Limits {
             (Resource::Nice, Some(0)),
             (Resource::Rtprio, Some(0)),
         ];
-        let told = wanted.into_iter().filter_map(|(resource, value)| {
+        let lowered = wanted.into_iter().filter_map(|(resource, value)| {
             let hard = rustix::process::getrlimit(resource).maximum;
             let value = Some(value.map(|value| hard.map_or(value, |hard| value.min(hard)))?);
             Some((resource, Rlimit { current: value, maximum: value }))
         });
-        told.collect()
+        lowered.collect()
     }
 }
 

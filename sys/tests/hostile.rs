@@ -16,7 +16,7 @@ mod support;
 use needs::{Need, lacks};
 use support::copy_of_this_program;
 use sys::process::Limits;
-use sys::sandbox::{Access, Place, User, Walls, inside};
+use sys::sandbox::{Access, AllowedPath, User, Walls, inside};
 
 /// Set for the copy of this program that runs as an ordinary user.
 const AGAIN_VARIABLE: &str = "HANNO_TEST_ORDINARY_USER";
@@ -196,10 +196,11 @@ impl Scene {
 
     fn walls(&self, user: Option<User>) -> Walls {
         let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"];
-        let mut places: Vec<Place> = system.map(|path| Place::new(path, Access::Read)).into();
-        places.push(Place::new("/dev/null", Access::Use));
-        places.push(Place::new(&self.program, Access::Read));
-        places.push(Place::new(&self.own, Access::Change));
+        let mut places: Vec<AllowedPath> =
+            system.map(|path| AllowedPath::new(path, Access::Read)).into();
+        places.push(AllowedPath::new("/dev/null", Access::Use));
+        places.push(AllowedPath::new(&self.program, Access::Read));
+        places.push(AllowedPath::new(&self.own, Access::Change));
         Walls { places, user }
     }
 
@@ -319,7 +320,7 @@ fn type_into(terminal: &str) {
     let Some(scene) = Scene::new() else { return };
     // This holds even if the terminal itself can be opened.
     let mut walls = scene.walls(None);
-    walls.places.extend(["/dev/tty", terminal].map(|path| Place::new(path, Access::Use)));
+    walls.places.extend(["/dev/tty", terminal].map(|path| AllowedPath::new(path, Access::Use)));
     let mut shown = 0;
     for name in ["types", "types_high_bits", "controls_terminal"] {
         for at in ["", terminal] {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sys::orphans::{adopt, end_all, ended, start};
-use sys::sandbox::{Access, Place, Walls, inside};
+use sys::sandbox::{Access, AllowedPath, Walls, inside};
 
 const PROC: &str = "/proc";
 const ROUND_PAUSE: Duration = Duration::from_millis(5);
@@ -27,9 +27,10 @@ fn what_left_its_parents_and_all_marks_behind_is_ended_and_other_children_are_no
     const SECONDS: &str = "87651";
     adopt().unwrap();
     let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
-    let places = ["/usr", "/bin", "/lib", "/lib64"].map(|path| Place::new(path, Access::Read));
-    let mut places: Vec<Place> = places.into();
-    places.push(Place::new("/dev/null", Access::Use));
+    let places =
+        ["/usr", "/bin", "/lib", "/lib64"].map(|path| AllowedPath::new(path, Access::Read));
+    let mut places: Vec<AllowedPath> = places.into();
+    places.push(AllowedPath::new("/dev/null", Access::Use));
     let walls = Walls { places, user: None };
     let script = format!(
         "(setsid -f env -i sleep {SECONDS}); (env -i setsid setsid -f sleep {SECONDS} &); :"

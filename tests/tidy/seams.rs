@@ -13,7 +13,7 @@ const BY_PATH: &[&str] = &[
     "tokio::fs",
     "sys::fs",
     "sys::beneath::Dir::open",
-    "crate::scratch::Place::open",
+    "crate::scratch::OpenDir::open",
     ".metadata(..)",
     ".is_file()",
     ".is_dir()",
@@ -32,10 +32,10 @@ const WITHOUT_PATH: &[&str] = &["std::fs::Metadata", "std::fs::Permissions", "st
 /// Where a worker may use paths: for its data directory, as its configuration names it, and to open what no task can move.
 const BY_PATH_ALLOWED: &[(&str, &[&str])] = &[
     // The data directory itself, made, found and locked before any task runs.
-    ("worker/src/directories.rs", &["sys::fs", ".canonicalize()", "Place::open"]),
+    ("worker/src/directories.rs", &["sys::fs", ".canonicalize()", "OpenDir::open"]),
     // The lock of a share of the machine's users.
     ("worker/src/walls/users.rs", &["sys::fs"]),
-    // What `Place::open` is.
+    // What `OpenDir::open` is.
     ("worker/src/scratch.rs", &["Dir::open"]),
     // The error of the lock of the data directory.
     ("worker/src/error.rs", &["sys::fs"]),

@@ -354,7 +354,7 @@ pub struct Ready {
 }
 
 /// Waits until a read of one of two connections would not block, or `wake` is notified; for at most `timeout`. A `None` is not waited for. What was read ahead
-/// is not looked at: [`Connection::is_buffered`].
+/// does not count; [`Connection::is_buffered`] reports it.
 ///
 /// # Errors
 /// The system's error.

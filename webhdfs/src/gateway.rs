@@ -19,7 +19,7 @@ use client::namesystem::Remote;
 use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
-use daemon::serve::{self, Limits, Told};
+use daemon::serve::{self, Advertise, Limits};
 use daemon::session;
 use daemon::{ServeError, Shutdown};
 use protocol::address::authority_of;
@@ -110,9 +110,11 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     config.webhdfs.warn();
     let secret = daemon::secret::load(&config.secret_file, false)?;
     // Clients are redirected to the host that they asked.
-    let told =
-        config.advertise.as_deref().map_or(Told::Nobody, |address| Told::advertised(Some(address)));
-    let listener = serve::bind(&config.bind, told, config.allow_unencrypted).await?;
+    let advertise = config
+        .advertise
+        .as_deref()
+        .map_or(Advertise::Nothing, |address| Advertise::address(Some(address)));
+    let listener = serve::bind(&config.bind, advertise, config.allow_unencrypted).await?;
     let advertised = config.advertise.clone().unwrap_or_else(|| config.bind.clone());
     let rpc =
         RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);

@@ -21,7 +21,7 @@ const MISTAKES_MAX: usize = 2;
 /// Names that are shorter are too much like each other.
 const NAME_LETTERS_MIN: usize = 5;
 /// Most ignored parameters that are reported.
-const TOLD_MAX: usize = 8;
+const LISTED_MAX: usize = 8;
 
 impl Op {
     /// The operation of `method` that `name` (any case) stands for.
@@ -69,14 +69,14 @@ impl Op {
                 );
                 return Err(WebError::illegal(text));
             }
-            if !ignored.contains(&name) && ignored.len() < TOLD_MAX {
+            if !ignored.contains(&name) && ignored.len() < LISTED_MAX {
                 ignored.push(name);
             }
         }
-        let told = ignored.join(", ").escape_default().to_string().replace(['"', '\\'], "");
+        let listed = ignored.join(", ").escape_default().to_string().replace(['"', '\\'], "");
         let op = self.name();
-        let told: String = told.chars().take(200).collect();
-        Ok((!ignored.is_empty()).then(|| format!("299 hanno \"ignored, {op} has not: {told}\"")))
+        let listed: String = listed.chars().take(200).collect();
+        Ok((!ignored.is_empty()).then(|| format!("299 hanno \"ignored, {op} has not: {listed}\"")))
     }
 }
 

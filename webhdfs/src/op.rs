@@ -7,11 +7,11 @@ use axum::http::Method;
 
 /// Who answers an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Responder {
     /// The NameNode.
-    Names,
+    Namenode,
     /// The NameNode redirects the client, a DataNode answers.
-    Both,
+    Redirect,
     /// The list of delegation tokens.
     Tokens,
     /// Nobody, and why.
@@ -28,7 +28,7 @@ const ONE_KIND_OF_STORAGE: &str = "every volume is a disk";
 const NO_HTTPFS: &str = "figures are at /metrics and /jmx";
 
 macro_rules! operations {
-    ($($variant:ident $method:ident $name:literal $place:ident$(($reason:ident))? [$($parameter:literal)*],)*) => {
+    ($($variant:ident $method:ident $name:literal $responder:ident$(($reason:ident))? [$($parameter:literal)*],)*) => {
         /// An operation.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[allow(missing_docs, reason = "the names are those of WebHDFS, see `name`")]
@@ -49,8 +49,8 @@ macro_rules! operations {
             }
 
             /// Who answers it.
-            pub fn place(self) -> Place {
-                match self { $(Op::$variant => Place::$place$(($reason))?,)* }
+            pub fn responder(self) -> Responder {
+                match self { $(Op::$variant => Responder::$responder$(($reason))?,)* }
             }
 
             /// The parameters that it has, beside those of every operation.
@@ -62,72 +62,72 @@ macro_rules! operations {
 }
 
 operations! {
-    Open GET "OPEN" Both ["offset" "length" "buffersize" "noredirect" "excludedatanodes"],
-    GetFileStatus GET "GETFILESTATUS" Names [],
-    ListStatus GET "LISTSTATUS" Names [],
-    ListStatusBatch GET "LISTSTATUS_BATCH" Names ["startafter"],
-    GetContentSummary GET "GETCONTENTSUMMARY" Names [],
-    GetQuotaUsage GET "GETQUOTAUSAGE" Names [],
-    GetFileChecksum GET "GETFILECHECKSUM" Both ["noredirect" "excludedatanodes"],
-    GetHomeDirectory GET "GETHOMEDIRECTORY" Names [],
-    GetBlockLocations GET "GET_BLOCK_LOCATIONS" Names ["offset" "length"],
-    GetFileBlockLocations GET "GETFILEBLOCKLOCATIONS" Names ["offset" "length"],
-    GetServerDefaults GET "GETSERVERDEFAULTS" Names [],
-    GetTrashRoot GET "GETTRASHROOT" Names [],
-    CheckAccess GET "CHECKACCESS" Names ["fsaction"],
+    Open GET "OPEN" Redirect ["offset" "length" "buffersize" "noredirect" "excludedatanodes"],
+    GetFileStatus GET "GETFILESTATUS" Namenode [],
+    ListStatus GET "LISTSTATUS" Namenode [],
+    ListStatusBatch GET "LISTSTATUS_BATCH" Namenode ["startafter"],
+    GetContentSummary GET "GETCONTENTSUMMARY" Namenode [],
+    GetQuotaUsage GET "GETQUOTAUSAGE" Namenode [],
+    GetFileChecksum GET "GETFILECHECKSUM" Redirect ["noredirect" "excludedatanodes"],
+    GetHomeDirectory GET "GETHOMEDIRECTORY" Namenode [],
+    GetBlockLocations GET "GET_BLOCK_LOCATIONS" Namenode ["offset" "length"],
+    GetFileBlockLocations GET "GETFILEBLOCKLOCATIONS" Namenode ["offset" "length"],
+    GetServerDefaults GET "GETSERVERDEFAULTS" Namenode [],
+    GetTrashRoot GET "GETTRASHROOT" Namenode [],
+    CheckAccess GET "CHECKACCESS" Namenode ["fsaction"],
     GetDelegationToken GET "GETDELEGATIONTOKEN" Tokens ["renewer" "kind" "service"],
-    GetAclStatus GET "GETACLSTATUS" Names [],
-    GetXattrs GET "GETXATTRS" Names ["xattr.name" "encoding"],
-    ListXattrs GET "LISTXATTRS" Names [],
-    GetAllStoragePolicy GET "GETALLSTORAGEPOLICY" Names [],
-    GetStoragePolicy GET "GETSTORAGEPOLICY" Names [],
-    GetSnapshotDiff GET "GETSNAPSHOTDIFF" Names ["oldsnapshotname" "snapshotname"],
-    GetSnapshottableDirectoryList GET "GETSNAPSHOTTABLEDIRECTORYLIST" Names [],
-    GetSnapshotList GET "GETSNAPSHOTLIST" Names [],
+    GetAclStatus GET "GETACLSTATUS" Namenode [],
+    GetXattrs GET "GETXATTRS" Namenode ["xattr.name" "encoding"],
+    ListXattrs GET "LISTXATTRS" Namenode [],
+    GetAllStoragePolicy GET "GETALLSTORAGEPOLICY" Namenode [],
+    GetStoragePolicy GET "GETSTORAGEPOLICY" Namenode [],
+    GetSnapshotDiff GET "GETSNAPSHOTDIFF" Namenode ["oldsnapshotname" "snapshotname"],
+    GetSnapshottableDirectoryList GET "GETSNAPSHOTTABLEDIRECTORYLIST" Namenode [],
+    GetSnapshotList GET "GETSNAPSHOTLIST" Namenode [],
     GetEcPolicy GET "GETECPOLICY" Refused(NO_ERASURE_CODING) [],
-    GetSnapshotDiffListing GET "GETSNAPSHOTDIFFLISTING" Names ["oldsnapshotname" "snapshotname" "snapshotdiffstartpath" "snapshotdiffindex"],
-    GetLinkTarget GET "GETLINKTARGET" Names [],
-    GetFileLinkStatus GET "GETFILELINKSTATUS" Names [],
-    GetStatus GET "GETSTATUS" Names [],
-    GetEcPolicies GET "GETECPOLICIES" Names [],
-    GetEcCodecs GET "GETECCODECS" Names [],
-    GetTrashRoots GET "GETTRASHROOTS" Names ["allusers"],
+    GetSnapshotDiffListing GET "GETSNAPSHOTDIFFLISTING" Namenode ["oldsnapshotname" "snapshotname" "snapshotdiffstartpath" "snapshotdiffindex"],
+    GetLinkTarget GET "GETLINKTARGET" Namenode [],
+    GetFileLinkStatus GET "GETFILELINKSTATUS" Namenode [],
+    GetStatus GET "GETSTATUS" Namenode [],
+    GetEcPolicies GET "GETECPOLICIES" Namenode [],
+    GetEcCodecs GET "GETECCODECS" Namenode [],
+    GetTrashRoots GET "GETTRASHROOTS" Namenode ["allusers"],
     Instrumentation GET "INSTRUMENTATION" Refused(NO_HTTPFS) [],
-    Create PUT "CREATE" Both ["blocksize" "buffersize" "createflag" "createparent" "overwrite" "permission" "replication" "unmaskedpermission" "noredirect" "excludedatanodes"],
-    Mkdirs PUT "MKDIRS" Names ["permission" "unmaskedpermission"],
-    Rename PUT "RENAME" Names ["destination" "renameoptions"],
-    SetReplication PUT "SETREPLICATION" Names ["replication"],
-    SetOwner PUT "SETOWNER" Names ["owner" "group"],
-    SetPermission PUT "SETPERMISSION" Names ["permission"],
-    SetTimes PUT "SETTIMES" Names ["modificationtime" "accesstime"],
+    Create PUT "CREATE" Redirect ["blocksize" "buffersize" "createflag" "createparent" "overwrite" "permission" "replication" "unmaskedpermission" "noredirect" "excludedatanodes"],
+    Mkdirs PUT "MKDIRS" Namenode ["permission" "unmaskedpermission"],
+    Rename PUT "RENAME" Namenode ["destination" "renameoptions"],
+    SetReplication PUT "SETREPLICATION" Namenode ["replication"],
+    SetOwner PUT "SETOWNER" Namenode ["owner" "group"],
+    SetPermission PUT "SETPERMISSION" Namenode ["permission"],
+    SetTimes PUT "SETTIMES" Namenode ["modificationtime" "accesstime"],
     CreateSymlink PUT "CREATESYMLINK" Refused(NO_LINKS) ["destination" "createparent"],
     RenewDelegationToken PUT "RENEWDELEGATIONTOKEN" Tokens ["token"],
     CancelDelegationToken PUT "CANCELDELEGATIONTOKEN" Tokens ["token"],
-    ModifyAclEntries PUT "MODIFYACLENTRIES" Names ["aclspec"],
-    RemoveAclEntries PUT "REMOVEACLENTRIES" Names ["aclspec"],
-    SetAcl PUT "SETACL" Names ["aclspec"],
-    RemoveDefaultAcl PUT "REMOVEDEFAULTACL" Names [],
-    RemoveAcl PUT "REMOVEACL" Names [],
-    SetXattr PUT "SETXATTR" Names ["xattr.name" "xattr.value" "flag"],
-    RemoveXattr PUT "REMOVEXATTR" Names ["xattr.name"],
-    AllowSnapshot PUT "ALLOWSNAPSHOT" Names [],
-    DisallowSnapshot PUT "DISALLOWSNAPSHOT" Names [],
-    CreateSnapshot PUT "CREATESNAPSHOT" Names ["snapshotname"],
-    RenameSnapshot PUT "RENAMESNAPSHOT" Names ["oldsnapshotname" "snapshotname"],
-    SetStoragePolicy PUT "SETSTORAGEPOLICY" Names ["storagepolicy"],
+    ModifyAclEntries PUT "MODIFYACLENTRIES" Namenode ["aclspec"],
+    RemoveAclEntries PUT "REMOVEACLENTRIES" Namenode ["aclspec"],
+    SetAcl PUT "SETACL" Namenode ["aclspec"],
+    RemoveDefaultAcl PUT "REMOVEDEFAULTACL" Namenode [],
+    RemoveAcl PUT "REMOVEACL" Namenode [],
+    SetXattr PUT "SETXATTR" Namenode ["xattr.name" "xattr.value" "flag"],
+    RemoveXattr PUT "REMOVEXATTR" Namenode ["xattr.name"],
+    AllowSnapshot PUT "ALLOWSNAPSHOT" Namenode [],
+    DisallowSnapshot PUT "DISALLOWSNAPSHOT" Namenode [],
+    CreateSnapshot PUT "CREATESNAPSHOT" Namenode ["snapshotname"],
+    RenameSnapshot PUT "RENAMESNAPSHOT" Namenode ["oldsnapshotname" "snapshotname"],
+    SetStoragePolicy PUT "SETSTORAGEPOLICY" Namenode ["storagepolicy"],
     SatisfyStoragePolicy PUT "SATISFYSTORAGEPOLICY" Refused(ONE_KIND_OF_STORAGE) [],
-    SetQuota PUT "SETQUOTA" Names ["namespacequota" "storagespacequota"],
+    SetQuota PUT "SETQUOTA" Namenode ["namespacequota" "storagespacequota"],
     SetQuotaByStorageType PUT "SETQUOTABYSTORAGETYPE" Refused(ONE_KIND_OF_STORAGE) ["storagetype" "storagespacequota"],
     EnableEcPolicy PUT "ENABLEECPOLICY" Refused(NO_ERASURE_CODING) ["ecpolicy"],
     DisableEcPolicy PUT "DISABLEECPOLICY" Refused(NO_ERASURE_CODING) ["ecpolicy"],
     SetEcPolicy PUT "SETECPOLICY" Refused(NO_ERASURE_CODING) ["ecpolicy"],
-    Append POST "APPEND" Both ["buffersize" "noredirect" "excludedatanodes" "createflag"],
-    Concat POST "CONCAT" Names ["sources"],
-    Truncate POST "TRUNCATE" Names ["newlength"],
-    UnsetStoragePolicy POST "UNSETSTORAGEPOLICY" Names [],
+    Append POST "APPEND" Redirect ["buffersize" "noredirect" "excludedatanodes" "createflag"],
+    Concat POST "CONCAT" Namenode ["sources"],
+    Truncate POST "TRUNCATE" Namenode ["newlength"],
+    UnsetStoragePolicy POST "UNSETSTORAGEPOLICY" Namenode [],
     UnsetEcPolicy POST "UNSETECPOLICY" Refused(NO_ERASURE_CODING) [],
-    Delete DELETE "DELETE" Names ["recursive"],
-    DeleteSnapshot DELETE "DELETESNAPSHOT" Names ["snapshotname"],
+    Delete DELETE "DELETE" Namenode ["recursive"],
+    DeleteSnapshot DELETE "DELETESNAPSHOT" Namenode ["snapshotname"],
 }
 
 /// Type of a parameter's value; a parameter that is left out has the default of [`PARAMETERS`].
@@ -195,11 +195,11 @@ pub const PARAMETERS: &[(&str, Kind, &str)] = &[
 
 impl Op {
     /// The parameters that a redirected operation passes on to the DataNode, sorted.
-    pub fn carried(self) -> Vec<&'static str> {
+    pub fn forwarded(self) -> Vec<&'static str> {
         let is_first = |name: &&str| !matches!(*name, "noredirect" | "excludedatanodes");
-        let mut carried: Vec<_> = self.parameters().iter().copied().filter(is_first).collect();
-        carried.sort_unstable();
-        carried
+        let mut forwarded: Vec<_> = self.parameters().iter().copied().filter(is_first).collect();
+        forwarded.sort_unstable();
+        forwarded
     }
 }
 

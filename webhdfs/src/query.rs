@@ -134,13 +134,13 @@ impl Query {
             let problem = format!("Failed to parse \"{text}\" as a radix-{radix} {kind}.");
             return Err(WebError::parameter(name, problem));
         };
-        let shown = |number: i64| match radix {
+        let written = |number: i64| match radix {
             8 if number < 0 => format!("-{:o}", number.unsigned_abs()),
             8 => format!("{number:o}"),
             _ => number.to_string(),
         };
         let range = |sign: &str, bound: i64| {
-            let (number, bound) = (shown(number), shown(bound));
+            let (number, bound) = (written(number), written(bound));
             let problem = format!("Invalid parameter range: {name} = {number} {sign} {bound}");
             Err(WebError::parameter(name, problem))
         };

@@ -37,7 +37,7 @@ pub fn location(
     };
     push(credentials.0, &credentials.1);
     push("namenoderpcaddress", namenode);
-    for name in op.carried() {
+    for name in op.forwarded() {
         if let Some(value) = query.text(name) {
             push(name, value);
         }

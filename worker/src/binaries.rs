@@ -21,7 +21,7 @@ use protocol::jobs::BINARY_DIR;
 use protocol::{BinaryHash, DfsPath};
 
 use crate::error::BinaryError;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 
 /// Where executables come from.
 pub trait BinarySource: Send + Sync {
@@ -35,7 +35,7 @@ pub trait BinarySource: Send + Sync {
 /// The cache. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Binaries {
-    place: Place,
+    place: OpenDir,
     bytes_max: u64,
     known: Arc<Mutex<HashMap<BinaryHash, Known>>>,
 }
@@ -73,7 +73,7 @@ const MODE: u32 = 0o555;
 
 impl Binaries {
     /// A cache in a directory.
-    pub(crate) fn new(place: Place, bytes_max: u64) -> io::Result<Self> {
+    pub(crate) fn new(place: OpenDir, bytes_max: u64) -> io::Result<Self> {
         for name in place.dir.names()? {
             if name.to_string_lossy().ends_with(TEMPORARY_SUFFIX) {
                 place.dir.remove(name)?;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn cache(directory: &Path, bytes_max: u64) -> Binaries {
-        Binaries::new(Place::open(directory).unwrap(), bytes_max).unwrap()
+        Binaries::new(OpenDir::open(directory).unwrap(), bytes_max).unwrap()
     }
 
     #[test]

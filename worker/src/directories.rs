@@ -5,16 +5,16 @@
 use std::path::Path;
 
 use crate::error::{Error, disk};
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 
 /// The paths of the worker's directories.
 pub(crate) struct Directories {
     /// The parent of them all, without a link in the path: other workers and tasks get paths below it.
-    pub(crate) data: Place,
-    pub(crate) jobs: Place,
-    pub(crate) outputs: Place,
-    pub(crate) logs: Place,
-    pub(crate) binaries: Place,
+    pub(crate) data: OpenDir,
+    pub(crate) jobs: OpenDir,
+    pub(crate) outputs: OpenDir,
+    pub(crate) logs: OpenDir,
+    pub(crate) binaries: OpenDir,
     /// Held until the worker ends.
     _lock: sys::fs::LockFile,
 }
@@ -25,7 +25,7 @@ impl Directories {
         sys::fs::create_private_dir(data).map_err(disk("make directory", data))?;
         let data = data.canonicalize().map_err(disk("find", data))?;
         let lock = sys::fs::LockFile::acquire(&data.join("lock"))?;
-        let data = Place::open(&data).map_err(disk("open", &data))?;
+        let data = OpenDir::open(&data).map_err(disk("open", &data))?;
         for name in ["jobs", "outputs"] {
             data.dir.remove(name).map_err(disk("delete", data.path.join(name)))?;
         }

@@ -5,7 +5,7 @@ use protocol::tracker::{AttemptState, HotKey};
 use protocol::{AttemptId, JobId, TaskId, TaskKind, wire};
 
 use crate::core::News;
-use crate::runner::claims::{Heard, Speaker};
+use crate::runner::claims::{CheckedMessage, Speaker};
 
 /// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
@@ -20,12 +20,12 @@ pub fn task_claims(bytes: &[u8]) {
     let attempt = |kind| AttemptId { task: TaskId { job, kind, index: 3 }, number: 0 };
     for current in [None, Some(attempt(TaskKind::Map)), Some(attempt(TaskKind::Reduce))] {
         let speaker = Speaker { job, current, is_greeted: true };
-        match speaker.hear(message.clone()) {
-            Heard::News(News::Progress { attempt, progress, .. }) => {
+        match speaker.check(message.clone()) {
+            CheckedMessage::News(News::Progress { attempt, progress, .. }) => {
                 assert_eq!(Some(attempt), current);
                 assert!((0.0..=1.0).contains(&progress));
             }
-            Heard::News(News::Ended { attempt, state, counters, progress, .. }) => {
+            CheckedMessage::News(News::Ended { attempt, state, counters, progress, .. }) => {
                 assert_eq!(Some(attempt), current);
                 assert!((0.0..=1.0).contains(&progress) && counters.check().is_ok());
                 if let AttemptState::OutputDone { hot_keys, .. } = state {

@@ -36,7 +36,7 @@ use crate::input::Input;
 use crate::logs::StreamKind;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 use crate::walls::Watch;
 
 /// Bytes read and sent in one piece: large enough that the cost of calls is negligible, small enough to keep memory per request low.
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) watch: Watch,
     pub(crate) outputs: Outputs,
-    pub(crate) logs: Place,
+    pub(crate) logs: OpenDir,
     pub(crate) secret_file: PathBuf,
     pub(crate) slot_count: u32,
     /// A description of the confinement of tasks here.
@@ -236,7 +236,7 @@ fn send(sender: &mpsc::Sender<io::Result<Bytes>>, answer: &SegmentAnswer) -> Opt
 
 /// Serves both logs of an attempt as text. In the query, `stream=stdout` or `stderr` selects one of them, `tail=N` the last N bytes of
 /// each.
-async fn attempt_logs(root: Place, uri: Uri) -> Response {
+async fn attempt_logs(root: OpenDir, uri: Uri) -> Response {
     let name = uri.path().rsplit('/').next().unwrap_or("");
     let Ok(attempt) = name.parse::<AttemptId>() else {
         return StatusCode::NOT_FOUND.into_response();
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn the_documentation_lists_every_route_with_whose_it_is() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place::open(directory.path()).unwrap();
+        let place = OpenDir::open(directory.path()).unwrap();
         let shared = Shared {
             inputs: mpsc::channel(1).0,
             watch: Watch::new(Confinement::of(&Config::default())),

@@ -45,7 +45,7 @@ use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
-use daemon::serve::{self, Limits, Told};
+use daemon::serve::{self, Advertise, Limits};
 use protocol::WorkerId;
 use protocol::auth::{Role, Service};
 use protocol::level::Supported;
@@ -161,8 +161,8 @@ pub async fn run_with(
 /// Listens, and returns the address under which others reach it.
 async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
     let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
-    let told = Told::advertised(advertise);
-    let listener = serve::bind(&config.bind, told, config.allow_unencrypted).await?;
+    let advertised = Advertise::address(advertise);
+    let listener = serve::bind(&config.bind, advertised, config.allow_unencrypted).await?;
     let address = match advertise {
         Some(advertise) => advertise.to_owned(),
         None => listener

@@ -27,7 +27,7 @@ use sys::beneath::{Dir, Identity};
 use crate::core::data_name;
 #[cfg(test)]
 use crate::core::data_path;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 
 /// Extension of the index beside the data of an output.
 const INDEX: &str = "index";
@@ -47,18 +47,18 @@ pub(crate) struct Held {
 #[derive(Clone, Debug)]
 pub(crate) struct Outputs {
     /// The directory of all jobs' outputs.
-    place: Place,
+    place: OpenDir,
     inner: Arc<RwLock<HashMap<AttemptId, Arc<Held>>>>,
 }
 
 impl Outputs {
     /// Holds outputs in a directory that tasks cannot change.
-    pub(crate) fn new(place: Place) -> Self {
+    pub(crate) fn new(place: OpenDir) -> Self {
         Outputs { place, inner: Arc::default() }
     }
 
     /// The directory for the outputs of a job.
-    pub(crate) fn of_job(&self, job: JobId) -> io::Result<Place> {
+    pub(crate) fn of_job(&self, job: JobId) -> io::Result<OpenDir> {
         self.place.ensure(job.to_string())
     }
 
@@ -72,33 +72,36 @@ impl Outputs {
         self.place.dir.used_bytes()
     }
 
-    /// Takes the output that a finished attempt left in its directory `made` and reported as the path `told`.
+    /// Takes the output that a finished attempt left in its directory `made`; `reported` is the path that it named.
     pub(crate) fn insert(
         &self,
         attempt: AttemptId,
-        made: &Place,
-        told: &str,
+        made: &OpenDir,
+        reported: &str,
         partition_count: u32,
     ) -> Result<Arc<Held>, String> {
-        let inside = told
+        let inside = reported
             .strip_prefix(&*made.path.to_string_lossy())
             .and_then(|rest| rest.strip_prefix('/'))
             .filter(|name| !name.contains('/'));
-        let shown: String = told.chars().take(PATH_CHARS_MAX).collect();
-        let name = inside
-            .ok_or_else(|| format!("the map output {shown} is not in the attempt's directory"))?;
-        let (told, name) = (shown, OsStr::new(name));
-        let unusable = |error: &io::Error| format!("cannot take the map output {told}: {error}");
+        let shortened: String = reported.chars().take(PATH_CHARS_MAX).collect();
+        let name = inside.ok_or_else(|| {
+            format!("the map output {shortened} is not in the attempt's directory")
+        })?;
+        let (reported, name) = (shortened, OsStr::new(name));
+        let unusable =
+            |error: &io::Error| format!("cannot take the map output {reported}: {error}");
         let index = made.dir.file(Path::new(name).with_extension(INDEX));
-        let index = index
-            .map_err(|error| format!("cannot read the index of the map output {told}: {error}"))?;
-        let index_path = Path::new(&told).with_extension(INDEX);
+        let index = index.map_err(|error| {
+            format!("cannot read the index of the map output {reported}: {error}")
+        })?;
+        let index_path = Path::new(&reported).with_extension(INDEX);
         let segments =
             shuffle::read_open_index(index, &index_path).map_err(|error| chain(&error))?;
         if segments.len() != partition_count as usize {
             let count = segments.len();
             return Err(format!(
-                "the map output {told} has {count} partitions where the job has {partition_count}"
+                "the map output {reported} has {count} partitions where the job has {partition_count}"
             ));
         }
         let data = made.dir.file(name).map_err(|error| unusable(&error))?;
@@ -106,7 +109,7 @@ impl Outputs {
         let end = segments.last().map_or(0, |segment| segment.offset + segment.stored);
         if length != end {
             return Err(format!(
-                "the map output {told} has {length} bytes where its index names {end}"
+                "the map output {reported} has {length} bytes where its index names {end}"
             ));
         }
         let identity =
@@ -120,11 +123,11 @@ impl Outputs {
     fn take(
         &self,
         attempt: AttemptId,
-        made: &Place,
+        made: &OpenDir,
         (name, data): (&OsStr, &File),
         segments: &[SegmentInfo],
     ) -> io::Result<Identity> {
-        let Place { dir, .. } = self.of_job(attempt.task.job)?;
+        let OpenDir { dir, .. } = self.of_job(attempt.task.job)?;
         let identity = Identity::of(data)?;
         let [to, index] = names(attempt);
         dir.take(&made.dir, name, &to)?;
@@ -236,7 +239,7 @@ mod tests {
 
     struct Stand {
         root: tempfile::TempDir,
-        made: Place,
+        made: OpenDir,
         outputs: Outputs,
     }
 
@@ -256,7 +259,7 @@ mod tests {
         fs::write(path.join("attempt/output.data"), [7; 64]).unwrap();
         fs::write(path.join("attempt/output.index"), shuffle::encode_index(&SEGMENTS)).unwrap();
         let [made, kept] =
-            ["attempt", "outputs"].map(|name| Place::open(&path.join(name)).unwrap());
+            ["attempt", "outputs"].map(|name| OpenDir::open(&path.join(name)).unwrap());
         Stand { root, made, outputs: Outputs::new(kept) }
     }
 

@@ -11,37 +11,37 @@ use sys::sandbox::User;
 
 /// A directory: open, and with the path that tasks know. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct OpenDir {
     /// For this worker's own use.
     pub(crate) dir: Arc<Dir>,
     /// For messages to others.
     pub(crate) path: PathBuf,
 }
 
-impl Place {
+impl OpenDir {
     /// Opens a directory that no task can move.
-    pub(crate) fn open(path: &Path) -> io::Result<Place> {
-        Ok(Place { dir: Arc::new(Dir::open(path)?), path: path.to_owned() })
+    pub(crate) fn open(path: &Path) -> io::Result<OpenDir> {
+        Ok(OpenDir { dir: Arc::new(Dir::open(path)?), path: path.to_owned() })
     }
 
     /// The directory of this name in it, created if missing.
-    pub(crate) fn ensure(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
+    pub(crate) fn ensure(&self, name: impl AsRef<OsStr>) -> io::Result<OpenDir> {
         let dir = self.dir.ensure_dir(name.as_ref())?;
-        Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
+        Ok(OpenDir { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
     }
 
     /// A new directory in it; removes what had the name.
-    pub(crate) fn fresh(&self, name: impl AsRef<OsStr>) -> io::Result<Place> {
+    pub(crate) fn fresh(&self, name: impl AsRef<OsStr>) -> io::Result<OpenDir> {
         let dir = self.dir.fresh_dir(name.as_ref())?;
-        Ok(Place { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
+        Ok(OpenDir { dir: Arc::new(dir), path: self.path.join(name.as_ref()) })
     }
 
-    /// As [`Place::fresh`], but owned by a user. It must be in a place where that user cannot have put another directory.
+    /// As [`OpenDir::fresh`], but owned by a user. It must be in a place where that user cannot have put another directory.
     pub(crate) fn fresh_of(
         &self,
         name: impl AsRef<OsStr>,
         user: Option<User>,
-    ) -> io::Result<Place> {
+    ) -> io::Result<OpenDir> {
         let place = self.fresh(name)?;
         user.map_or(Ok(()), |user| place.dir.give_to(user))?;
         Ok(place)
@@ -68,9 +68,9 @@ pub(crate) fn failure(action: &str, path: &Path, error: &io::Error) -> String {
 }
 
 /// `None` if the entry is gone.
-pub(crate) fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
-    match looked {
+pub(crate) fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        looked => looked.map(Some),
+        result => result.map(Some),
     }
 }

@@ -79,7 +79,7 @@ impl Stand {
         let secret = daemon::secret::load(&secret_file, true).unwrap();
         let told = Arc::new(Mutex::new(Told { epoch: 1, ..Told::default() }));
         let shutdown = Shutdown::new();
-        let listener = serve::bind("127.0.0.1:0", serve::Told::Nobody, false).await.unwrap();
+        let listener = serve::bind("127.0.0.1:0", serve::Advertise::Nothing, false).await.unwrap();
         let address = listener.local_addr().unwrap();
         let answering = Arc::clone(&told);
         let auth = Authenticator::new(&secret, Service::Jobtracker);
@@ -216,7 +216,7 @@ impl Stand {
     }
 
     async fn stop(self) {
-        self.shutdown.tell();
+        self.shutdown.begin();
         self.worker.await.unwrap().unwrap();
         drop(self.data);
     }

@@ -17,7 +17,7 @@ const SEEN_HEADER: &str = "x-hanno-change";
 /// The text sent to a page that must be drawn as of now. Browsers drop an event that has no data at all.
 pub const AS_OF_NOW: &str = "now";
 
-/// The content that several open pages display, as a number that grows whenever the content looks different. Clones are one board.
+/// The content that several open pages display, as a number that grows whenever the content changes. Clones are one board.
 #[derive(Clone, Debug)]
 pub struct Board {
     seen: Arc<watch::Sender<Seen>>,
@@ -27,8 +27,8 @@ pub struct Board {
 struct Seen {
     /// Number of changes so far.
     number: u64,
-    /// The look at that change.
-    look: u64,
+    /// The fingerprint at that change.
+    fingerprint: u64,
 }
 
 impl Default for Board {
@@ -43,11 +43,11 @@ impl Board {
         self.seen.receiver_count() > 0
     }
 
-    /// Notifies the watching pages if `look` ([`number_of`] the content that they display) differs from the last one.
-    pub fn show(&self, look: u64) {
+    /// Notifies the watching pages if `fingerprint` ([`fingerprint_of`] the content that they display) differs from the last one.
+    pub fn publish(&self, fingerprint: u64) {
         self.seen.send_if_modified(|seen| {
-            let is_new = seen.look != look;
-            *seen = Seen { number: seen.number + u64::from(is_new), look };
+            let is_new = seen.fingerprint != fingerprint;
+            *seen = Seen { number: seen.number + u64::from(is_new), fingerprint };
             is_new
         });
     }
@@ -75,7 +75,7 @@ pub fn seen(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// A number that differs when `seen` does.
-pub fn number_of(seen: impl Hash) -> u64 {
+pub fn fingerprint_of(seen: impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::new().hash_one(seen)
 }
 
@@ -88,20 +88,20 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_told_once_to_each_and_the_end_ends_it() {
         let board = Board::default();
-        board.show(number_of("before"));
+        board.publish(fingerprint_of("before"));
         assert!(!board.is_watched());
         let answers = [board.changes(), board.changes()];
         assert!(board.is_watched());
-        for look in ["before", "before"] {
-            board.show(number_of(look));
+        for content in ["before", "before"] {
+            board.publish(fingerprint_of(content));
         }
         let mut bodies = answers.map(|answer| {
             assert_eq!(answer.headers()["content-type"], "text/event-stream");
             answer.into_body()
         });
-        for (look, number) in [("after", 2), ("again", 3), ("after", 4)] {
-            board.show(number_of(look));
-            board.show(number_of(look));
+        for (content, number) in [("after", 2), ("again", 3), ("after", 4)] {
+            board.publish(fingerprint_of(content));
+            board.publish(fingerprint_of(content));
             assert_eq!(board.number(), number);
             for body in &mut bodies {
                 let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();

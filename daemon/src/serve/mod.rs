@@ -68,9 +68,9 @@ impl Default for Limits {
     }
 }
 
-/// The address by which others reach a listening service.
+/// The address of a listening service that others are given.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum Advertise<'a> {
     /// The value of the second key, or otherwise the listening address, from the first.
     Address {
         /// The key of the listening address.
@@ -81,13 +81,13 @@ pub enum Told<'a> {
         advertise: Option<&'a str>,
     },
     /// An address that clients know anyway: from their own configuration, or from their request.
-    Nobody,
+    Nothing,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Advertise<'a> {
     /// For the keys `bind` and `advertise`.
-    pub fn advertised(advertise: Option<&'a str>) -> Self {
-        Told::Address { key: "bind", remedy: "advertise", advertise }
+    pub fn address(advertise: Option<&'a str>) -> Self {
+        Advertise::Address { key: "bind", remedy: "advertise", advertise }
     }
 
     /// Refuses to advertise `0.0.0.0`, which each receiver would take for itself.
@@ -95,7 +95,7 @@ impl<'a> Told<'a> {
     /// # Errors
     /// [`ServeError::Uncallable`] names the key and the remedy.
     pub fn check(self, bind: &str) -> Result<(), ServeError> {
-        let Told::Address { key, remedy, advertise } = self else { return Ok(()) };
+        let Advertise::Address { key, remedy, advertise } = self else { return Ok(()) };
         let (key, address) = advertise.map_or((key, bind), |advertise| (remedy, advertise));
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -107,17 +107,17 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Listens on `address` (`host:port`, port 0 for any), advertised to others according to `told`. An address that other machines can reach needs
+/// Listens on `address` (`host:port`, port 0 for any), advertised to others according to `advertise`. An address that other machines can reach needs
 /// `allow_unencrypted`.
 ///
 /// # Errors
 /// [`ServeError`].
 pub async fn bind(
     address: &str,
-    told: Told<'_>,
+    advertise: Advertise<'_>,
     allow_unencrypted: bool,
 ) -> Result<TcpListener, ServeError> {
-    told.check(address)?;
+    advertise.check(address)?;
     check_exposure(address, allow_unencrypted)?;
     TcpListener::bind(address)
         .await
@@ -322,7 +322,7 @@ mod tests {
             ("10.0.0.1:9870", Some("0.0.0.0:9870"), Some("advertise = \"0.0.0.0:9870\"")),
         ] {
             let checked =
-                Told::advertised(advertise).check(bind).map_err(|error| error.to_string());
+                Advertise::address(advertise).check(bind).map_err(|error| error.to_string());
             match wrong {
                 None => assert_eq!(checked, Ok(()), "{bind} {advertise:?}"),
                 Some(part) => {
@@ -331,7 +331,7 @@ mod tests {
                 }
             }
         }
-        assert!(Told::Nobody.check("0.0.0.0:1").is_ok());
+        assert!(Advertise::Nothing.check("0.0.0.0:1").is_ok());
     }
 
     #[tokio::test]
@@ -365,7 +365,7 @@ mod tests {
             }
         }
         assert!(read > ANSWER_BYTES, "only {read} bytes came");
-        shutdown.tell();
+        shutdown.begin();
         server.await.unwrap();
     }
 }

@@ -96,8 +96,8 @@ impl Sessions {
 
     /// The user in whose name a request changes something.
     fn acting(&self, headers: &HeaderMap) -> Result<String, SessionError> {
-        let is_told = headers.get(HEADER).is_some_and(|value| value == "1");
-        if is_from_here(headers) != Some(true) || !is_told {
+        let has_header = headers.get(HEADER).is_some_and(|value| value == "1");
+        if is_from_here(headers) != Some(true) || !has_header {
             return Err(SessionError::Foreign);
         }
         self.user(headers).ok_or(SessionError::Missing)

@@ -99,11 +99,11 @@ impl Lead {
         if self.finalized.is_empty() && self.states.len() < self.replicas.len() {
             return Step::Failed;
         }
-        let told = self.states.iter().filter(|(_, state)| state.is_some());
+        let answered = self.states.iter().filter(|(_, state)| state.is_some());
         Step::Done(Recovered {
             length: self.agreement.length,
             members: self.finalized.clone(),
-            answered: told.map(|(datanode, _)| *datanode).collect(),
+            answered: answered.map(|(datanode, _)| *datanode).collect(),
         })
     }
 

@@ -64,8 +64,8 @@ impl Store {
             let replica = Replica { block, stamp, length, state: State::Receiving };
             // A damaged replica is served until its successor is complete: most of it may be good, and others may hold less.
             let repaired = old.clone().filter(|_| begin == Begin::Repair);
-            let shown = repaired.unwrap_or_else(|| Entry::new(replica, volume));
-            replicas.insert(block, Entry { writer: Some(Arc::clone(&handle)), ..shown });
+            let entry = repaired.unwrap_or_else(|| Entry::new(replica, volume));
+            replicas.insert(block, Entry { writer: Some(Arc::clone(&handle)), ..entry });
             drop(replicas);
             let parts = (Arc::clone(&handle), begin, old.clone());
             let writer = ReplicaWriter::begin(self, replica, volume, parts, &mut moving);
@@ -76,13 +76,13 @@ impl Store {
     /// True if there is a finalized replica that does not match its checksums. One that does match is reported to the NameNode again, which orders a copy only
     /// where it believes the replica to be bad.
     fn is_damaged(&self, block: BlockId, stamp: GenerationStamp) -> bool {
-        let Ok((replica, place)) = self.find(block, |replica| replica.stamp == stamp) else {
+        let Ok((replica, paths)) = self.find(block, |replica| replica.stamp == stamp) else {
             return false;
         };
         if !replica.is_finalized() {
             return false;
         }
-        let compared = place
+        let compared = paths
             .open_for_reading()
             .map(|(file, meta)| verify_range(block, &file, &meta, 0, replica.length, |_| ()));
         match compared {
@@ -141,12 +141,12 @@ impl Store {
         stamp: GenerationStamp,
         length: u64,
     ) -> Result<(), StoreError> {
-        let (replica, place) = self.find(block, |_| true)?;
+        let (replica, paths) = self.find(block, |_| true)?;
         if replica.is_finalized() || replica::check_update(&replica, stamp, length).is_err() {
             return Ok(());
         }
         let io = |error| StoreError::io(block, error);
-        let (file, meta) = place.open_for_reading().map_err(io)?;
+        let (file, meta) = paths.open_for_reading().map_err(io)?;
         let good = good_length(block, &file, &meta).map_err(io)?.length;
         match good < length {
             true => Err(StoreError::Corrupt { block, offset: good }),

@@ -107,8 +107,8 @@ impl Store {
     ) {
         let _moving = self.moves.moving(block);
         let volume = &self.volumes[index];
-        let place = volume.finalized_place(block, stamp);
-        if !disk::try_exists(&place.block).unwrap_or(false) {
+        let paths = volume.finalized_paths(block, stamp);
+        if !disk::try_exists(&paths.block).unwrap_or(false) {
             return;
         }
         let known = self.replicas.lock().get(&block).map(|entry| (entry.replica, entry.volume));
@@ -122,18 +122,18 @@ impl Store {
                 volume.discard(&Replica { block, stamp, length: 0, state });
                 differences.stale += 1;
             }
-            None => self.take(index, &place, (block, stamp), differences),
+            None => self.take(index, &paths, (block, stamp), differences),
         }
     }
 
     fn take(
         &self,
         index: usize,
-        place: &super::Place,
+        paths: &super::ReplicaPaths,
         (block, stamp): (BlockId, GenerationStamp),
         differences: &mut Differences,
     ) {
-        let folder = place.block.parent().unwrap_or(&place.block);
+        let folder = paths.block.parent().unwrap_or(&paths.block);
         match scan::finalized(folder, block, stamp) {
             Ok(Some(replica)) => {
                 tracing::warn!(%block, %stamp, "a replica was found that was not known");
@@ -166,7 +166,7 @@ fn on_disk(
         for path in disk::read_dir(&folder)? {
             let path = path?;
             if let Some((block, stamp, false)) = parse_name(&path)
-                && volume.finalized_place(block, stamp).block == path
+                && volume.finalized_paths(block, stamp).block == path
             {
                 found.insert((block, stamp));
             }

@@ -181,16 +181,16 @@ impl Running {
         let wake = Arc::new(Wake::new()?);
         let notified = Arc::clone(&wake);
         let (queue, packets) = sync_channel::<PooledPacket>(PACKETS_MAX - 1);
-        let (tell, outcomes) = sync_channel(PACKETS_MAX);
+        let (results, outcomes) = sync_channel(PACKETS_MAX);
         let run = move || {
             let mut disk = Disk { direct: None, target };
             for packet in packets {
                 let outcome = disk.write(&packet);
                 drop(packet);
                 let failed = outcome.is_err();
-                let told = tell.send(outcome);
+                let sent = results.send(outcome);
                 notified.notify();
-                if failed || told.is_err() {
+                if failed || sent.is_err() {
                     return;
                 }
             }

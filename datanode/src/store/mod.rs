@@ -57,7 +57,7 @@ pub use writer::ReplicaWriter;
 use entry::{Entry, held};
 use handle::WriterHandle;
 use moves::Moves;
-use volume::{Place, Volume};
+use volume::{ReplicaPaths, Volume};
 
 /// Most replicas that wait for the scanner out of turn; further ones wait for their turn.
 const SUSPECTS_MAX: usize = 10_000;
@@ -339,8 +339,8 @@ impl Store {
         fits: impl Fn(&Replica) -> bool,
     ) -> Result<OpenReplica, StoreError> {
         let still = self.moves.still(block);
-        let (replica, place) = self.find(block, &fits)?;
-        match place.open_for_reading() {
+        let (replica, paths) = self.find(block, &fits)?;
+        match paths.open_for_reading() {
             Ok((block, meta)) => Ok(OpenReplica { replica, block, meta, is_tail_open: false }),
             Err(error) => {
                 drop(still);
@@ -372,7 +372,7 @@ impl Store {
             .map(|entry| (entry.replica, entry.volume, entry.writer.is_some()));
         let Some((known, index, false)) = entry else { return false };
         let volume = &self.volumes[index];
-        let gone = matches!(sys::disk::try_exists(&volume.place(&known).block), Ok(false));
+        let gone = matches!(sys::disk::try_exists(&volume.paths(&known).block), Ok(false));
         if known != *replica || !gone {
             return false;
         }
@@ -536,13 +536,13 @@ impl Store {
         &self,
         block: BlockId,
         fits: impl FnOnce(&Replica) -> bool,
-    ) -> Result<(Replica, Place), StoreError> {
+    ) -> Result<(Replica, ReplicaPaths), StoreError> {
         let replicas = self.replicas.lock();
         let entry = replicas
             .get(&block)
             .filter(|entry| fits(&entry.replica))
             .ok_or(StoreError::NotFound(block))?;
-        Ok((entry.replica, self.volumes[entry.volume].place(&entry.replica)))
+        Ok((entry.replica, self.volumes[entry.volume].paths(&entry.replica)))
     }
 
     fn choose_volume(&self) -> Result<usize, StoreError> {
@@ -580,7 +580,7 @@ impl Store {
         block: BlockId,
         handle: &Arc<WriterHandle>,
         left: Option<Replica>,
-        tell: impl FnOnce(&mut PendingChanges),
+        change: impl FnOnce(&mut PendingChanges),
     ) -> bool {
         let mut replicas = self.replicas.lock();
         let Some(entry) = held(&mut replicas, block, handle) else { return false };
@@ -595,7 +595,7 @@ impl Store {
             None => drop(replicas.remove(&block)),
         }
         // Before somebody else changes it: the last report counts.
-        self.changes.push(tell);
+        self.changes.push(change);
         true
     }
 

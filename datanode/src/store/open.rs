@@ -11,7 +11,7 @@ use super::Store;
 use super::entry::Entry;
 use super::moves::Moving;
 use super::verify;
-use super::volume::{Place, Unsynced, sync_folders};
+use super::volume::{ReplicaPaths, Unsynced, sync_folders};
 use crate::core::replica::{Begin, Replica, State};
 use crate::error::StoreError;
 
@@ -36,23 +36,23 @@ pub(super) struct NotBegun {
 pub(super) fn files(
     store: &Store,
     replica: &Replica,
-    (volume, place): (usize, &Place),
+    (volume, paths): (usize, &ReplicaPaths),
     (begin, old): (Begin, Option<&Entry>),
     moving: &mut Option<Moving<'_>>,
 ) -> Result<Opened, NotBegun> {
     let not_begun =
         |left| move |error| NotBegun { error: StoreError::io(replica.block, error), left };
     match (begin, old) {
-        (Begin::Resume { .. }, Some(old)) => resume(store, replica, (volume, place), old, moving),
+        (Begin::Resume { .. }, Some(old)) => resume(store, replica, (volume, paths), old, moving),
         (Begin::Repair, old) => {
-            let created = place.remove_if_there().and_then(|()| place.create());
+            let created = paths.remove_if_there().and_then(|()| paths.create());
             created.map(fresh).map_err(not_begun(old.map(|old| old.replica)))
         }
         (_, old) => {
             if let Some(old) = old {
                 store.volumes[old.volume].discard(&old.replica);
             }
-            place.create().map(fresh).map_err(not_begun(None))
+            paths.create().map(fresh).map_err(not_begun(None))
         }
     }
 }
@@ -65,23 +65,23 @@ fn fresh((block, meta): (File, File)) -> Opened {
 fn resume(
     store: &Store,
     replica: &Replica,
-    (volume, place): (usize, &Place),
+    (volume, paths): (usize, &ReplicaPaths),
     old: &Entry,
     moving: &mut Option<Moving<'_>>,
 ) -> Result<Opened, NotBegun> {
     let id = replica.block;
-    let from = store.volumes[volume].place(&old.replica);
-    if from != *place {
+    let from = store.volumes[volume].paths(&old.replica);
+    if from != *paths {
         let left = Some(old.replica);
-        from.rename(place).map_err(|error| NotBegun { error: StoreError::io(id, error), left })?;
+        from.rename(paths).map_err(|error| NotBegun { error: StoreError::io(id, error), left })?;
     }
     drop(moving.take());
     let left = Some(Replica { state: State::Unfinished, ..*replica });
     let not_begun = |error| NotBegun { error, left };
-    if from != *place {
+    if from != *paths {
         // Added bytes must never turn up in a replica that counts as finalized. Nor may bytes promised from now on turn up under a stamp that no longer has a
         // vote.
-        sync_folders(&[place, &from]).map_err(|unsynced| {
+        sync_folders(&[paths, &from]).map_err(|unsynced| {
             let (error, has_failed) = match unsynced {
                 Unsynced::Untried(error) => (StoreError::io(id, error), false),
                 Unsynced::Failed(error) => (StoreError::io(id, error), true),
@@ -93,7 +93,7 @@ fn resume(
         })?;
     }
     let opened = || -> io::Result<(File, File)> {
-        let (block, meta) = place.open_for_writing()?;
+        let (block, meta) = paths.open_for_writing()?;
         if old.is_doubtful {
             rewrite(&block, replica.length)?;
             rewrite(&meta, meta.length()?)?;
@@ -101,7 +101,7 @@ fn resume(
         Ok((block, meta))
     };
     let (block, meta) = opened().map_err(|error| not_begun(StoreError::io(id, error)))?;
-    let (meta, meta_begun) = current_meta(replica, place, meta).map_err(not_begun)?;
+    let (meta, meta_begun) = current_meta(replica, paths, meta).map_err(not_begun)?;
     Ok(Opened { block, meta, meta_begun })
 }
 
@@ -121,7 +121,7 @@ fn rewrite(file: &File, length: u64) -> io::Result<()> {
 /// The meta file, in the current version, of a replica that a writer continues, and whether its header exists.
 fn current_meta(
     replica: &Replica,
-    place: &Place,
+    paths: &ReplicaPaths,
     meta_file: File,
 ) -> Result<(File, bool), StoreError> {
     let id = replica.block;
@@ -133,8 +133,8 @@ fn current_meta(
             let mut crcs = vec![0; (old.file_bytes(replica.length) - begin) as usize];
             meta_file.read_exact_at(&mut crcs, begin).map_err(io_error)?;
             let bytes = [&meta::header()[..], &crcs].concat();
-            sys::fs::write_atomic(&place.meta, &bytes, 0o600).map_err(io_error)?;
-            let (_, meta_file) = place.open_for_writing().map_err(io_error)?;
+            sys::fs::write_atomic(&paths.meta, &bytes, 0o600).map_err(io_error)?;
+            let (_, meta_file) = paths.open_for_writing().map_err(io_error)?;
             Ok((meta_file, true))
         }
         // Its writer ended before the first packet, or none of its data reached the disk.

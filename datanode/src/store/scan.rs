@@ -17,7 +17,9 @@ use sys::disk::{self, File};
 
 use super::entry::Entry;
 use super::verify;
-use super::volume::{FINALIZED, META_SUFFIX, Place, QUARANTINE, RBW, TRASH, Volume, sync_folders};
+use super::volume::{
+    FINALIZED, META_SUFFIX, QUARANTINE, RBW, ReplicaPaths, TRASH, Volume, sync_folders,
+};
 use crate::core::replica::{Replica, State};
 use crate::error::{Error, StoreError};
 
@@ -35,10 +37,10 @@ pub(super) fn scan(
     for path in files_in(&rbw)? {
         match parse_name(&path) {
             Some((block, stamp, false)) => {
-                complete_finalize(volume, &Place::new(&rbw, block, stamp), block, stamp)?;
+                complete_finalize(volume, &ReplicaPaths::new(&rbw, block, stamp), block, stamp)?;
             }
             Some((block, stamp, true)) => {
-                complete_restamp(volume, &Place::new(&rbw, block, stamp), (block, stamp))?;
+                complete_restamp(volume, &ReplicaPaths::new(&rbw, block, stamp), (block, stamp))?;
             }
             None => {}
         }
@@ -62,12 +64,12 @@ pub(super) fn scan(
             let replica = match parse_name(&path) {
                 Some((block, stamp, false)) if folder == rbw => unfinished(&folder, block, stamp)?,
                 Some((block, stamp, false))
-                    if volume.finalized_place(block, stamp).block == path =>
+                    if volume.finalized_paths(block, stamp).block == path =>
                 {
                     finalized(&folder, block, stamp)?
                 }
                 Some((block, stamp, true))
-                    if is_file(&Place::new(&folder, block, stamp).block)? =>
+                    if is_file(&ReplicaPaths::new(&folder, block, stamp).block)? =>
                 {
                     continue;
                 }
@@ -117,9 +119,9 @@ pub(super) fn is_better(one: &Entry, other: &Entry, volumes: &[Volume]) -> Resul
 
 fn is_intact(entry: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
     let Replica { block, length, .. } = entry.replica;
-    let place = volumes[entry.volume].place(&entry.replica);
-    let io_error = |source| Error::Io { path: place.block.clone(), source };
-    let verified = place
+    let paths = volumes[entry.volume].paths(&entry.replica);
+    let io_error = |source| Error::Io { path: paths.block.clone(), source };
+    let verified = paths
         .open_for_reading()
         .map_err(|error| StoreError::io(block, error))
         .and_then(|(file, meta)| verify::verify_range(block, &file, &meta, 0, length, |_| ()));
@@ -134,11 +136,11 @@ fn is_intact(entry: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
 /// Moves the block file after its meta file if a crash came between the two renames.
 fn complete_finalize(
     volume: &Volume,
-    from: &Place,
+    from: &ReplicaPaths,
     block: BlockId,
     stamp: GenerationStamp,
 ) -> Result<(), Error> {
-    let to = volume.finalized_place(block, stamp);
+    let to = volume.finalized_paths(block, stamp);
     if is_file(&from.meta)? || !is_file(&to.meta)? || is_file(&to.block)? {
         return Ok(());
     }
@@ -151,13 +153,13 @@ fn complete_finalize(
 /// Moves the block file after its meta file, which is in `to`, if a crash came between the two renames.
 fn complete_restamp(
     volume: &Volume,
-    to: &Place,
+    to: &ReplicaPaths,
     (block, stamp): (BlockId, GenerationStamp),
 ) -> Result<(), Error> {
     if is_file(&to.block)? {
         return Ok(());
     }
-    let finalized = volume.finalized_place(block, stamp).block;
+    let finalized = volume.finalized_paths(block, stamp).block;
     let folders = [to.block.parent(), finalized.parent()].into_iter().flatten();
     for folder in folders {
         if !is_dir(folder)? {
@@ -165,12 +167,15 @@ fn complete_restamp(
         }
         for path in files_in(folder)? {
             let Some((found, old, false)) = parse_name(&path) else { continue };
-            if found != block || old > stamp || is_file(&Place::new(folder, block, old).meta)? {
+            if found != block
+                || old > stamp
+                || is_file(&ReplicaPaths::new(folder, block, old).meta)?
+            {
                 continue;
             }
             let io_error = |source| Error::Io { path: path.clone(), source };
             disk::rename(&path, &to.block).map_err(io_error)?;
-            let synced = sync_folders(&[to, &Place::new(folder, block, old)]);
+            let synced = sync_folders(&[to, &ReplicaPaths::new(folder, block, old)]);
             return synced.map_err(|unsynced| io_error(unsynced.into()));
         }
     }
@@ -182,10 +187,10 @@ pub(super) fn finalized(
     block: BlockId,
     stamp: GenerationStamp,
 ) -> Result<Option<Replica>, Error> {
-    let place = Place::new(folder, block, stamp);
-    let io_error = |source| Error::Io { path: place.block.clone(), source };
-    let length = disk::length(&place.block).map_err(io_error)?;
-    match disk::length(&place.meta) {
+    let paths = ReplicaPaths::new(folder, block, stamp);
+    let io_error = |source| Error::Io { path: paths.block.clone(), source };
+    let length = disk::length(&paths.block).map_err(io_error)?;
+    match disk::length(&paths.meta) {
         // Reading it shows which version it has.
         Ok(found) if Layout::ALL.iter().any(|one| one.file_bytes(length) == found) => {
             Ok(Some(Replica { block, stamp, length, state: State::Finalized }))
@@ -202,9 +207,9 @@ pub(super) fn unfinished(
     block: BlockId,
     stamp: GenerationStamp,
 ) -> Result<Option<Replica>, Error> {
-    let place = Place::new(folder, block, stamp);
-    let io_error = |source| Error::Io { path: place.block.clone(), source };
-    match place.open_for_writing() {
+    let paths = ReplicaPaths::new(folder, block, stamp);
+    let io_error = |source| Error::Io { path: paths.block.clone(), source };
+    match paths.open_for_writing() {
         Ok((file, meta_file)) => {
             let length = proved_length(block, &file, &meta_file).map_err(io_error)?;
             Ok(Some(Replica { block, stamp, length, state: State::Unfinished }))

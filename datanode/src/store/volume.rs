@@ -83,14 +83,14 @@ pub(super) struct Volume {
 
 /// Where the two files of a replica are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ReplicaPaths {
     pub block: PathBuf,
     pub meta: PathBuf,
 }
 
-impl Place {
+impl ReplicaPaths {
     pub(super) fn new(folder: &Path, block: BlockId, stamp: GenerationStamp) -> Self {
-        Place {
+        ReplicaPaths {
             block: folder.join(format!("blk_{block}_{stamp}")),
             meta: folder.join(format!("blk_{block}_{stamp}{META_SUFFIX}")),
         }
@@ -131,7 +131,7 @@ impl Place {
     }
 
     /// Moves both files or none. The meta file goes first: so a block file in its new place always has one.
-    pub(super) fn rename(&self, to: &Place) -> io::Result<()> {
+    pub(super) fn rename(&self, to: &ReplicaPaths) -> io::Result<()> {
         disk::rename(&self.meta, &to.meta)?;
         disk::rename(&self.block, &to.block).inspect_err(|_| {
             // Where this fails too, a start puts them together.
@@ -157,8 +157,9 @@ impl From<Unsynced> for io::Error {
 }
 
 /// Syncs the folders that hold these files.
-pub(super) fn sync_folders(places: &[&Place]) -> Result<(), Unsynced> {
-    let folders: BTreeSet<&Path> = places.iter().filter_map(|place| place.block.parent()).collect();
+pub(super) fn sync_folders(replicas: &[&ReplicaPaths]) -> Result<(), Unsynced> {
+    let folders: BTreeSet<&Path> =
+        replicas.iter().filter_map(|paths| paths.block.parent()).collect();
     folders.into_iter().try_for_each(sync_folder)
 }
 
@@ -342,21 +343,21 @@ impl Volume {
     }
 
     /// Where a replica in this state has its files.
-    pub(super) fn place(&self, replica: &Replica) -> Place {
+    pub(super) fn paths(&self, replica: &Replica) -> ReplicaPaths {
         if replica.is_in_finalized() {
-            self.finalized_place(replica.block, replica.stamp)
+            self.finalized_paths(replica.block, replica.stamp)
         } else {
-            self.rbw_place(replica.block, replica.stamp)
+            self.rbw_paths(replica.block, replica.stamp)
         }
     }
 
-    pub(super) fn rbw_place(&self, block: BlockId, stamp: GenerationStamp) -> Place {
-        Place::new(&self.config.path.join(RBW), block, stamp)
+    pub(super) fn rbw_paths(&self, block: BlockId, stamp: GenerationStamp) -> ReplicaPaths {
+        ReplicaPaths::new(&self.config.path.join(RBW), block, stamp)
     }
 
-    pub(super) fn finalized_place(&self, block: BlockId, stamp: GenerationStamp) -> Place {
+    pub(super) fn finalized_paths(&self, block: BlockId, stamp: GenerationStamp) -> ReplicaPaths {
         let folder = format!("{FINALIZED}/{:02x}", folder_of(block));
-        Place::new(&self.config.path.join(folder), block, stamp)
+        ReplicaPaths::new(&self.config.path.join(folder), block, stamp)
     }
 
     /// The folder of finalized replicas that a block belongs to, durably created if missing; kept open to sync it.
@@ -485,8 +486,8 @@ impl Volume {
 
     /// Moves the files of a replica to the trash. Not synced: after a crash the NameNode orders the deletion again.
     pub(super) fn discard(&self, replica: &Replica) {
-        let from = self.place(replica);
-        let to = Place::new(&self.config.path.join(TRASH), replica.block, replica.stamp);
+        let from = self.paths(replica);
+        let to = ReplicaPaths::new(&self.config.path.join(TRASH), replica.block, replica.stamp);
         for (from, to) in [(from.block, to.block), (from.meta, to.meta)] {
             match disk::rename(&from, &to) {
                 Ok(()) => self.trash.lock().push_back((self.now(), to)),

@@ -22,7 +22,7 @@ use super::open::{self, NotBegun, Opened};
 use super::scan;
 use super::tails::Tails;
 use super::verify;
-use super::volume::{Place, Unsynced, sync_folders};
+use super::volume::{ReplicaPaths, Unsynced, sync_folders};
 use crate::core::replica::{Begin, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
@@ -38,7 +38,7 @@ pub struct ReplicaWriter {
     volume: usize,
     handle: Arc<WriterHandle>,
     files: Files,
-    place: Place,
+    paths: ReplicaPaths,
     cache: Cache,
     /// Present from the first large packet on.
     disk: Option<DiskThread>,
@@ -77,7 +77,7 @@ struct Background {
     running: AtomicBool,
     /// How a sync failed. Held while one runs: the system reports a failure only once, and the next sync would report success.
     failure: Mutex<Option<io::ErrorKind>>,
-    /// The writer has ended: a sync that has not begun does not begin, because nobody would hear of its failure.
+    /// The writer has ended: a sync that has not begun does not begin, because nobody would learn of its failure.
     ended: AtomicBool,
 }
 
@@ -90,8 +90,8 @@ impl ReplicaWriter {
         (handle, begin, old): (Arc<WriterHandle>, Begin, Option<Entry>),
         moving: &mut Option<Moving<'_>>,
     ) -> Result<Self, NotBegun> {
-        let place = store.volumes[volume].rbw_place(replica.block, replica.stamp);
-        let opened = open::files(store, &replica, (volume, &place), (begin, old.as_ref()), moving);
+        let paths = store.volumes[volume].rbw_paths(replica.block, replica.stamp);
+        let opened = open::files(store, &replica, (volume, &paths), (begin, old.as_ref()), moving);
         let Opened { block, meta, meta_begun } = opened?;
         drop(moving.take());
         let old = old.map(|old| old.replica);
@@ -101,7 +101,7 @@ impl ReplicaWriter {
             volume,
             handle,
             files: Files { block: Arc::new(block), meta: Arc::new(meta) },
-            place,
+            paths,
             cache: Cache::Keep,
             disk: None,
             end: replica.length,
@@ -211,7 +211,7 @@ impl ReplicaWriter {
         self.disk.as_ref().and_then(DiskThread::wake)
     }
 
-    /// Waits until all packets are written. After a failed write there is no success any more, whoever was told of it.
+    /// Waits until all packets are written. Once a write has failed this never succeeds, even after the failure was reported.
     fn settle(&mut self) -> Result<(), StoreError> {
         while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(true)) {
             self.note(outcome)?;
@@ -227,7 +227,7 @@ impl ReplicaWriter {
             Some(disk) => disk,
             None => DiskThread::start(Target {
                 files: self.files.clone(),
-                path: self.place.block.clone(),
+                path: self.paths.block.clone(),
                 cache: self.cache,
             })?,
         };
@@ -382,7 +382,7 @@ impl ReplicaWriter {
     pub fn sync_entry(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if !self.entry_synced {
-            sync_folders(&[&self.place]).map_err(|unsynced| self.unsynced(unsynced))?;
+            sync_folders(&[&self.paths]).map_err(|unsynced| self.unsynced(unsynced))?;
             self.entry_synced = true;
         }
         self.change(|_| ())
@@ -413,25 +413,25 @@ impl ReplicaWriter {
             self.settle()?
         }
         let volume = &self.store.volumes[self.volume];
-        let to = volume.finalized_place(id, self.replica.stamp);
+        let to = volume.finalized_paths(id, self.replica.stamp);
         let folder = volume.finalized_folder(id).map_err(|unsynced| self.unsynced(unsynced))?;
         let moving = self.store.moves.moving(id);
         self.change(|_| ())?;
-        self.place.rename(&to).map_err(|error| StoreError::io(id, error))?;
+        self.paths.rename(&to).map_err(|error| StoreError::io(id, error))?;
         self.change(|replica| {
             if replica.state == State::Receiving {
                 replica.state = State::Finalizing;
             }
         })?;
         drop(moving);
-        self.place = to;
+        self.paths = to;
         if sync && let Err(error) = folder.sync() {
             return Err(self.sync_failed(error));
         }
         self.replica.state = State::Finalized;
         let replica = self.replica;
-        let tell = |pending: &mut PendingChanges| pending.received(&replica);
-        match self.store.release(id, &self.handle, Some(replica), tell) {
+        let change = |pending: &mut PendingChanges| pending.received(&replica);
+        match self.store.release(id, &self.handle, Some(replica), change) {
             true => Ok(()),
             false => Err(StoreError::NotFound(id)),
         }
@@ -506,7 +506,7 @@ impl ReplicaWriter {
 
     /// Removes the files of a replica that nobody needs.
     fn remove_files(&self) {
-        if let Err(error) = self.place.remove_if_there() {
+        if let Err(error) = self.paths.remove_if_there() {
             tracing::warn!(block = %self.replica.block, %error, "cannot remove an unfinished replica");
         }
     }
@@ -537,8 +537,8 @@ impl Drop for ReplicaWriter {
             }
             match self.left() {
                 Ok(left) if !self.lost && left.length > 0 => {
-                    let tell = |pending: &mut PendingChanges| pending.unfinished(&left);
-                    self.store.release(id, &self.handle, Some(left), tell);
+                    let change = |pending: &mut PendingChanges| pending.unfinished(&left);
+                    self.store.release(id, &self.handle, Some(left), change);
                 }
                 Ok(_) => {
                     self.remove_files();

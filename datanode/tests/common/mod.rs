@@ -35,7 +35,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        self.shutdown.tell();
+        self.shutdown.begin();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

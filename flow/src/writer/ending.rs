@@ -21,7 +21,7 @@ impl<D: Driver> Writer<D> {
         self.hang_up();
         self.block = None;
         match std::mem::take(&mut self.open) {
-            true => self.phase = Phase::GivingUp(GiveUp::Look),
+            true => self.phase = Phase::GivingUp(GiveUp::Check),
             false => self.succeed(),
         }
     }
@@ -31,7 +31,7 @@ impl<D: Driver> Writer<D> {
     pub(super) fn giving_up_turn(&self, stage: GiveUp) -> Turn {
         let path = self.file.path.clone();
         let call = match stage {
-            GiveUp::Look => Call::Status(path),
+            GiveUp::Check => Call::Status(path),
             GiveUp::End if self.promised => Call::RecoverLease(path),
             GiveUp::End => Call::Delete { path, recursive: false },
         };
@@ -44,13 +44,13 @@ impl<D: Driver> Writer<D> {
         answer: Result<Reply, D::CallError>,
     ) {
         match (stage, answer) {
-            (GiveUp::Look, Ok(Reply::Status(status)))
+            (GiveUp::Check, Ok(Reply::Status(status)))
                 if status.open && status.inode == self.file.inode =>
             {
                 self.phase = Phase::GivingUp(GiveUp::End);
             }
             (_, Ok(_)) => self.succeed(),
-            (GiveUp::Look, Err(error))
+            (GiveUp::Check, Err(error))
                 if !self.promised && D::kind(&error) == Some(ErrorKind::NotFound) =>
             {
                 self.succeed();

@@ -18,7 +18,7 @@ use super::step::Patience;
 /// flush     Flushing: Begin ──► Push ──► Sent ──► Confirm ──► Idle
 ///                       ▲                  │ the pipeline is too short again
 ///                       └──────────────────┘
-/// give up   GivingUp: Look ──► End ──► Idle
+/// give up   GivingUp: Check ──► End ──► Idle
 /// ```
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -75,7 +75,7 @@ pub(super) enum FlushStage {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum GiveUp {
     /// Asks whether the file at the path is still this writer's.
-    Look,
+    Check,
     /// It is: has it deleted or recovered.
     End,
 }
@@ -94,7 +94,7 @@ impl Phase {
 /// Asks for more members of a pipeline that is too short.
 ///
 /// ```text
-/// Look ──► (all is acknowledged) Ask ──► (repair) Pause ──► Look
+/// Check ──► (all is acknowledged) Ask ──► (repair) Pause ──► Check
 ///   └──► the pipeline is long enough, or all tries are used up
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ pub(super) struct Widening {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WideningStage {
-    Look,
+    Check,
     Ask,
     Pause,
 }

@@ -121,7 +121,7 @@ impl<D: Driver> Writer<D> {
 
     /// Starts to widen the pipeline; nothing happens if it is long enough.
     pub(super) fn widen(&mut self) {
-        self.widening = Some(Widening { tries: WIDEN_TRIES, stage: WideningStage::Look });
+        self.widening = Some(Widening { tries: WIDEN_TRIES, stage: WideningStage::Check });
     }
 
     pub(super) fn is_short(&self) -> bool {
@@ -132,13 +132,13 @@ impl<D: Driver> Writer<D> {
         let is_short = self.is_short();
         let widening = self.widening.as_mut()?;
         match widening.stage {
-            WideningStage::Look if is_short && widening.tries > 0 => {
+            WideningStage::Check if is_short && widening.tries > 0 => {
                 widening.tries -= 1;
                 widening.stage = WideningStage::Ask;
                 self.sending = Some(Sending::until_acked());
                 None
             }
-            WideningStage::Look => {
+            WideningStage::Check => {
                 self.widening = None;
                 if let Phase::Flushing(flush) = &mut self.phase {
                     flush.is_wide = !is_short;
@@ -157,7 +157,7 @@ impl<D: Driver> Writer<D> {
 
     pub(super) fn widening_paused(&mut self) {
         if let Some(widening) = &mut self.widening {
-            widening.stage = WideningStage::Look;
+            widening.stage = WideningStage::Check;
         }
     }
 }

@@ -136,7 +136,7 @@ pub(crate) struct Output {
     pub(crate) edits: Vec<Edit>,
     /// To do on the file system.
     pub(crate) effects: Vec<EffectOrder>,
-    /// Jobs that look different now.
+    /// Jobs whose pages are now out of date.
     pub(crate) changed: BTreeSet<JobId>,
     /// Workers with orders waiting.
     pub(crate) wake: BTreeSet<WorkerId>,

@@ -100,7 +100,7 @@ impl Drawing {
         Frame { site: SITE, title, place, live, other, user }.answer(content)
     }
 
-    /// A page that displays part of the overview, and is drawn again when that looks different.
+    /// A page that displays part of the overview, and is drawn again when that changes.
     async fn follow(
         &self,
         shared: &Shared,
@@ -165,7 +165,7 @@ async fn workers(State(shared): State<Shared>, viewer: Drawing) -> Result<Respon
     viewer.follow(&shared, "Workers", "/workers", |seen| web::workers::page(&seen.workers)).await
 }
 
-/// One worker, drawn again when the overview looks different.
+/// One worker, drawn again when the overview changes.
 async fn worker(desk: Desk, Path(address): Path<String>, viewer: Drawing) -> Result<Response> {
     let picture = desk
         .worker(&address)
@@ -299,7 +299,7 @@ async fn read_log(shared: &Shared, worker: &str, id: AttemptId) -> web::attempts
     }
 }
 
-/// `change` whenever a job looks different, `end` when it is final.
+/// `change` whenever what a job's page displays changes, `end` when the job is final.
 async fn job_changes(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     let id: JobId = named(&id)?;
     let watched = desk.watch(id).await?;
@@ -316,7 +316,7 @@ async fn job_changes(desk: Desk, Path(id): Path<String>) -> Result<Response> {
     Ok(Sse::new(changes).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Sends an event when the overview looks different.
+/// Sends an event when the overview changes.
 async fn overview_changes(State(shared): State<Shared>) -> Response {
     shared.board.changes()
 }

@@ -8,11 +8,11 @@ use std::time::Instant;
 use axum::extract::FromRef;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use daemon::carried::carried;
 use daemon::groups::Groups;
 use daemon::inspect::Setting;
 use daemon::page::live::Board;
 use daemon::session::Sessions;
+use daemon::shield::shield;
 use protocol::auth::Key;
 use protocol::jobs::{Answer, Call, Kind, Request, TypedCall, calls};
 use protocol::{ErrorKind, RemoteError};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     /// Signs the requests for logs of attempts, as the user who views a page.
     pub(crate) secret: Key,
     pub(crate) history: History,
-    /// Where open pages learn that the overview looks different.
+    /// Where open pages learn that the overview has changed.
     pub(crate) board: Board,
     /// For pages that are drawn again at the same time.
     pub(crate) last_overview: LastOverview,
@@ -64,7 +64,7 @@ impl Shared {
         let shared = self.clone();
         let answered = async move { shared.noted(request, &origin).await };
         // A change is made even if its caller hangs up, and must be logged. So must a refused read.
-        carried(answered).await
+        shield(answered).await
     }
 
     async fn noted(&self, request: Request, origin: &Origin) -> Answer {

@@ -155,10 +155,10 @@ fn pager(query: &Query, page: usize, pages: usize) -> Markup {
 
 /// When a running map is likely to be done: a map's progress is its share of the input, which a reduce's is not.
 fn remaining(row: &AttemptRow, now_ms: u64) -> Markup {
-    let is_told = row.state.is_live() && row.phase == Some(Phase::Map);
+    let has_forecast = row.state.is_live() && row.phase == Some(Phase::Map);
     let share = f64::from(row.progress);
     html! {
-        @if is_told && share >= FORECAST_PROGRESS_MIN {
+        @if has_forecast && share >= FORECAST_PROGRESS_MIN {
             @let rest = row.elapsed_ms(now_ms) as f64 * (1.0 - share) / share;
             " " span.soft { "about " (format::duration(rest as u64)) " left" }
         }

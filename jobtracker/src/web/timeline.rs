@@ -73,8 +73,8 @@ struct Lane {
 pub(crate) fn lanes(picture: &Picture, now_ms: u64) -> Markup {
     let span = Span::of(picture, now_ms);
     let lanes = lay(picture, span, now_ms);
-    let shown = &lanes[..lanes.len().min(LANES_MAX)];
-    let height = AXIS_HEIGHT + LANE_HEIGHT * shown.len() as f64;
+    let drawn = &lanes[..lanes.len().min(LANES_MAX)];
+    let height = AXIS_HEIGHT + LANE_HEIGHT * drawn.len() as f64;
     html! {
         div.legend {
             span { i.map {} "map" } span { i.shuffle {} "shuffle" } span { i.merge {} "merge" } span { i.reduce {} "reduce" }
@@ -83,9 +83,9 @@ pub(crate) fn lanes(picture: &Picture, now_ms: u64) -> Markup {
         }
         svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Attempts over time, one row per slot" {
             (axis(span, height))
-            @for (place, lane) in shown.iter().enumerate() {
+            @for (place, lane) in drawn.iter().enumerate() {
                 @let y = AXIS_HEIGHT + LANE_HEIGHT * place as f64;
-                @if place == 0 || shown[place - 1].worker != lane.worker {
+                @if place == 0 || drawn[place - 1].worker != lane.worker {
                     text x="4" y=(y + 12.0) { (worker_name(picture, lane.worker)) }
                 }
                 @for bar in &lane.bars { (draw(picture, bar, y, now_ms)) }

@@ -51,7 +51,7 @@ pub(crate) struct Home {
 
 impl Home {
     /// Examines a directory; a missing one counts as empty.
-    pub(crate) fn look(disk: &dyn Disk, dir: &Path) -> Result<Home, JournalError> {
+    pub(crate) fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Home, JournalError> {
         let (found, starts) = mark::read(disk, dir)?;
         let images = image::list(disk, &image_dir(dir))?;
         let log = log_dir(dir);

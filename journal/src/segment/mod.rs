@@ -24,7 +24,7 @@
 
 use crate::bytes::{u32_at, u64_at};
 use crate::id::{Epoch, Txid};
-use crate::sector::{self, BatchName, Look, Place, SECTOR_BYTES};
+use crate::sector::{self, BatchName, SECTOR_BYTES, SectorPosition, SectorState};
 
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,10 +148,10 @@ pub(crate) fn scan(
     let end = copies.iter().map(|bytes| bytes.len().div_ceil(SECTOR_BYTES)).max().unwrap_or(0);
     let mut index = 1;
     while index < end as u64 {
-        index = match scanner.look(index) {
-            Look::Missing => index + 1,
-            Look::Lost => scanner.lost(index),
-            Look::Damaged(head) | Look::Good { head, .. } => {
+        index = match scanner.inspect(index) {
+            SectorState::Missing => index + 1,
+            SectorState::Lost => scanner.lost(index),
+            SectorState::Damaged(head) | SectorState::Good { head, .. } => {
                 match index.checked_sub(u64::from(head.index)) {
                     Some(start)
                         if start >= scanner.next && head.batch.first >= scanner.expected =>
@@ -173,14 +173,14 @@ pub(crate) fn merged(copies: &[&[u8]], first: Txid, scan: &Scan) -> Vec<u8> {
     let made_by = copies.iter().filter_map(|bytes| header_epoch(bytes, first)).max();
     let mut out = Header { first, epoch: made_by.unwrap_or(scan.epoch) }.encode().to_vec();
     for index in 1..scan.len / SECTOR_BYTES as u64 {
-        let place = Place { segment: first, index };
+        let position = SectorPosition { segment: first, index };
         let start = out.len();
-        let (best, look) = best_look(copies, place);
+        let (best, state) = best_copy(copies, position);
         let from = start.min(best.len());
         out.extend_from_slice(&best[from..best.len().min(start + SECTOR_BYTES)]);
         out.resize(start + SECTOR_BYTES, 0);
-        if let Look::Good { head, .. } = look {
-            sector::restore(&mut out[start..], head, place);
+        if let SectorState::Good { head, .. } = state {
+            sector::restore(&mut out[start..], head, position);
         }
     }
     out
@@ -192,12 +192,12 @@ pub(crate) fn header_epoch(bytes: &[u8], first: Txid) -> Option<Epoch> {
 }
 
 /// The copy with the best state of a sector, and that state.
-fn best_look<'a>(copies: &[&'a [u8]], place: Place) -> (&'a [u8], Look<'a>) {
-    let mut best: (&[u8], Look<'_>) = (&[], Look::Missing);
+fn best_copy<'a>(copies: &[&'a [u8]], position: SectorPosition) -> (&'a [u8], SectorState<'a>) {
+    let mut best: (&[u8], SectorState<'_>) = (&[], SectorState::Missing);
     for bytes in copies {
-        let look = sector::look(bytes, place);
-        if look.rank() > best.1.rank() {
-            best = (bytes, look);
+        let state = sector::inspect(bytes, position);
+        if state.rank() > best.1.rank() {
+            best = (bytes, state);
         }
     }
     best
@@ -237,8 +237,8 @@ impl<'a> Scanner<'a> {
         Ok(Scanner { copies, first, out, expected: first, next: 1, lost_at: None, stream })
     }
 
-    fn look(&self, index: u64) -> Look<'a> {
-        best_look(self.copies, Place { segment: self.first, index }).1
+    fn inspect(&self, index: u64) -> SectorState<'a> {
+        best_copy(self.copies, SectorPosition { segment: self.first, index }).1
     }
 
     fn lost(&mut self, index: u64) -> u64 {
@@ -291,9 +291,9 @@ impl<'a> Scanner<'a> {
         let (mut epoch, mut is_torn) = (None, false);
         for part in 0..batch.sector_count {
             let index = start + u64::from(part);
-            match self.look(index) {
-                Look::Missing => is_torn = true,
-                Look::Good { head, payload, .. }
+            match self.inspect(index) {
+                SectorState::Missing => is_torn = true,
+                SectorState::Good { head, payload, .. }
                     if head.batch == batch
                         && head.index == part
                         && epoch.is_none_or(|epoch| epoch == head.epoch) =>
@@ -322,8 +322,9 @@ impl<'a> Scanner<'a> {
         let newest = self.copies.iter().filter_map(|bytes| header_epoch(bytes, self.first)).max();
         let last_good = self.out.len / SECTOR_BYTES as u64 - 1;
         self.copies.iter().any(|bytes| {
-            let place = Place { segment: self.first, index: last_good };
-            let has_all = last_good == 0 || matches!(sector::look(bytes, place), Look::Good { .. });
+            let position = SectorPosition { segment: self.first, index: last_good };
+            let has_all = last_good == 0
+                || matches!(sector::inspect(bytes, position), SectorState::Good { .. });
             let behind = usize::try_from(self.next * SECTOR_BYTES as u64).unwrap_or(usize::MAX);
             let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
             let header = header_epoch(bytes, self.first);

@@ -12,8 +12,9 @@ fn segment(batches: &[&[usize]]) -> (Vec<u8>, Vec<usize>) {
         starts.push(out.len());
         let mut stream = Vec::new();
         batch.iter().for_each(|&len| put_record(&mut stream, &vec![7; len]));
-        let place = Place { segment: Txid(5), index: (out.len() / SECTOR_BYTES) as u64 };
-        sector::encode(&mut out, place, (txid, batch.len() as u32), Epoch(3), &stream);
+        let position =
+            SectorPosition { segment: Txid(5), index: (out.len() / SECTOR_BYTES) as u64 };
+        sector::encode(&mut out, position, (txid, batch.len() as u32), Epoch(3), &stream);
         txid = Txid(txid.0 + batch.len() as u64);
     }
     (out, starts)
@@ -258,8 +259,9 @@ fn records_behind_the_last_number_are_lost_and_nothing_overflows() {
         let mut file = good.clone();
         let mut stream = Vec::new();
         (0..2).for_each(|_| put_record(&mut stream, &[7]));
-        let place = Place { segment: Txid(5), index: (file.len() / SECTOR_BYTES) as u64 };
-        sector::encode(&mut file, place, (Txid(first), count), Epoch(3), &stream);
+        let position =
+            SectorPosition { segment: Txid(5), index: (file.len() / SECTOR_BYTES) as u64 };
+        sector::encode(&mut file, position, (Txid(first), count), Epoch(3), &stream);
         let (scan, seen) = scan_all(&[&file]);
         assert_eq!((seen, ranges(&scan)), (vec![5], vec![(6, OPEN)]), "{first}");
         assert_eq!(scan.losses[0].at as usize, starts[0] + SECTOR_BYTES);

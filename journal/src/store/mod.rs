@@ -102,13 +102,13 @@ impl Store {
                 .name("journal-read".to_owned())
                 .spawn_scoped(scope, move || read_all(kv, &sender))
                 .map_err(StoreError::Thread)?;
-            let shown = chunks.iter().try_for_each(|chunk| {
+            let passed = chunks.iter().try_for_each(|chunk| {
                 Rows::of(&chunk).try_for_each(|(key, value)| row(key, value))
             });
             // A reader that still has rows ends when nobody takes them.
             drop(chunks);
             let read = reader.join();
-            shown?;
+            passed?;
             match read {
                 Ok(read) => read,
                 Err(panic) => resume_unwind(panic),

@@ -80,7 +80,7 @@ impl PartCursor<'_> {
         if !self.skip.is_empty() && self.leaves_out(at, bytes) {
             return false;
         }
-        self.tell(at);
+        self.publish(at);
         if at == self.stop_before {
             (self.cursor.stop)(at);
         }
@@ -96,7 +96,7 @@ impl PartCursor<'_> {
 
     /// Publishes to the worker that user code is in the record at `at`.
     #[inline]
-    pub(crate) fn tell(&self, at: u64) {
+    pub(crate) fn publish(&self, at: u64) {
         let [part, offset] = self.cursor.cells;
         offset.set(at);
         part.set(u64::from(self.part) + 1);
@@ -105,7 +105,7 @@ impl PartCursor<'_> {
     /// Names the record in which user code failed, for the message.
     pub fn blame(&self, at: u64) {
         self.cursor.position.set(at);
-        self.tell(at);
+        self.publish(at);
     }
 
     #[cold]

@@ -55,7 +55,7 @@ impl State {
         if let Err(refusal) = check_name("user", asked.caller.user) {
             return Ok(Err(refusal));
         }
-        self.ns.leases.hear(asked.id.client, asked.host, now.mono_ms);
+        self.ns.leases.renew(asked.id.client, asked.host, now.mono_ms);
         let calls = match body {
             Body::One(call) => return self.next_call(nodes, asked, (call, 0), now, out),
             Body::Batch(calls) => calls,

@@ -67,9 +67,9 @@ pub(super) fn picture(located: &LocatedBlocks) -> Markup {
     let group = blocks.len().div_ceil(COLUMNS_MAX);
     let columns: Vec<&[LocatedBlock]> = blocks.chunks(group).collect();
     let rows = rows(blocks);
-    let shown = &rows[..rows.len().min(ROWS_MAX)];
+    let listed = &rows[..rows.len().min(ROWS_MAX)];
     let width = ((WIDTH - MARGIN) / columns.len() as f64).min(COLUMN_WIDTH_MAX);
-    let height = AXIS_HEIGHT + ROW_HEIGHT * shown.len().max(1) as f64;
+    let height = AXIS_HEIGHT + ROW_HEIGHT * listed.len().max(1) as f64;
     let gap = if width > 6.0 { 2.0 } else { 0.0 };
     html! {
         div.legend {
@@ -86,7 +86,7 @@ pub(super) fn picture(located: &LocatedBlocks) -> Markup {
                 }
                 @if place % 10 == 0 { text x=(x) y="14" { (place * group) } }
             }
-            @for (line, (name, _)) in shown.iter().enumerate() {
+            @for (line, (name, _)) in listed.iter().enumerate() {
                 @let y = AXIS_HEIGHT + ROW_HEIGHT * line as f64;
                 text x="6" y=(y + 14.0) { (name) }
                 @for (place, column) in columns.iter().enumerate() {

@@ -109,8 +109,8 @@ fn mode(status: &FileStatus) -> String {
 }
 
 /// One page of a directory.
-pub(super) fn directory(shown: &Directory<'_>, query: &Query, user: Option<&str>) -> Markup {
-    let Directory { path, status, entries, remaining } = *shown;
+pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&str>) -> Markup {
+    let Directory { path, status, entries, remaining } = *listing;
     let before = if query.after.is_empty() { "" } else { " from here" };
     html! {
         (crumbs(path))
@@ -191,7 +191,7 @@ pub(super) fn file(
 ) -> Markup {
     let status = &located.status;
     let parent = path.parent().unwrap_or_else(DfsPath::root);
-    let look = |which: &str| format!("{}&preview={which}", target(path.as_str()));
+    let preview_url = |which: &str| format!("{}&preview={which}", target(path.as_str()));
     html! {
         (crumbs(path))
         div.tiles {
@@ -203,8 +203,8 @@ pub(super) fn file(
         }
         div.tools {
             a.button href=(content(path)) download { "Download" }
-            a.button href=(look("head")) { "First 64 KiB" }
-            a.button href=(look("tail")) { "Last 64 KiB" }
+            a.button href=(preview_url("head")) { "First 64 KiB" }
+            a.button href=(preview_url("tail")) { "Last 64 KiB" }
             @if user.is_some() { (remove(path.as_str(), status, Some(&target(parent.as_str())))) }
         }
         @if let Some(text) = preview { (previewed(text)) }

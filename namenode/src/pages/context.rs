@@ -19,7 +19,7 @@ pub(super) struct Pages {
     pub(super) web: Local,
     pub(super) sessions: Sessions,
     pub(super) relay: Relay,
-    /// Notifies open pages that the cluster looks different.
+    /// Notifies open pages that what they display has changed.
     pub(super) board: Board,
 }
 

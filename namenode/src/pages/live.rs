@@ -1,4 +1,4 @@
-//! A number that differs when open pages of the cluster would look different. One check serves all of them.
+//! A number that changes when what open pages of the cluster display does. One check serves all of them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Free and used space counts in steps of this size: nobody sees a smaller difference.
 const SPACE_STEP_BYTES: u64 = 16 << 20;
 
-/// Notifies the page when the overview or the DataNodes look different.
+/// Notifies the page when the overview or the list of DataNodes changes.
 pub(super) async fn changes(State(pages): State<Pages>) -> Response {
     pages.board.changes()
 }
@@ -24,23 +24,23 @@ pub(super) async fn changes(State(pages): State<Pages>) -> Response {
 /// Checks for all open pages together, until the NameNode ends.
 pub(super) async fn watch(web: Local, board: Board) {
     let shutdown = web.service().shutdown.clone();
-    let mut looks = tokio::time::interval(PERIOD);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = looks.tick() => {}
+            _ = ticks.tick() => {}
             () = shutdown.wait() => return,
         }
         if board.is_watched()
-            && let Some(look) = looks_like(&web).await
+            && let Some(fingerprint) = fingerprint(&web).await
         {
-            board.show(look);
+            board.publish(fingerprint);
         }
     }
 }
 
 /// Times that only pass do not count.
-async fn looks_like(web: &Local) -> Option<u64> {
+async fn fingerprint(web: &Local) -> Option<u64> {
     let status = web.query(calls::ClusterStatus).await.ok()?;
     let nodes = web.query(calls::Datanodes).await.ok()?;
     let cluster = (
@@ -54,5 +54,5 @@ async fn looks_like(web: &Local) -> Option<u64> {
         (node.state as u8, node.admin as u8, node.used / SPACE_STEP_BYTES, counts)
     };
     let nodes: Vec<_> = nodes.iter().map(node).collect();
-    Some(live::number_of((cluster, nodes)))
+    Some(live::fingerprint_of((cluster, nodes)))
 }

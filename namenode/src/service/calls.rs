@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use daemon::Shutdown;
-use daemon::carried::carried;
+use daemon::shield::shield;
 use journal::Journal;
 use protocol::namenode::{Answer, Body, Kind, Reply, Request};
 
@@ -40,7 +40,7 @@ impl Service {
         }
         // A change is made even if its caller hangs up, and must be logged.
         let service = self.clone();
-        carried(async move { service.noted(kind, request, origin).await }).await
+        shield(async move { service.noted(kind, request, origin).await }).await
     }
 
     async fn noted(&self, kind: Kind, request: Request, origin: Origin) -> Answer {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use protocol::delegation::{Order, Refusal, TokenInfo};
-use webhdfs::token::book::Ledger;
+use webhdfs::token::manager::Ledger;
 
 use crate::server::{Event, Shared};
 

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use transport::rpc::runtime;
 
 use crate::dfs::fs::{Failure, FsPath, Named, Store};
-use crate::output::{EXIT_INTERRUPTED, tell};
+use crate::output::{EXIT_INTERRUPTED, report};
 
 /// Exit code after SIGTERM, as shells give it.
 const EXIT_TERMINATED: i32 = 143;
@@ -82,14 +82,14 @@ impl Drop for Temporary {
 /// If the system refuses the handlers.
 pub(super) fn watch(store: &Store) -> Result<(), Failure> {
     let _inside = runtime().enter();
-    let heard = |kind: SignalKind| match sys::process::ignores(kind.as_raw_value()) {
+    let listen = |kind: SignalKind| match sys::process::ignores(kind.as_raw_value()) {
         true => Ok(None),
         false => signal(kind).map(Some),
     };
     let fail = |error: io::Error| Failure::Text(format!("cannot handle signals: {error}"));
-    let mut interrupt = heard(SignalKind::interrupt()).map_err(fail)?;
-    let mut terminate = heard(SignalKind::terminate()).map_err(fail)?;
-    let mut hangup = heard(SignalKind::hangup()).map_err(fail)?;
+    let mut interrupt = listen(SignalKind::interrupt()).map_err(fail)?;
+    let mut terminate = listen(SignalKind::terminate()).map_err(fail)?;
+    let mut hangup = listen(SignalKind::hangup()).map_err(fail)?;
     let store = store.clone();
     runtime().spawn(async move {
         let code = tokio::select! {
@@ -136,6 +136,6 @@ fn end(store: &Store, unfinished: &Unfinished) {
     };
     if let Err(failure) = ended {
         let (Unfinished::New(place) | Unfinished::Appended(place)) = unfinished;
-        tell!("hanno: cannot end the writing of {place}: {failure}");
+        report!("hanno: cannot end the writing of {place}: {failure}");
     }
 }

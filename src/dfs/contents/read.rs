@@ -54,11 +54,11 @@ pub(super) fn tail(context: &Context) -> Result<(), Failure> {
         interrupt::watch(&context.store)?;
     }
     let mut screen = Screen::new()?;
-    let mut shown = status.length.saturating_sub(PIECE_BYTES);
+    let mut printed = status.length.saturating_sub(PIECE_BYTES);
     loop {
         // The NameNode does not know how far an open file was flushed; a reader asks the DataNodes.
-        context.store.read(&named, shown, u64::MAX, &mut |bytes| {
-            shown += bytes.len() as u64;
+        context.store.read(&named, printed, u64::MAX, &mut |bytes| {
+            printed += bytes.len() as u64;
             screen.bytes(bytes)
         })?;
         screen.flush()?;
@@ -69,7 +69,7 @@ pub(super) fn tail(context: &Context) -> Result<(), Failure> {
         let status = context.store.status(&named)?;
         if !status.open {
             // It may have been truncated.
-            shown = shown.min(status.length);
+            printed = printed.min(status.length);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::dfs::command::{Command, MANY, command};
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, Named, Problem, local, text_of};
 use crate::dfs::target::Target;
-use crate::output::tell;
+use crate::output::report;
 
 /// How often `-truncate -w` checks whether the last block is cut.
 const WAIT_INTERVAL: Duration = Duration::from_millis(100);
@@ -94,7 +94,7 @@ fn truncate(context: &Context) -> Result<(), Failure> {
     let Some((length, paths)) = context.args.operands.split_first() else { return Ok(()) };
     let text = text_of(length)?;
     let length: i64 = text.parse().map_err(|_| {
-        tell!("truncate: Illegal length, a non-negative integer expected");
+        report!("truncate: Illegal length, a non-negative integer expected");
         Failure::Usage(format!("For input string: \"{text}\""))
     })?;
     let length =

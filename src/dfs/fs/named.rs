@@ -106,14 +106,14 @@ impl Resolver {
             return Err(Failure::Usage("Can not create a Path from an empty string".to_owned()));
         }
         let (typed, side) = self.site.locate(text).map_err(refused)?;
-        let shown = format!("{}{}", typed.prefix, normal(typed.path));
-        let shown = if shown.is_empty() { ".".to_owned() } else { shown };
+        let name = format!("{}{}", typed.prefix, normal(typed.path));
+        let name = if name.is_empty() { ".".to_owned() } else { name };
         let absolute = self.absolute(&typed, side)?;
         if side == Side::Machine {
-            return Ok(Named { typed: shown, path: FsPath::Machine(PathBuf::from(absolute)) });
+            return Ok(Named { typed: name, path: FsPath::Machine(PathBuf::from(absolute)) });
         }
         match DfsPath::parse(&absolute) {
-            Ok(path) => Ok(Named { typed: shown, path: FsPath::Cluster(path) }),
+            Ok(path) => Ok(Named { typed: name, path: FsPath::Cluster(path) }),
             Err(error @ (PathError::LongElement { .. } | PathError::Long)) => Err(error.into()),
             Err(_) => Err(Failure::Usage(format!(
                 "Pathname {absolute} from {}{absolute} is not a valid DFS filename.",

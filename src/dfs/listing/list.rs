@@ -115,16 +115,16 @@ impl<'a> Listing<'a> {
             return Ok(());
         }
         let hidden;
-        let shown = if self.options.hide_unprintable {
+        let name = if self.options.hide_unprintable {
             hidden = printable(&named.typed);
             &hidden
         } else {
             &named.typed
         };
         if self.options.paths_only {
-            return self.screen.line(format_args!("{shown}"));
+            return self.screen.line(format_args!("{name}"));
         }
-        let line = line(status, shown, &self.widths, &self.options, &self.zone);
+        let line = line(status, name, &self.widths, &self.options, &self.zone);
         self.screen.line(format_args!("{line}"))
     }
 

@@ -9,17 +9,17 @@ use super::trash::Trash;
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, FsPath, Item, Named, Problem, text_of};
 use crate::dfs::target::{Target, missing_parent, refuse_itself};
-use crate::output::{tell, tell_text};
+use crate::output::{report, report_text};
 
 /// `-rm -safely` asks before it deletes more files than this.
 const SAFE_FILE_COUNT: u64 = 100;
 /// The message of `-setrep -w` when replicas must be removed.
 const DECREASING: &str =
     "\nWARNING: the waiting time may be long for DECREASING the number of replications.\n";
-/// `-setrep -w`: first pause between checks of a file's replicas; doubles up to [`LOOK_PAUSE_MAX`].
-const LOOK_PAUSE_MIN: Duration = Duration::from_millis(20);
+/// `-setrep -w`: first pause between checks of a file's replicas; doubles up to [`CHECK_PAUSE_MAX`].
+const CHECK_PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause between checks: a copy of a block takes about as long.
-const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+const CHECK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Makes directories.
 pub(super) fn mkdir(context: &Context) -> Result<(), Failure> {
@@ -130,7 +130,7 @@ fn rm_one(
 
 fn confirmed(file_count: u64) -> bool {
     let mut answer = String::new();
-    tell_text!("Proceed deleting {file_count} files? (Y or N) ");
+    report_text!("Proceed deleting {file_count} files? (Y or N) ");
     let asked =
         crate::output::err().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
     asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
@@ -186,7 +186,7 @@ fn mv_one(context: &Context, source: &Item, target: &Target) -> Result<(), Failu
 pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
     let text = text_of(&context.args.operands[0])?;
     let illegal = |reason: String| {
-        tell!("setrep: Illegal replication, a positive integer expected");
+        report!("setrep: Illegal replication, a positive integer expected");
         Err(Failure::Usage(reason))
     };
     let replication = match text.parse::<i16>() {
@@ -250,7 +250,7 @@ fn wait_for_replicas(
     replication: u16,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
-    let mut pause = LOOK_PAUSE_MIN;
+    let mut pause = CHECK_PAUSE_MIN;
     let mut is_warned = false;
     let wanted = usize::from(replication);
     loop {
@@ -267,6 +267,6 @@ fn wait_for_replicas(
         screen.print(".")?;
         screen.flush()?;
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LOOK_PAUSE_MAX);
+        pause = (pause * 2).min(CHECK_PAUSE_MAX);
     }
 }

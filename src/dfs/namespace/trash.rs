@@ -9,7 +9,7 @@ use protocol::DfsPath;
 
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, FsPath, Named, Problem};
-use crate::output::tell;
+use crate::output::report;
 
 /// Only its owner can read the trash.
 const TRASH_UMASK: u16 = 0o077;
@@ -53,7 +53,7 @@ impl<'a> Trash<'a> {
             Ok(to) => {
                 let resolver = &self.context.resolver;
                 let (from, to) = (resolver.qualified(&named.path), resolver.qualified(&to));
-                tell!("Moved: '{from}' to trash at: {to}");
+                report!("Moved: '{from}' to trash at: {to}");
                 Ok(true)
             }
             Err(failure) => {
@@ -143,12 +143,12 @@ impl<'a> Trash<'a> {
                 continue;
             }
             if !immediate && made_ms.is_none() {
-                tell!("Unexpected item in trash: {}. Ignoring.", entry.named.path);
+                report!("Unexpected item in trash: {}. Ignoring.", entry.named.path);
                 continue;
             }
             let is_old = made_ms.is_some_and(|at| now_ms.saturating_sub(self.interval_ms) > at);
             if (immediate || is_old) && self.context.store.delete(&entry.named, true)? {
-                tell!("Deleted trash checkpoint: {}", entry.named.path);
+                report!("Deleted trash checkpoint: {}", entry.named.path);
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ impl<'a> Trash<'a> {
             let target = unnamed(self.root.join(&name)?);
             match self.context.store.rename(&current, &target) {
                 Ok(()) => {
-                    tell!("Created trash checkpoint: {}", target.path);
+                    report!("Created trash checkpoint: {}", target.path);
                     return Ok(());
                 }
                 Err(Failure::At { problem: Problem::Exists, .. }) => {}
@@ -182,7 +182,7 @@ pub(super) fn expunge(context: &Context) -> Result<(), Failure> {
     let trash = Trash::new(context)?;
     let immediate = context.args.has("immediate");
     let now_ms = transport::rpc::now_ms();
-    tell!(
+    report!(
         "TrashPolicyDefault#deleteCheckpoint for trashRoot: {}",
         context.resolver.qualified(&FsPath::Cluster(trash.root.clone()))
     );

@@ -40,12 +40,12 @@ pub(super) fn hand_down(base: &Own, place: &Path, controller: &str) -> io::Resul
         return Err(io::Error::new(io::ErrorKind::Unsupported, text));
     }
     make_room(base)?;
-    let told = |directory: &Path, error: &io::Error| {
+    let refused = |directory: &Path, error: &io::Error| {
         let text = format!("{} does not hand down {controller}: {error}", directory.display());
         io::Error::new(error.kind(), text)
     };
-    enable(directory, controller).map_err(|error| told(directory, &error))?;
-    enable(place, controller).map_err(|error| told(place, &error))
+    enable(directory, controller).map_err(|error| refused(directory, &error))?;
+    enable(place, controller).map_err(|error| refused(place, &error))
 }
 
 fn enable(directory: &Path, controller: &str) -> io::Result<()> {

@@ -34,19 +34,19 @@ macro_rules! on_machine {
 macro_rules! on_either {
     ($file:expr, $either:ident => $what:expr) => {
         match &$file.0 {
-            Inner::Real($either) => $what,
+            Backend::Real($either) => $what,
             #[cfg(any(test, feature = "sim"))]
-            Inner::Simulated($either) => $what,
+            Backend::Simulated($either) => $what,
         }
     };
 }
 
 /// An open file, or an open directory.
 #[derive(Debug)]
-pub struct File(Inner);
+pub struct File(Backend);
 
 #[derive(Debug)]
-enum Inner {
+enum Backend {
     Real(fs::File),
     #[cfg(any(test, feature = "sim"))]
     Simulated(sim::Handle),
@@ -54,7 +54,7 @@ enum Inner {
 
 impl From<fs::File> for File {
     fn from(file: fs::File) -> Self {
-        File(Inner::Real(file))
+        File(Backend::Real(file))
     }
 }
 
@@ -141,9 +141,9 @@ impl File {
     /// The system's error; part of it may then be written.
     pub fn write_cached_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match &self.0 {
-            Inner::Real(file) => write_cached_at(file, bytes, offset),
+            Backend::Real(file) => write_cached_at(file, bytes, offset),
             #[cfg(any(test, feature = "sim"))]
-            Inner::Simulated(file) => file.write_all_at(bytes, offset),
+            Backend::Simulated(file) => file.write_all_at(bytes, offset),
         }
     }
 
@@ -177,9 +177,9 @@ impl File {
     /// The system's error.
     pub fn length(&self) -> io::Result<u64> {
         match &self.0 {
-            Inner::Real(file) => Ok(file.metadata()?.len()),
+            Backend::Real(file) => Ok(file.metadata()?.len()),
             #[cfg(any(test, feature = "sim"))]
-            Inner::Simulated(file) => file.length(),
+            Backend::Simulated(file) => file.length(),
         }
     }
 
@@ -197,24 +197,24 @@ impl File {
     /// [`io::ErrorKind::Unsupported`] if it is a simulated one.
     pub fn real(&self) -> io::Result<&fs::File> {
         match &self.0 {
-            Inner::Real(file) => Ok(file),
+            Backend::Real(file) => Ok(file),
             #[cfg(any(test, feature = "sim"))]
-            Inner::Simulated(_) => Err(io::ErrorKind::Unsupported.into()),
+            Backend::Simulated(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
     #[cfg(any(test, feature = "sim"))]
     fn simulated(handle: sim::Handle) -> Self {
-        File(Inner::Simulated(handle))
+        File(Backend::Simulated(handle))
     }
 }
 
 impl Write for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Inner::Real(file) => file.write(bytes),
+            Backend::Real(file) => file.write(bytes),
             #[cfg(any(test, feature = "sim"))]
-            Inner::Simulated(file) => file.append(bytes),
+            Backend::Simulated(file) => file.append(bytes),
         }
     }
 

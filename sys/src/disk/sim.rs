@@ -324,13 +324,13 @@ impl Machine {
     fn node(&self, path: &Path) -> io::Result<Option<Node>> {
         let mut world = self.world();
         let disk = world.disk_of(path)?;
-        Ok(world.look(disk)?.names.get(path))
+        Ok(world.read(disk)?.names.get(path))
     }
 
     pub(super) fn length(&self, path: &Path) -> io::Result<u64> {
         let mut world = self.world();
         let disk = world.disk_of(path)?;
-        let disk = world.look(disk)?;
+        let disk = world.read(disk)?;
         let id = disk.file(path)?;
         Ok(disk.inode(id).data.len() as u64)
     }
@@ -338,7 +338,7 @@ impl Machine {
     pub(super) fn read_to_string(&self, path: &Path) -> io::Result<String> {
         let mut world = self.world();
         let disk = world.disk_of(path)?;
-        let disk = world.look(disk)?;
+        let disk = world.read(disk)?;
         let id = disk.file(path)?;
         let text = String::from_utf8(disk.inode(id).data.clone());
         text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -347,7 +347,7 @@ impl Machine {
     pub(super) fn read_dir(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let mut world = self.world();
         let disk = world.disk_of(path)?;
-        let disk = world.look(disk)?;
+        let disk = world.read(disk)?;
         match disk.names.get(path) {
             Some(Node::Directory) => {}
             Some(Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
@@ -360,7 +360,7 @@ impl Machine {
     pub(super) fn space(&self, path: &Path) -> io::Result<(u64, u64)> {
         let mut world = self.world();
         let disk = world.disk_of(path)?;
-        let disk = world.look(disk)?;
+        let disk = world.read(disk)?;
         Ok((disk.capacity, disk.free()))
     }
 }
@@ -407,7 +407,7 @@ impl Handle {
     pub(super) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let id = self.id(false)?;
         let mut world = self.world()?;
-        let data = &world.look(self.disk)?.inode(id).data;
+        let data = &world.read(self.disk)?.inode(id).data;
         let begin = usize::try_from(offset).unwrap_or(usize::MAX);
         let found = begin.checked_add(bytes.len()).and_then(|end| data.get(begin..end));
         bytes.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -446,13 +446,13 @@ impl Handle {
 
     pub(super) fn length(&self) -> io::Result<u64> {
         let id = self.id(false)?;
-        Ok(self.world()?.look(self.disk)?.inode(id).data.len() as u64)
+        Ok(self.world()?.read(self.disk)?.inode(id).data.len() as u64)
     }
 
     pub(super) fn try_lock(&self) -> Result<(), TryLockError> {
         let id = self.id(false).map_err(TryLockError::Error)?;
         let mut world = self.world().map_err(TryLockError::Error)?;
-        world.look(self.disk).map_err(TryLockError::Error)?;
+        world.read(self.disk).map_err(TryLockError::Error)?;
         if !world.locks.insert((self.disk, id)) {
             return Err(TryLockError::WouldBlock);
         }

@@ -16,7 +16,7 @@ use super::names::{Names, Node, is_below};
 const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
-/// Inodes of a disk, from which number on those that nobody can reach are looked for.
+/// Least number of inodes of a disk at which unreachable ones are searched for.
 const CROWD_MIN: usize = 256;
 
 /// What happens at a chosen operation.
@@ -46,7 +46,7 @@ pub(super) enum Down {
 /// What an operation can need, and whether it is a sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Look,
+    Read,
     /// Space.
     Change,
     /// A descriptor.
@@ -118,7 +118,7 @@ pub(super) struct Disk {
     pub(super) is_broken: bool,
     inodes: BTreeMap<u64, Inode>,
     next_inode: u64,
-    /// With more inodes than this it is worth the time to look for those that nobody can reach.
+    /// With more inodes than this a search for unreachable ones is worth its time.
     crowd: usize,
     pub(super) names: Names,
     durable_names: Names,
@@ -217,8 +217,8 @@ impl World {
     }
 
     /// A disk to read from.
-    pub(super) fn look(&mut self, disk: usize) -> io::Result<&mut Disk> {
-        self.step(disk, Kind::Look)?;
+    pub(super) fn read(&mut self, disk: usize) -> io::Result<&mut Disk> {
+        self.step(disk, Kind::Read)?;
         Ok(&mut self.disks[disk])
     }
 

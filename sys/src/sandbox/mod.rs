@@ -39,19 +39,19 @@ pub enum Access {
     Change,
 }
 
-/// A place that is open inside the sandbox.
+/// A path that is open inside the sandbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct AllowedPath {
     /// A file or directory.
     pub path: PathBuf,
     /// The allowed access.
     pub access: Access,
 }
 
-impl Place {
+impl AllowedPath {
     /// See the fields.
     pub fn new(path: impl Into<PathBuf>, access: Access) -> Self {
-        Place { path: path.into(), access }
+        AllowedPath { path: path.into(), access }
     }
 }
 
@@ -59,7 +59,7 @@ impl Place {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Walls {
     /// Everything that processes inside can reach.
-    pub places: Vec<Place>,
+    pub places: Vec<AllowedPath>,
     /// The user they run as; `None`: that of the process that starts them.
     pub user: Option<User>,
 }
@@ -126,7 +126,7 @@ fn abi(status: LandlockStatus) -> ABI {
     }
 }
 
-fn hold_files(places: &[Place]) -> io::Result<RestrictionStatus> {
+fn hold_files(places: &[AllowedPath]) -> io::Result<RestrictionStatus> {
     let all = AccessFs::from_all(RIGHTS);
     let ruleset = Ruleset::default().handle_access(all).map_err(io::Error::other)?;
     let ruleset = ruleset.scope(Scope::Signal).map_err(io::Error::other)?;
@@ -206,17 +206,18 @@ mod tests {
     use std::process::{Command, Output};
 
     /// Runs a script inside; it can see the system and these places.
-    fn run(places: &[Place], script: &str) -> Output {
+    fn run(places: &[AllowedPath], script: &str) -> Output {
         let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"];
-        let mut all: Vec<Place> = system.map(|path| Place::new(path, Access::Read)).into();
-        all.push(Place::new("/dev/null", Access::Use));
+        let mut all: Vec<AllowedPath> =
+            system.map(|path| AllowedPath::new(path, Access::Read)).into();
+        all.push(AllowedPath::new("/dev/null", Access::Use));
         all.extend(places.iter().cloned());
         let walls = Walls { places: all, user: None };
         inside(&walls, || Command::new("sh").args(["-c", script]).output()).unwrap()
     }
 
     #[track_caller]
-    fn check(places: &[Place], script: &str, succeeds: bool) {
+    fn check(places: &[AllowedPath], script: &str, succeeds: bool) {
         let output = run(places, script);
         assert_eq!(output.status.success(), succeeds, "{script}: {output:?}");
     }
@@ -238,9 +239,9 @@ mod tests {
         });
         let missing = directory.path().join("missing");
         let places = [
-            Place::new(&own, Access::Change),
-            Place::new(&seen, Access::Read),
-            Place::new(missing, Access::Change),
+            AllowedPath::new(&own, Access::Change),
+            AllowedPath::new(&seen, Access::Read),
+            AllowedPath::new(missing, Access::Change),
         ];
         let [own, seen, other] = [own, seen, other].map(|path| path.display().to_string());
         for (script, succeeds) in [

@@ -144,10 +144,10 @@ struct Post<'a> {
     timeout: Duration,
 }
 
-/// An answer to a request that was signed for one incarnation.
-enum Heard {
+/// The outcome of a request that was signed for one incarnation.
+enum AskOutcome {
     /// An answer, or a failure that has nothing to do with who is asked.
-    Told(Result<(Signed, Response), RpcError>),
+    Final(Result<(Signed, Response), RpcError>),
     /// Another incarnation may answer there now.
     Stale(RpcError),
 }
@@ -299,8 +299,8 @@ impl RpcClient {
         };
         self.check_service(first)?;
         let error = match self.ask_once(question, first.incarnation).await {
-            Heard::Told(told) => return self.noting(told),
-            Heard::Stale(error) => error,
+            AskOutcome::Final(result) => return self.noting(result),
+            AskOutcome::Stale(error) => error,
         };
         if known.is_none() {
             return Err(error);
@@ -311,15 +311,15 @@ impl RpcClient {
         }
         self.check_service(now)?;
         match self.ask_once(question, now.incarnation).await {
-            Heard::Told(told) => self.noting(told),
-            Heard::Stale(error) => Err(error),
+            AskOutcome::Final(result) => self.noting(result),
+            AskOutcome::Stale(error) => Err(error),
         }
     }
 
-    async fn ask_once(&self, question: &Question<'_>, to: Incarnation) -> Heard {
+    async fn ask_once(&self, question: &Question<'_>, to: Incarnation) -> AskOutcome {
         match self.send(question, to).await {
             Ok((_, response)) if !response.status().is_success() => self.refusal(response).await,
-            told => Heard::Told(told),
+            result => AskOutcome::Final(result),
         }
     }
 
@@ -348,14 +348,14 @@ impl RpcClient {
     }
 
     /// If no answer came, another process may have taken the address: it must identify itself before it is sent anything else.
-    fn noting<T>(&self, told: Result<T, RpcError>) -> Result<T, RpcError> {
+    fn noting<T>(&self, result: Result<T, RpcError>) -> Result<T, RpcError> {
         if let Err(
             RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Unproven { .. },
-        ) = &told
+        ) = &result
         {
             *self.inner.known.write() = None;
         }
-        told
+        result
     }
 
     fn check_service(&self, hello: Hello) -> Result<(), RpcError> {
@@ -377,8 +377,8 @@ impl RpcClient {
         let response = request.send().await.map_err(|source| self.unreachable(source))?;
         if !response.status().is_success() {
             return match self.refusal(response).await {
-                Heard::Told(Err(error)) | Heard::Stale(error) => Err(error),
-                Heard::Told(Ok(_)) => Err(self.unproven()),
+                AskOutcome::Final(Err(error)) | AskOutcome::Stale(error) => Err(error),
+                AskOutcome::Final(Ok(_)) => Err(self.unproven()),
             };
         }
         let body = self.whole(&signed, response).await?;
@@ -405,7 +405,7 @@ impl RpcClient {
     }
 
     /// An answer other than 2xx. It need not be signed: it is an error whoever sent it.
-    async fn refusal(&self, response: Response) -> Heard {
+    async fn refusal(&self, response: Response) -> AskOutcome {
         let (address, status) = (self.inner.base.clone(), response.status().as_u16());
         let (mut reason, mut body) = (Vec::new(), Body::new(response, &address));
         while let Ok(Some(piece)) = body.next().await {
@@ -417,11 +417,12 @@ impl RpcClient {
         }
         let text = first_line(&String::from_utf8_lossy(&reason));
         match status {
-            401 | 421 => Heard::Stale(RpcError::Status { address, status, text }),
-            503 => {
-                Heard::Told(Err(RpcError::Remote(RemoteError::new(ErrorKind::Unavailable, text))))
-            }
-            _ => Heard::Told(Err(RpcError::Status { address, status, text })),
+            401 | 421 => AskOutcome::Stale(RpcError::Status { address, status, text }),
+            503 => AskOutcome::Final(Err(RpcError::Remote(RemoteError::new(
+                ErrorKind::Unavailable,
+                text,
+            )))),
+            _ => AskOutcome::Final(Err(RpcError::Status { address, status, text })),
         }
     }
 

@@ -29,7 +29,7 @@ pub use self::trust::{KnownUser, Trust};
 use self::trust::Identity;
 use crate::config::{Auth, Config};
 use crate::error::WebError;
-use crate::op::{Op, Place};
+use crate::op::{Op, Responder};
 use crate::query::Query;
 use crate::{cookie, drain, path, redirect};
 
@@ -174,15 +174,15 @@ impl<N: Namesystem> Face<N> {
 
     async fn answer(&self, parts: &Parts) -> Result<Response, WebError> {
         let asked = self.understand(parts).await?;
-        let answer = match asked.op.place() {
-            Place::Refused(reason) => {
+        let answer = match asked.op.responder() {
+            Responder::Refused(reason) => {
                 let text = format!("{} is not supported: {reason}", asked.op.name());
                 return Err(WebError::unsupported(text));
             }
-            Place::Both => self.step(&asked).await,
-            Place::Tokens => self.tokens(&asked).await,
-            Place::Names if asked.op.method() == "GET" => self.read(&asked).await,
-            Place::Names => self.change(&asked).await,
+            Responder::Redirect => self.step(&asked).await,
+            Responder::Tokens => self.tokens(&asked).await,
+            Responder::Namenode if asked.op.method() == "GET" => self.read(&asked).await,
+            Responder::Namenode => self.change(&asked).await,
         };
         let response = answer.unwrap_or_else(WebError::into_response);
         Ok(match &asked.warning {

@@ -9,14 +9,14 @@ use crate::config::Auth;
 use crate::error::{Exception, WebError};
 use crate::json;
 use crate::op::Op;
-use crate::token::book::Wanted;
 use crate::token::keeper::Keeper;
+use crate::token::manager::Wanted;
 
 impl<N: Namesystem> Face<N> {
     /// Issues, renews and cancels delegation tokens.
     pub(super) async fn tokens(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
         let Trust { auth, keeper, .. } = &self.inner.settings.trust;
-        let Keeper::Book(book) = keeper else {
+        let Keeper::Local(manager) = keeper else {
             let text = "delegation tokens are issued, renewed and cancelled by the NameNode alone";
             return Err(WebError::unsupported(text));
         };
@@ -38,13 +38,13 @@ impl<N: Namesystem> Face<N> {
                 service: service.unwrap_or(&self.inner.settings.advertised),
                 lifetime_ms: RENEW_INTERVAL_MS,
             };
-            let url = json::named("urlString", book.issue(wanted).await?);
+            let url = json::named("urlString", manager.issue(wanted).await?);
             return Ok(json::ok(&json::named("Token", url)));
         }
         let token = asked.query.required(op, "token")?;
         match op {
-            Op::RenewDelegationToken => book.renew(token, Some(user)).await.map(json::long),
-            _ => book.cancel(token, Some(user)).await.map(|()| json::nothing()),
+            Op::RenewDelegationToken => manager.renew(token, Some(user)).await.map(json::long),
+            _ => manager.cancel(token, Some(user)).await.map(|()| json::nothing()),
         }
     }
 }

@@ -15,7 +15,7 @@ use transport::rpc::RpcClient;
 use crate::error::{Exception, WebError};
 use crate::path;
 use crate::token::Delegation;
-use crate::token::book::Book;
+use crate::token::manager::TokenManager;
 
 /// How long an answer of the NameNode is used. Short beside the time in which an operator expects a cancelled token to be dead.
 const BELIEVED_MAX: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ const HOMES: &str = "/user/";
 #[derive(Clone, Debug)]
 pub enum Keeper {
     /// The list of this NameNode.
-    Book(Book),
+    Local(TokenManager),
     /// The NameNode that has the list.
     Namenode(Asked),
 }
@@ -48,7 +48,7 @@ impl Keeper {
     /// If it is not valid any more, or never was.
     pub async fn owner(&self, token: &str, now_ms: u64) -> Result<String, WebError> {
         match self {
-            Keeper::Book(book) => book.owner(token, now_ms).await,
+            Keeper::Local(manager) => manager.owner(token, now_ms).await,
             Keeper::Namenode(asked) => asked.owner(token).await,
         }
     }

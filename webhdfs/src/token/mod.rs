@@ -11,9 +11,9 @@
 //! vint and vlong are those of Hadoop's `WritableUtils`: one byte from -112 to 127, else a length and big-endian bytes.
 //! Java's client reads the outer form and passes the rest on. Decoding is total: any text is a token or an error.
 
-pub mod book;
 pub mod hadoop_file;
 pub mod keeper;
+pub mod manager;
 pub mod operator;
 
 use base64::Engine;

@@ -9,20 +9,20 @@ use protocol::{ErrorKind, RemoteError};
 
 use crate::error::{Exception, WebError};
 use crate::identity::is_user;
-use crate::token::book::{Book, Wanted};
+use crate::token::manager::{TokenManager, Wanted};
 
 /// Bytes of a request: the longest token with room to spare.
 const BYTES_MAX: usize = 64 << 10;
 
 /// The route.
-pub fn route(authenticator: Authenticator, book: Book) -> MethodRouter {
+pub fn route(authenticator: Authenticator, manager: TokenManager) -> MethodRouter {
     rpc::message(authenticator, &[Role::Client], BYTES_MAX, move |request: Request| {
-        let book = book.clone();
-        async move { answer(&book, request, transport::rpc::now_ms()).await }
+        let manager = manager.clone();
+        async move { answer(&manager, request, transport::rpc::now_ms()).await }
     })
 }
 
-async fn answer(book: &Book, request: Request, now_ms: u64) -> Answer {
+async fn answer(manager: &TokenManager, request: Request, now_ms: u64) -> Answer {
     RemoteError::check_version(request.version, VERSION)?;
     let answered = match request.body {
         Call::Issue { owner, renewer, service, lifetime_ms } => {
@@ -34,12 +34,12 @@ async fn answer(book: &Book, request: Request, now_ms: u64) -> Answer {
             }
             let (owner, renewer, service) = (owner.as_str(), renewer.as_str(), service.as_str());
             let wanted = Wanted { owner, renewer, kind: None, service, lifetime_ms };
-            book.issue(wanted).await.map(Reply::Token)
+            manager.issue(wanted).await.map(Reply::Token)
         }
-        Call::Renew(token) => book.renew(&token, None).await.map(Reply::Until),
-        Call::Cancel(token) => book.cancel(&token, None).await.map(|()| Reply::Done),
-        Call::CancelNumber(number) => book.cancel_number(number).await.map(|()| Reply::Done),
-        Call::List => book.list(now_ms).await.map(Reply::Tokens),
+        Call::Renew(token) => manager.renew(&token, None).await.map(Reply::Until),
+        Call::Cancel(token) => manager.cancel(&token, None).await.map(|()| Reply::Done),
+        Call::CancelNumber(number) => manager.cancel_number(number).await.map(|()| Reply::Done),
+        Call::List => manager.list(now_ms).await.map(Reply::Tokens),
     };
     answered.map_err(|error: WebError| {
         let kind = match error.exception {

@@ -14,7 +14,7 @@ use super::surroundings::Surroundings;
 use crate::core::Event;
 use crate::input::Input;
 use crate::outputs::Outputs;
-use crate::scratch::{self, Place};
+use crate::scratch::{self, OpenDir};
 use crate::walls::{Lease, Leaving, Users};
 
 /// See the module.
@@ -26,11 +26,11 @@ pub(super) struct Jobs {
 /// A job with files here.
 pub(super) struct Job {
     /// The directory that its tasks may change freely.
-    pub(super) place: Place,
+    pub(super) place: OpenDir,
     /// The user of its processes, if that is not the worker's.
     lease: Option<Lease>,
     /// The directories of its attempts, in there.
-    attempts: BTreeMap<AttemptId, Place>,
+    attempts: BTreeMap<AttemptId, OpenDir>,
 }
 
 impl Jobs {
@@ -39,7 +39,7 @@ impl Jobs {
     }
 
     /// The directory of an attempt.
-    pub(super) fn place(&self, id: AttemptId) -> Option<&Place> {
+    pub(super) fn place(&self, id: AttemptId) -> Option<&OpenDir> {
         self.known.get(&id.task.job)?.attempts.get(&id)
     }
 
@@ -101,7 +101,7 @@ impl Job {
 }
 
 /// Deletes an entry of a directory without waiting for the result. `leaving` is dropped when it is done.
-fn delete_later(place: &Place, name: String, leaving: Leaving) {
+fn delete_later(place: &OpenDir, name: String, leaving: Leaving) {
     let place = place.clone();
     tokio::task::spawn_blocking(move || {
         place.remove(&name);
@@ -110,7 +110,7 @@ fn delete_later(place: &Place, name: String, leaving: Leaving) {
 }
 
 /// Ends the remaining processes of a job that is over, and deletes its files. Only then can its user go to another job.
-fn delete(job: JobId, lease: Option<Lease>, jobs: &Place, outputs: &Outputs) {
+fn delete(job: JobId, lease: Option<Lease>, jobs: &OpenDir, outputs: &Outputs) {
     lease.iter().for_each(Lease::end_all);
     let outputs = outputs.remove_job(job).inspect_err(|error| {
         tracing::warn!(%job, %error, "cannot delete the map outputs of a job");

@@ -29,7 +29,7 @@ mod tests {
     use protocol::{JobId, TaskId, TaskKind};
 
     use super::*;
-    use crate::scratch::Place;
+    use crate::scratch::OpenDir;
 
     const JOB: JobId = JobId { cluster_start: 1, number: 1 };
 
@@ -57,7 +57,7 @@ mod tests {
         let data = PathBuf::from(&outputs[0].data_path);
         fs::write(&data, "data").unwrap();
         fs::write(data.with_extension("index"), "index").unwrap();
-        let held = Outputs::new(Place::open(&own).unwrap());
+        let held = Outputs::new(OpenDir::open(&own).unwrap());
         for _ in 0..2 {
             assert_eq!(link(&outputs, &held), [outputs[0].attempt], "once or twice");
         }

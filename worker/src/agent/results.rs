@@ -6,12 +6,12 @@ use protocol::record::{PLACE_BYTES, RECORD_FILE};
 use protocol::{AttemptId, RecordAt};
 
 use crate::outputs::Outputs;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 
 /// Takes the output that a map reports. Returns the bytes of its partitions before compression.
 pub(super) fn take_output(
     id: AttemptId,
-    place: &Place,
+    place: &OpenDir,
     data_path: &str,
     partition_count: u32,
     outputs: &Outputs,
@@ -21,7 +21,7 @@ pub(super) fn take_output(
 }
 
 /// The record that a map was processing, as its process reported.
-pub(super) fn read_record(id: AttemptId, place: &Place) -> Option<RecordAt> {
+pub(super) fn read_record(id: AttemptId, place: &OpenDir) -> Option<RecordAt> {
     let read = || {
         let mut start = Vec::with_capacity(PLACE_BYTES);
         let file = place.dir.file(RECORD_FILE)?;

@@ -13,14 +13,14 @@ use transport::rpc::RpcClient;
 use crate::binaries::{Binaries, BinarySource};
 use crate::input::Input;
 use crate::outputs::Outputs;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 use crate::walls::{Sandbox, Watch};
 
 /// See the module.
 pub(crate) struct Surroundings {
     /// The directory of all jobs' files.
-    pub(crate) jobs: Place,
-    pub(crate) logs: Place,
+    pub(crate) jobs: OpenDir,
+    pub(crate) logs: OpenDir,
     pub(crate) log_retention: Duration,
     /// Setup data without a program.
     pub(crate) setup: SetupBase,

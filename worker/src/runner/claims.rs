@@ -4,7 +4,7 @@
 //! its own job; texts are shortened, numbers limited to their range. A process that sends anything else has violated the protocol and is
 //! ended.
 //!
-//! Invariant: every [`FromRunner`] reaches the worker's loop through [`Speaker::hear`].
+//! Invariant: every [`FromRunner`] reaches the worker's loop through [`Speaker::check`].
 
 use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened};
@@ -25,7 +25,7 @@ pub(crate) struct Speaker {
 
 /// A checked message.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum CheckedMessage {
     /// The process is there.
     Hello,
     /// The process has rebuilt the job, and it is the same.
@@ -40,16 +40,16 @@ pub(crate) enum Heard {
 
 impl Speaker {
     /// Checks a message.
-    pub(crate) fn hear(self, message: FromRunner) -> Heard {
-        self.believe(message).unwrap_or_else(Heard::Over)
+    pub(crate) fn check(self, message: FromRunner) -> CheckedMessage {
+        self.validate(message).unwrap_or_else(CheckedMessage::Over)
     }
 
-    fn believe(self, message: FromRunner) -> Result<Heard, String> {
+    fn validate(self, message: FromRunner) -> Result<CheckedMessage, String> {
         match message {
-            FromRunner::Hello { .. } if !self.is_greeted => Ok(Heard::Hello),
+            FromRunner::Hello { .. } if !self.is_greeted => Ok(CheckedMessage::Hello),
             FromRunner::Hello { .. } => Err("the task process said hello twice".to_owned()),
-            FromRunner::Ready => Ok(Heard::Ready),
-            FromRunner::Refused { diagnostics } => Ok(Heard::Over(shortened(diagnostics))),
+            FromRunner::Ready => Ok(CheckedMessage::Ready),
+            FromRunner::Refused { diagnostics } => Ok(CheckedMessage::Over(shortened(diagnostics))),
             FromRunner::Progress { attempt, progress, phase, .. } => {
                 self.is_of_its_job(attempt)?;
                 let news = News::Progress { attempt, progress: share(progress), phase };
@@ -73,7 +73,7 @@ impl Speaker {
                 }
                 counters.check().map_err(|error| error.to_string())?;
                 let (state, progress) = (end(attempt, state), share(progress));
-                Ok(Heard::News(News::Ended { attempt, state, counters, progress, phase }))
+                Ok(CheckedMessage::News(News::Ended { attempt, state, counters, progress, phase }))
             }
         }
     }
@@ -85,8 +85,12 @@ impl Speaker {
         Err(format!("the task process of {} spoke of {attempt}", self.job))
     }
 
-    fn unless_late(self, attempt: AttemptId, news: News) -> Heard {
-        if self.current == Some(attempt) { Heard::News(news) } else { Heard::Late }
+    fn unless_late(self, attempt: AttemptId, news: News) -> CheckedMessage {
+        if self.current == Some(attempt) {
+            CheckedMessage::News(news)
+        } else {
+            CheckedMessage::Late
+        }
     }
 }
 
@@ -136,9 +140,9 @@ mod tests {
         AttemptId { task: TaskId { job, kind, index: 0 }, number: 0 }
     }
 
-    fn hear(current: Option<AttemptId>, message: FromRunner) -> Heard {
+    fn check(current: Option<AttemptId>, message: FromRunner) -> CheckedMessage {
         let job = JobId { cluster_start: 1, number: 1 };
-        Speaker { job, current, is_greeted: true }.hear(message)
+        Speaker { job, current, is_greeted: true }.check(message)
     }
 
     fn ended(attempt: AttemptId, state: AttemptState) -> FromRunner {
@@ -148,8 +152,8 @@ mod tests {
 
     /// The state after the check.
     fn believed(attempt: AttemptId, state: AttemptState) -> AttemptState {
-        match hear(Some(attempt), ended(attempt, state)) {
-            Heard::News(News::Ended { state, progress, .. }) => {
+        match check(Some(attempt), ended(attempt, state)) {
+            CheckedMessage::News(News::Ended { state, progress, .. }) => {
                 assert_eq!(progress, 0.0);
                 state
             }
@@ -170,15 +174,16 @@ mod tests {
         let lost = |reduce, map| {
             FromRunner::FetchFailed(FetchFailure { reduce, map, diagnostics: String::new() })
         };
-        let Heard::News(News::Progress { progress: share, .. }) = hear(Some(own), progress(own))
+        let CheckedMessage::News(News::Progress { progress: share, .. }) =
+            check(Some(own), progress(own))
         else {
             panic!()
         };
         assert_eq!(share, 1.0);
-        let heard = hear(Some(reduce), lost(reduce, own));
-        assert!(matches!(heard, Heard::News(News::FetchFailed(_))), "{heard:?}");
+        let checked = check(Some(reduce), lost(reduce, own));
+        assert!(matches!(checked, CheckedMessage::News(News::FetchFailed(_))), "{checked:?}");
         for late in [progress(own), lost(reduce, own)] {
-            assert!(matches!(hear(None, late), Heard::Late));
+            assert!(matches!(check(None, late), CheckedMessage::Late));
         }
         let hello = FromRunner::Hello { cookie: String::new() };
         for broken in [
@@ -190,11 +195,11 @@ mod tests {
             ended(other, AttemptState::Killed),
             ended(reduce, AttemptState::Killed),
         ] {
-            let heard = hear(Some(own), broken);
-            assert!(matches!(heard, Heard::Over(_)), "{heard:?}");
+            let checked = check(Some(own), broken);
+            assert!(matches!(checked, CheckedMessage::Over(_)), "{checked:?}");
         }
-        let heard = hear(None, ended(own, AttemptState::Killed));
-        assert!(matches!(heard, Heard::Over(_)), "it ends once: {heard:?}");
+        let checked = check(None, ended(own, AttemptState::Killed));
+        assert!(matches!(checked, CheckedMessage::Over(_)), "it ends once: {checked:?}");
     }
 
     #[test]
@@ -244,7 +249,7 @@ mod tests {
             progress: 1.0,
             phase: Phase::Map,
         };
-        let Heard::Over(reason) = hear(Some(own), message) else { panic!() };
+        let CheckedMessage::Over(reason) = check(Some(own), message) else { panic!() };
         assert!(reason.starts_with("Too many counters"), "{reason}");
     }
 }

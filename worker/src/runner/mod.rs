@@ -33,13 +33,13 @@ use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use self::claims::{Heard, Speaker};
+use self::claims::{CheckedMessage, Speaker};
 use self::frames::FrameReader;
 use self::launch::Output;
 use crate::core::{Event, News, RunnerId, merge_outputs};
 use crate::input::Input;
 use crate::logs::AttemptLogs;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 use crate::walls::{Sandbox, Watch, Watched};
 
 pub(crate) use self::orders::{Options, Order};
@@ -136,7 +136,7 @@ struct Runner<'a> {
     current: Option<AttemptId>,
     logs: Option<AttemptLogs>,
     last_sign: Instant,
-    temporary: Place,
+    temporary: OpenDir,
     group: u32,
     watched: Watched,
     output: [Output; 2],
@@ -150,14 +150,14 @@ impl Runner<'_> {
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> End {
         loop {
-            self.tell().await;
+            self.forward_news().await;
             let [stdout, stderr] = &self.output;
             let deadline = self.deadline();
             tokio::select! {
                 biased;
                 message = reader.next(MESSAGE) => match message {
                     Ok(Some(message)) => {
-                        if let Some(end) = self.hear(message) {
+                        if let Some(end) = self.receive(message) {
                             return end;
                         }
                     }
@@ -179,9 +179,9 @@ impl Runner<'_> {
                     while let Ok(Ok(Some(message))) =
                         tokio::time::timeout_at(after, reader.next(MESSAGE)).await
                     {
-                        self.hear(message);
+                        self.receive(message);
                     }
-                    self.tell().await;
+                    self.forward_news().await;
                     return match status {
                         Ok(status) => End::Exited(status),
                         Err(error) => End::Because(format!("cannot wait for it: {error}")),
@@ -199,7 +199,7 @@ impl Runner<'_> {
     }
 
     /// Sends received reports to the loop. While the worker's loop is busy, this runner waits, and so does its process.
-    async fn tell(&mut self) {
+    async fn forward_news(&mut self) {
         for news in self.news.drain(..) {
             // If the worker's loop has ended, nobody listens.
             let event = Event::Runner(RunnerId(self.id), news);
@@ -252,22 +252,22 @@ impl Runner<'_> {
         text
     }
 
-    fn hear(&mut self, message: FromRunner) -> Option<End> {
+    fn receive(&mut self, message: FromRunner) -> Option<End> {
         self.last_sign = Instant::now();
-        match self.speaker().hear(message) {
-            Heard::Hello => {
+        match self.speaker().check(message) {
+            CheckedMessage::Hello => {
                 self.is_greeted = true;
                 self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())));
                 None
             }
-            Heard::Ready => {
+            CheckedMessage::Ready => {
                 self.ready = true;
                 let waiting = self.waiting.take();
                 waiting.and_then(|order| self.obey(order))
             }
-            Heard::Late => None,
-            Heard::Over(reason) => Some(End::Because(reason)),
-            Heard::News(news) => {
+            CheckedMessage::Late => None,
+            CheckedMessage::Over(reason) => Some(End::Because(reason)),
+            CheckedMessage::News(news) => {
                 if matches!(news, News::Ended { .. }) {
                     (0..self.output.len()).for_each(|index| self.drain(index));
                     self.current = None;
@@ -380,7 +380,7 @@ fn temporary_name(id: u64) -> String {
 }
 
 /// Removes temporary files.
-async fn remove(job: Place, name: String) {
+async fn remove(job: OpenDir, name: String) {
     let removed = tokio::task::spawn_blocking(move || job.remove(&name));
     // If this fails, the runtime ends, and the worker with it; the next worker begins with an empty directory.
     let _ = removed.await;

@@ -10,7 +10,7 @@ use protocol::runner::Setup;
 use protocol::tracker::{MapOutput, Work};
 use sys::sandbox::User;
 
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 use crate::walls::{Sandbox, Watch};
 
 /// How a runner is started and watched.
@@ -19,13 +19,13 @@ pub(crate) struct Options {
     /// The executable.
     pub(crate) binary: PathBuf,
     /// Its working directory.
-    pub(crate) job: Place,
+    pub(crate) job: OpenDir,
     /// The user of its processes; `None`: the worker's.
     pub(crate) user: Option<User>,
     /// The path at which it finds the map outputs of its job.
     pub(crate) outputs: PathBuf,
     /// Directory of the logs of all attempts.
-    pub(crate) logs: Place,
+    pub(crate) logs: OpenDir,
     /// The first message it gets.
     pub(crate) setup: Setup,
     /// Time to start and rebuild the job.
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Run an attempt; the runner has none.
-    Launch { attempt: AttemptId, work: Work, place: Place },
+    Launch { attempt: AttemptId, work: Work, place: OpenDir },
     /// News for the running reduce.
     MapOutputs { available: Vec<MapOutput>, obsolete: Vec<AttemptId> },
     /// A new pass that replaces the current one.

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sys::cgroup::{Bounds, Group, Groups, Version};
-use sys::sandbox::{Access, Place, Support, User, Walls};
+use sys::sandbox::{Access, AllowedPath, Support, User, Walls};
 
 use super::users::Users;
 use crate::config::{Config, TaskSandbox};
@@ -64,7 +64,7 @@ pub struct Wall {
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     /// Open to all tasks; `None` if tasks are not confined.
-    places: Option<Vec<Place>>,
+    places: Option<Vec<AllowedPath>>,
     support: Support,
     /// Users of jobs, or why they have none.
     users: Result<Users, String>,
@@ -177,8 +177,8 @@ impl Sandbox {
         start: impl FnOnce() -> io::Result<T> + Send,
     ) -> io::Result<T> {
         let Some(places) = &self.places else { return start() };
-        let readable = readable.iter().map(|path| Place::new(*path, Access::Read));
-        let own = std::iter::once(Place::new(job_directory, Access::Change)).chain(readable);
+        let readable = readable.iter().map(|path| AllowedPath::new(*path, Access::Read));
+        let own = std::iter::once(AllowedPath::new(job_directory, Access::Change)).chain(readable);
         let walls = Walls { places: places.iter().cloned().chain(own).collect(), user };
         sys::sandbox::inside(&walls, start)
     }
@@ -339,23 +339,25 @@ fn search_path(users: Option<&Users>) -> Option<OsString> {
     }))
 }
 
-fn places(config: &Config) -> Vec<Place> {
-    let own = |path: &PathBuf, access| Place::new(path.clone(), access);
+fn places(config: &Config) -> Vec<AllowedPath> {
+    let own = |path: &PathBuf, access| AllowedPath::new(path.clone(), access);
     let mut places = system_places();
     places.extend(config.task_readable_paths.iter().map(|path| own(path, Access::Read)));
     places.extend(config.task_writable_paths.iter().map(|path| own(path, Access::Change)));
     places
 }
 
-fn system_places() -> Vec<Place> {
-    let mut places: Vec<Place> =
-        SYSTEM.iter().map(|path| Place::new(*path, Access::Read)).collect();
-    places.extend(DEVICES.iter().map(|path| Place::new(*path, Access::Use)));
+fn system_places() -> Vec<AllowedPath> {
+    let mut places: Vec<AllowedPath> =
+        SYSTEM.iter().map(|path| AllowedPath::new(*path, Access::Read)).collect();
+    places.extend(DEVICES.iter().map(|path| AllowedPath::new(*path, Access::Use)));
     let settings = sys::sandbox::public_places(Path::new(SETTINGS));
-    places.extend(settings.into_iter().map(|path| Place::new(path, Access::Read)));
+    places.extend(settings.into_iter().map(|path| AllowedPath::new(path, Access::Read)));
     let path = std::env::var_os("PATH").unwrap_or_default();
     for directory in std::env::split_paths(&path).filter(|directory| directory.is_absolute()) {
-        places.extend(programs(&directory).into_iter().map(|path| Place::new(path, Access::Read)));
+        places.extend(
+            programs(&directory).into_iter().map(|path| AllowedPath::new(path, Access::Read)),
+        );
     }
     places
 }

@@ -16,7 +16,7 @@ use sys::fs::{LockError, LockFile};
 use sys::sandbox::User;
 
 use crate::config::Config;
-use crate::scratch::Place;
+use crate::scratch::OpenDir;
 
 /// Numbers that a worker takes: as many jobs can have files on it at once, and the default range is enough for 256 workers of a machine.
 const SHARE: u32 = 4096;
@@ -50,12 +50,16 @@ struct State {
 impl Users {
     /// Takes a share of the numbers; otherwise returns why tasks run as the worker's user. `jobs` is where their files will be, `passed`
     /// the other directories on their way.
-    pub(crate) fn open(config: &Config, jobs: &Place, passed: &[&Place]) -> Result<Users, String> {
+    pub(crate) fn open(
+        config: &Config,
+        jobs: &OpenDir,
+        passed: &[&OpenDir],
+    ) -> Result<Users, String> {
         let all = config.task_users().ok_or("task_user_count is 0")?;
         let probe = User::new(*all.start()).ok_or("task_user_first is 0")?;
         // The free test, which changes nothing, comes first.
         sys::sandbox::try_user(probe, &[]).map_err(|error| error.to_string())?;
-        let passed: Vec<&Place> = passed.iter().copied().chain([jobs]).collect();
+        let passed: Vec<&OpenDir> = passed.iter().copied().chain([jobs]).collect();
         for place in &passed {
             place.dir.let_pass().map_err(|error| format!("{}: {error}", place.path.display()))?;
         }

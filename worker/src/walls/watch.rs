@@ -26,7 +26,7 @@ use super::confinement::{Confinement, Excess};
 use crate::scratch;
 
 /// Interval of checks: a task that allocates a gigabyte a second is caught within a gigabyte.
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
+const CHECK_PERIOD: Duration = Duration::from_millis(500);
 /// How old the process table of a check may be: checks that begin together share one.
 const TABLE_AGE_MAX: Duration = Duration::from_millis(100);
 
@@ -234,8 +234,8 @@ impl Watch {
     /// Repeats the checks for as long as it is polled. Many files make the check of disks slow, which delays no other check.
     pub(crate) async fn run(self) {
         tokio::join!(
-            self.repeat(Watch::look, "limits of memory and processes do not hold"),
-            self.repeat(Watch::look_at_disk, "limits of disk space do not hold"),
+            self.repeat(Watch::check_processes, "limits of memory and processes do not hold"),
+            self.repeat(Watch::check_disk, "limits of disk space do not hold"),
             self.repeat(
                 |watch| watch.end_orphans(None).map(drop),
                 "processes that left their tasks are not ended"
@@ -244,14 +244,14 @@ impl Watch {
     }
 
     /// Logs a series of failed checks once.
-    async fn repeat(&self, look: fn(&Watch) -> io::Result<()>, consequence: &'static str) {
-        let mut ticks = tokio::time::interval(LOOK_PERIOD);
+    async fn repeat(&self, check: fn(&Watch) -> io::Result<()>, consequence: &'static str) {
+        let mut ticks = tokio::time::interval(CHECK_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_blind = false;
         loop {
             ticks.tick().await;
             let watch = self.clone();
-            match tokio::task::spawn_blocking(move || look(&watch)).await {
+            match tokio::task::spawn_blocking(move || check(&watch)).await {
                 Ok(Ok(())) => is_blind = false,
                 Ok(Err(error)) if !is_blind => {
                     is_blind = true;
@@ -289,17 +289,17 @@ impl Watch {
         Ok(table)
     }
 
-    fn look(&self) -> io::Result<()> {
+    fn check_processes(&self) -> io::Result<()> {
         let known = self.known();
         let table = if known.is_empty() { Arc::default() } else { self.table()? };
         let mut memory_bytes: u64 = 0;
         let mut outcome = Ok(());
         for task in known {
-            let looked = task.members(&table).and_then(|members| {
+            let inspected = task.members(&table).and_then(|members| {
                 let used = holding::memory_bytes(&members, self.confinement.memory_bytes)?;
                 Ok((members.len(), used))
             });
-            let found = match looked {
+            let found = match inspected {
                 Ok((count, used)) => {
                     memory_bytes = memory_bytes.saturating_add(used);
                     (self.confinement.processes(count), self.confinement.memory(used), false)
@@ -334,7 +334,7 @@ impl Watch {
         })
     }
 
-    fn look_at_disk(&self) -> io::Result<()> {
+    fn check_disk(&self) -> io::Result<()> {
         self.judge_disk(sys::measure::available_bytes)
     }
 
@@ -386,11 +386,11 @@ impl Watch {
     /// Ends a task for its use of the disk, if that is too much.
     fn end(&self, id: u64, judge: impl FnOnce(&mut Suspicion) -> Option<Excess>) {
         let mut tasks = self.tasks.lock();
-        let told = tasks.get_mut(&id).and_then(|task| {
+        let sent = tasks.get_mut(&id).and_then(|task| {
             let excess = judge(&mut task.suspicion)?;
-            task.tell(excess)
+            task.notify(excess)
         });
-        told.into_iter().for_each(|excess| self.seen.lock().count(excess));
+        sent.into_iter().for_each(|excess| self.seen.lock().count(excess));
     }
 }
 
@@ -426,11 +426,11 @@ impl Task {
         let now = Suspicion { memory: memory.is_some(), processes: is_hidden, ..self.suspicion };
         let before = std::mem::replace(&mut self.suspicion, now);
         let hidden = (is_hidden && before.processes).then_some(Excess::HiddenProcesses);
-        self.tell(processes.or(memory.filter(|_| before.memory)).or(hidden)?)
+        self.notify(processes.or(memory.filter(|_| before.memory)).or(hidden)?)
     }
 
     /// Notifies its runner, once.
-    fn tell(&mut self, excess: Excess) -> Option<Excess> {
+    fn notify(&mut self, excess: Excess) -> Option<Excess> {
         // A runner that no longer listens is already ending its task for another reason.
         self.verdict.take()?.send(excess).ok()?;
         Some(excess)
@@ -478,19 +478,19 @@ mod tests {
         let mut other = watch.over(2, u32::MAX, "", job.clone());
         owns(&one, &["first"]);
         owns(&other, &["second", "missing"]);
-        watch.look_at_disk().unwrap();
+        watch.check_disk().unwrap();
         assert!(one.verdict.try_recv().is_err() && other.verdict.try_recv().is_err());
         // In `$HOME`, a file that either task may have written.
         std::fs::write(directory.path().join("stray"), vec![7; 300_000]).unwrap();
         let leaving = watch.leaving("stray");
-        watch.look_at_disk().unwrap();
+        watch.check_disk().unwrap();
         drop(leaving);
         assert!(one.verdict.try_recv().is_err() && other.verdict.try_recv().is_err());
-        watch.look_at_disk().unwrap();
+        watch.check_disk().unwrap();
         for task in [&mut one, &mut other] {
             assert!(matches!(task.verdict.try_recv(), Ok(Excess::Disk { limit: 500_000, .. })));
         }
-        watch.look_at_disk().unwrap();
+        watch.check_disk().unwrap();
         assert_eq!(watch.seen().too_much_disk, 2);
     }
 
@@ -508,8 +508,8 @@ mod tests {
             .collect();
         let mut ended = |free| -> Vec<usize> {
             watch.judge_disk(|_| Ok(free)).unwrap();
-            let told = |task: &mut Watched| task.verdict.try_recv();
-            let verdicts = tasks.iter_mut().map(told).enumerate();
+            let verdict = |task: &mut Watched| task.verdict.try_recv();
+            let verdicts = tasks.iter_mut().map(verdict).enumerate();
             verdicts.filter_map(|(number, verdict)| verdict.is_ok().then_some(number)).collect()
         };
         assert!(ended(50_000).is_empty(), "there is room");
@@ -532,10 +532,10 @@ mod tests {
         let watch = Watch::new(Confinement { disk_bytes: Some(50_000), ..NOTHING });
         let mut hiding = watch.over(1, u32::MAX, "", bottomless);
         let mut full = watch.over(2, u32::MAX, "", large);
-        watch.look_at_disk().unwrap();
+        watch.check_disk().unwrap();
         assert!(matches!(full.verdict.try_recv(), Ok(Excess::Disk { .. })));
-        assert!(hiding.verdict.try_recv().is_err(), "one look is not enough");
-        watch.look_at_disk().unwrap();
+        assert!(hiding.verdict.try_recv().is_err(), "one check is not enough");
+        watch.check_disk().unwrap();
         assert!(matches!(hiding.verdict.try_recv(), Ok(Excess::HiddenFiles)));
         assert_eq!(watch.seen().hidden, 1);
     }
@@ -546,7 +546,7 @@ mod tests {
         let memory = Some(Excess::Memory { used: 2, limit: 1 });
         let processes = Some(Excess::Processes { count: 2, limit: 1 });
         let hidden = Some(Excess::HiddenProcesses);
-        for (looks, verdict) in [
+        for (checks, verdict) in [
             (&[(None, memory, false), (None, memory, false)][..], memory),
             (&[(None, memory, false), (None, None, false), (None, memory, false)], None),
             (&[(None, None, false), (processes, None, false)], processes),
@@ -564,32 +564,32 @@ mod tests {
                 suspicion: Suspicion::default(),
                 verdict: Some(sender),
             };
-            let found: Vec<Excess> = looks.iter().filter_map(|look| task.judge(*look)).collect();
+            let found: Vec<Excess> = checks.iter().filter_map(|check| task.judge(*check)).collect();
             assert_eq!(found, verdict.into_iter().collect::<Vec<_>>());
-            assert_eq!(receiver.try_recv().ok(), verdict, "{looks:?}");
+            assert_eq!(receiver.try_recv().ok(), verdict, "{checks:?}");
         }
     }
 
     #[test]
     fn only_who_uses_too_much_hears_of_it_and_who_left_is_not_looked_at() {
         let watch = Watch::new(Confinement { memory_bytes: Some(1), ..NOTHING });
-        watch.look().unwrap();
+        watch.check_processes().unwrap();
         let own = std::fs::read_to_string("/proc/self/stat").unwrap();
         let group = own.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let job = job(directory.path(), &[]);
         let mut own = watch.over(1, group.parse().unwrap(), "", job.clone());
         let mut other = watch.over(2, u32::MAX, "", job);
-        watch.look().unwrap();
-        assert!(own.verdict.try_recv().is_err(), "one look is not enough");
-        watch.look().unwrap();
+        watch.check_processes().unwrap();
+        assert!(own.verdict.try_recv().is_err(), "one check is not enough");
+        watch.check_processes().unwrap();
         assert!(matches!(own.verdict.try_recv(), Ok(Excess::Memory { limit: 1, .. })));
         assert!(other.verdict.try_recv().is_err());
         let seen = watch.seen();
         assert!(seen.memory_bytes > 0, "{seen:?}");
         assert_eq!((seen.too_much_memory, seen.too_many_processes), (1, 0));
         drop((own, other));
-        watch.look().unwrap();
+        watch.check_processes().unwrap();
         assert_eq!(watch.seen().memory_bytes, 0);
     }
 }

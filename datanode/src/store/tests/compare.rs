@@ -20,7 +20,7 @@ fn write(store: &Arc<Store>, block: u64, bytes: usize) {
     writer.finalize().unwrap();
 }
 
-fn place(store: &Store, block: u64) -> Place {
+fn paths(store: &Store, block: u64) -> ReplicaPaths {
     store.find(BlockId(block), |_| true).unwrap().1
 }
 
@@ -43,13 +43,13 @@ fn a_file_that_somebody_deleted_is_given_up_by_the_first_reader() {
     let store = open(root.path());
     (1..=2).for_each(|block| write(&store, block, 3000));
     told(&store);
-    std::fs::remove_file(place(&store, 1).block).unwrap();
+    std::fs::remove_file(paths(&store, 1).block).unwrap();
     let error = store.open_at_least(BlockId(1), STAMP).unwrap_err();
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
     assert_eq!(told(&store).deleted, [BlockId(1)]);
     assert!(matches!(store.open_any(BlockId(1)), Err(StoreError::NotFound(_))));
     // Missing checksums count as damage: the bytes may be all that is left.
-    std::fs::remove_file(place(&store, 2).meta).unwrap();
+    std::fs::remove_file(paths(&store, 2).meta).unwrap();
     let error = store.open_at_least(BlockId(2), STAMP).unwrap_err();
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
     assert_eq!(told(&store).bad.len(), 1);
@@ -63,7 +63,7 @@ fn a_damaged_replica_ends_no_recovery() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
     write(&store, 1, 3000);
-    let file = place(&store, 1).block;
+    let file = paths(&store, 1).block;
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[700] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
@@ -98,7 +98,7 @@ fn of_two_finalized_replicas_the_good_one_is_kept() {
         let volumes = roots.each_ref().map(|root| volume(root.clone()));
         let store = Arc::new(Store::open(&volumes, 1 << 20, None).unwrap());
         write(&store, 1, 3000);
-        let Place { block, meta } = place(&store, 1);
+        let ReplicaPaths { block, meta } = paths(&store, 1);
         drop(store);
         let owner = roots.iter().find(|root| block.starts_with(root)).unwrap();
         for file in [&block, &meta] {
@@ -128,7 +128,7 @@ fn a_copy_that_cannot_be_read_is_the_worse_one() {
     let store = Arc::new(Store::open(&volumes, 1 << 20, None).unwrap());
     write(&store, 1, 3000);
     let replica = store.replicas()[0];
-    let holder = usize::from(!place(&store, 1).block.starts_with(root.path().join("a")));
+    let holder = usize::from(!paths(&store, 1).block.starts_with(root.path().join("a")));
     let [good, absent] = [holder, 1 - holder].map(|volume| Entry::new(replica, volume));
     assert!(scan::is_better(&good, &absent, &store.volumes).unwrap());
     assert!(!scan::is_better(&absent, &good, &store.volumes).unwrap());
@@ -143,13 +143,13 @@ fn what_the_disks_hold_counts_whatever_the_table_says() {
     told(&store);
     assert_eq!(store.compare_with_disks(NEVER), Differences::default());
     // One is deleted, one disappears and returns, an old one returns beside its successor.
-    std::fs::remove_file(place(&store, 300).block).unwrap();
-    let (away, aside) = (place(&store, 301), Place::new(root.path(), BlockId(301), STAMP));
+    std::fs::remove_file(paths(&store, 300).block).unwrap();
+    let (away, aside) = (paths(&store, 301), ReplicaPaths::new(root.path(), BlockId(301), STAMP));
     for (from, to) in [(&away.block, &aside.block), (&away.meta, &aside.meta)] {
         std::fs::rename(from, to).unwrap();
     }
-    let old = store.volumes[0].finalized_place(BlockId(302), GenerationStamp(STAMP.0 - 1));
-    std::fs::copy(place(&store, 302).block, &old.block).unwrap();
+    let old = store.volumes[0].finalized_paths(BlockId(302), GenerationStamp(STAMP.0 - 1));
+    std::fs::copy(paths(&store, 302).block, &old.block).unwrap();
     let differences = store.compare_with_disks(NEVER);
     assert_eq!(differences, Differences { lost: 2, found: 0, stale: 1 });
     assert_eq!(told(&store).deleted, [BlockId(300), BlockId(301)]);

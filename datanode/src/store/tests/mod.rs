@@ -279,7 +279,7 @@ fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in
     writer.write(packet(512, &sample(3000)[512..])).unwrap();
     // As in a finalize that waits for the disk.
     let (from, to) =
-        (store.find(block, |_| true).unwrap().1, store.volumes[0].finalized_place(block, STAMP));
+        (store.find(block, |_| true).unwrap().1, store.volumes[0].finalized_paths(block, STAMP));
     store.volumes[0].finalized_folder(block).unwrap();
     from.rename(&to).unwrap();
     store.replicas.lock().get_mut(&block).unwrap().replica.state = State::Finalizing;

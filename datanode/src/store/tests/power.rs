@@ -12,7 +12,7 @@ use protocol::{BlockId, GenerationStamp};
 use transport::{PacketPool, PooledPacket};
 
 use crate::core::replica::State;
-use crate::store::volume::{Place, VolumeConfig};
+use crate::store::volume::{ReplicaPaths, VolumeConfig};
 use crate::store::{ReplicaWriter, Store, scan, verify_range};
 
 const BLOCK: BlockId = BlockId(7);
@@ -49,8 +49,8 @@ fn packet(data: &[u8], begin: usize, end: usize) -> PooledPacket {
     packet
 }
 
-fn rbw(root: &Path) -> Place {
-    Place::new(&root.join("volume/rbw"), BLOCK, STAMP)
+fn rbw(root: &Path) -> ReplicaPaths {
+    ReplicaPaths::new(&root.join("volume/rbw"), BLOCK, STAMP)
 }
 
 /// A replica whose first `length` bytes are synced, left when its DataNode ended.
@@ -182,14 +182,14 @@ impl Bench {
         }
     }
 
-    fn place(&self) -> Place {
-        Place::new(&self.root.path().join("volume/rbw"), BLOCK, self.stamp)
+    fn paths(&self) -> ReplicaPaths {
+        ReplicaPaths::new(&self.root.path().join("volume/rbw"), BLOCK, self.stamp)
     }
 
     /// Records what the files hold now and checks every possible remainder.
     fn look(&mut self) {
-        let place = self.place();
-        self.states.push((fs::read(&place.block).unwrap(), fs::read(&place.meta).unwrap()));
+        let paths = self.paths();
+        self.states.push((fs::read(&paths.block).unwrap(), fs::read(&paths.meta).unwrap()));
         self.check_mixes();
     }
 
@@ -231,16 +231,16 @@ impl Bench {
         let folder = self.root.path().join("left");
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
-        let place = Place::new(&folder, BLOCK, self.stamp);
-        fs::write(&place.block, block).unwrap();
-        fs::write(&place.meta, meta).unwrap();
+        let paths = ReplicaPaths::new(&folder, BLOCK, self.stamp);
+        fs::write(&paths.block, block).unwrap();
+        fs::write(&paths.meta, meta).unwrap();
         let length = match scan::unfinished(&folder, BLOCK, self.stamp).unwrap() {
             Some(replica) => replica.length as usize,
             None => 0,
         };
         assert!(length >= self.promised, "{length} of {} bytes promised", self.promised);
         assert!(block[..length] == self.data[..length], "bytes that nobody wrote");
-        let (block, meta) = place.open_for_reading().unwrap();
+        let (block, meta) = paths.open_for_reading().unwrap();
         if length > 0 {
             verify_range(BLOCK, &block, &meta, 0, length as u64, |_| ()).unwrap();
         }
@@ -298,8 +298,8 @@ impl Bench {
         store.update(BLOCK, self.stamp, length as u64).unwrap();
         self.promised = length;
         let folder = self.root.path().join("volume/finalized/00");
-        let place = Place::new(&folder, BLOCK, self.stamp);
-        self.states = vec![(fs::read(place.block).unwrap(), fs::read(place.meta).unwrap())];
+        let paths = ReplicaPaths::new(&folder, BLOCK, self.stamp);
+        self.states = vec![(fs::read(paths.block).unwrap(), fs::read(paths.meta).unwrap())];
     }
 
     /// A power cut: the remainder is one of the mixes.
@@ -308,9 +308,9 @@ impl Bench {
         let (digits, radices) = (Vec::new(), Vec::new());
         let mut choices = Choices { random, digits, radices, at: 0, exhaustive: false };
         let left = self.mix(&mut choices);
-        let place = self.place();
-        fs::write(&place.block, &left.0).unwrap();
-        fs::write(&place.meta, &left.1).unwrap();
+        let paths = self.paths();
+        fs::write(&paths.block, &left.0).unwrap();
+        fs::write(&paths.meta, &left.1).unwrap();
         self.states = vec![left];
     }
 }

@@ -19,7 +19,7 @@ use crate::core::workers::FreeSlots;
 use crate::core::{Core, Now, Output};
 
 /// Interval of checks: as often as workers report.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// An attempt is slow if it will take more than this share of the usual time, in per cent. A lower limit would back up attempts that are
 /// merely unlucky.
 const SLOW_PERCENT: f64 = 150.0;
@@ -95,7 +95,7 @@ impl Core {
     pub(crate) fn speculate(&mut self, now: Now, out: &mut Output) {
         // After a time without reports, the next reports first have to update the progress of attempts.
         let last = self.speculated.max(self.workers.deaf_until());
-        if !self.workers.has_free() || now.at.saturating_sub(last) < LOOK_PERIOD {
+        if !self.workers.has_free() || now.at.saturating_sub(last) < CHECK_PERIOD {
             return;
         }
         self.speculated = now.at;

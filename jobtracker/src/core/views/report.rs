@@ -86,7 +86,7 @@ impl Core {
         Ok(Replay { launch, splits, diagnostics: attempt.diagnostics.clone() })
     }
 
-    /// A number that changes when the overview would look different; the mere passage of time does not count. Copies nothing.
+    /// A number that changes when what the overview displays does; the mere passage of time does not count. Copies nothing.
     pub(crate) fn fingerprint(&self) -> u64 {
         let jobs = self.jobs.values().map(|job| {
             let shares = [&job.maps, &job.reduces].map(|tasks| (tasks.progress() * 100.0) as u8);
@@ -101,7 +101,11 @@ impl Core {
         let queues = self.queues.iter().zip(self.standings()).map(|(queue, standing)| {
             (queue.name.as_str(), queue.slots, standing.demand, standing.share, queue.jobs.len())
         });
-        live::number_of((Vec::from_iter(jobs), Vec::from_iter(workers), Vec::from_iter(queues)))
+        live::fingerprint_of((
+            Vec::from_iter(jobs),
+            Vec::from_iter(workers),
+            Vec::from_iter(queues),
+        ))
     }
 
     /// Workers and slots.
@@ -167,15 +171,15 @@ impl Core {
         let slot_total = self.queues.slot_total();
         let report = |(queue, standing): (&Queue, Standing)| {
             let rules = &queue.rules;
-            let shown = |cap: u64| u32::try_from(cap).unwrap_or(0);
+            let limit = |cap: u64| u32::try_from(cap).unwrap_or(0);
             QueueReport {
                 name: queue.name.clone(),
                 running: rules.running,
                 policy: rules.policy.name().to_owned(),
                 weight: rules.weight,
                 slots_min: rules.slots_min,
-                slots_max: shown(rules.cap(slot_total)),
-                user_slots_max: shown(rules.user_cap(slot_total)),
+                slots_max: limit(rules.cap(slot_total)),
+                user_slots_max: limit(rules.user_cap(slot_total)),
                 running_jobs_max: rules.running_jobs_max,
                 share_permille: standing.share,
                 slot_count: queue.slots,

@@ -303,8 +303,8 @@ impl Core {
         if !job.reduce_plan.is_open() {
             partition_bytes = Vec::new();
         } else if partition_bytes.len() != job.spec.reduce_count as usize {
-            let (told, count) = (partition_bytes.len(), job.spec.reduce_count);
-            return Err(format!("reported the sizes of {told} partitions, not of {count}"));
+            let (reported, count) = (partition_bytes.len(), job.spec.reduce_count);
+            return Err(format!("reported the sizes of {reported} partitions, not of {count}"));
         }
         let worker = self.workers.worker(worker).ok_or("its worker is unknown")?;
         let output = MapOutput {
@@ -418,9 +418,9 @@ impl Core {
         self.workers.count_end(worker, false);
         let diagnostics = shortened(diagnostics.to_owned());
         let reached = self.reached(id);
-        let told = diagnostics.clone();
+        let recorded = diagnostics.clone();
         self.commit(
-            Edit::AttemptFailed { attempt: id, ran, diagnostics: told, record, reached },
+            Edit::AttemptFailed { attempt: id, ran, diagnostics: recorded, record, reached },
             out,
         );
         self.fail_job_if_exhausted(id, &diagnostics, now, out);

@@ -281,11 +281,11 @@ fn binary_size(bytes: u64) -> String {
     let text = match bytes % unit(step) {
         0 => (bytes / unit(step)).to_string(),
         _ => {
-            let shown = |step| format!("{:.2}", bytes as f64 / unit(step) as f64);
-            if shown(step).starts_with("1024") && step + 1 < SYMBOLS.len() as u32 {
+            let decimal = |step| format!("{:.2}", bytes as f64 / unit(step) as f64);
+            if decimal(step).starts_with("1024") && step + 1 < SYMBOLS.len() as u32 {
                 step += 1;
             }
-            shown(step)
+            decimal(step)
         }
     };
     format!("{text} {}B", SYMBOLS[step as usize])

@@ -14,7 +14,7 @@ pub struct Leases {
     leases: BTreeMap<ClientId, Lease>,
     order: BTreeSet<(u64, ClientId)>,
     /// The client that called last, and its machine; a lease that begins now is on that machine.
-    heard: (ClientId, String),
+    last_caller: (ClientId, String),
 }
 
 struct Lease {
@@ -41,9 +41,9 @@ impl Leases {
     }
 
     /// Notes that a client is alive, and where.
-    pub fn hear(&mut self, holder: ClientId, host: &str, now_ms: u64) {
-        self.heard.0 = holder;
-        host.clone_into(&mut self.heard.1);
+    pub fn renew(&mut self, holder: ClientId, host: &str, now_ms: u64) {
+        self.last_caller.0 = holder;
+        host.clone_into(&mut self.last_caller.1);
         let Some(lease) = self.leases.get_mut(&holder) else { return };
         if lease.host != host {
             host.clone_into(&mut lease.host);
@@ -62,9 +62,9 @@ impl Leases {
 
     /// Notes that `holder` writes `file`.
     pub fn add(&mut self, holder: ClientId, file: InodeId) {
-        let (renewed_ms, heard) = (self.now_ms, &self.heard);
+        let (renewed_ms, last_caller) = (self.now_ms, &self.last_caller);
         let lease = self.leases.entry(holder).or_insert_with(|| {
-            let host = if heard.0 == holder { heard.1.clone() } else { String::new() };
+            let host = if last_caller.0 == holder { last_caller.1.clone() } else { String::new() };
             Lease { renewed_ms, host, files: BTreeSet::new() }
         });
         self.order.insert((lease.renewed_ms, holder));
@@ -141,7 +141,7 @@ mod tests {
         leases.add(A, InodeId(1));
         leases.add(A, InodeId(2));
         leases.add(B, InodeId(3));
-        leases.hear(B, "b", 150);
+        leases.renew(B, "b", 150);
         assert_eq!((leases.host(A), leases.host(B)), ("", "b"));
         assert!(leases.expired(159, 60, 10).is_empty());
         assert_eq!(leases.expired(160, 60, 10), [InodeId(1), InodeId(2)]);
@@ -152,7 +152,7 @@ mod tests {
         assert!(leases.is_expired(A, 100, 60) && !leases.is_expired(B, 209, 60));
         assert_eq!(leases.expired(210, 60, 10), [InodeId(3)]);
         assert_eq!(leases.file_count(), 1);
-        leases.hear(A, "a", 220);
+        leases.renew(A, "a", 220);
         leases.add(A, InodeId(4));
         assert_eq!(leases.host(A), "a", "from its first file on");
     }

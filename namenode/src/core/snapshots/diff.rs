@@ -111,7 +111,7 @@ impl Namespace {
 
     /// Whether what HDFS compares is different: not the times.
     fn differs(&self, id: InodeId, earlier: SnapshotId, later: SnapshotId) -> bool {
-        let look = |at| {
+        let compared = |at| {
             let state = self.at(id, at)?;
             let rights = match state {
                 At::Live(inode) => (inode.owner, inode.group, inode.mode),
@@ -123,7 +123,7 @@ impl Namespace {
             };
             Some((rights, state.features(self, id), replication, self.blocks_at(id, state)))
         };
-        look(earlier) != look(later)
+        compared(earlier) != compared(later)
     }
 }
 

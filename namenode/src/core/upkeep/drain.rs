@@ -128,8 +128,9 @@ impl State {
             let Some(goal) = goal else { continue };
             sweep.found.open_file_count = self.open_files_on(nodes, node);
             self.drains.reports.insert(node, sweep.found);
-            let told = nodes.node(node).reported || nodes.node(node).state == DatanodeState::Dead;
-            if told && sweep.found == DrainReport::default() {
+            let has_reported =
+                nodes.node(node).reported || nodes.node(node).state == DatanodeState::Dead;
+            if has_reported && sweep.found == DrainReport::default() {
                 nodes.set_admin(node, goal);
                 done.push(node);
             } else {

@@ -27,9 +27,9 @@ pub trait Ledger: fmt::Debug + Send + Sync {
     fn change(&self, order: Order) -> BoxFuture<'_, Result<TokenInfo, Refusal>>;
 }
 
-/// The tokens. Cheap to clone.
+/// Issues, renews and cancels tokens. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Book {
+pub struct TokenManager {
     key: Key,
     ledger: Arc<dyn Ledger>,
 }
@@ -49,10 +49,10 @@ pub struct Wanted<'a> {
     pub lifetime_ms: u64,
 }
 
-impl Book {
+impl TokenManager {
     /// Tokens under `key`, in the list of `ledger`.
     pub fn new(key: Key, ledger: Arc<dyn Ledger>) -> Self {
-        Book { key, ledger }
+        TokenManager { key, ledger }
     }
 
     /// A new token.

@@ -8,19 +8,19 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
 /// Runs `work`; when the future is dropped before its end, a task takes it over.
-pub fn carried<W>(work: W) -> impl Future<Output = W::Output> + Send
+pub fn shield<W>(work: W) -> impl Future<Output = W::Output> + Send
 where
     W: Future<Output: Send> + Send + 'static,
 {
-    Carried { work: Some(Box::pin(work)) }
+    Shielded { work: Some(Box::pin(work)) }
 }
 
-struct Carried<W: Future<Output: Send> + Send + 'static> {
+struct Shielded<W: Future<Output: Send> + Send + 'static> {
     /// `None` at its end, and while it is polled: no task takes over work that panics.
     work: Option<Pin<Box<W>>>,
 }
 
-impl<W: Future<Output: Send> + Send + 'static> Future for Carried<W> {
+impl<W: Future<Output: Send> + Send + 'static> Future for Shielded<W> {
     type Output = W::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
@@ -33,7 +33,7 @@ impl<W: Future<Output: Send> + Send + 'static> Future for Carried<W> {
     }
 }
 
-impl<W: Future<Output: Send> + Send + 'static> Drop for Carried<W> {
+impl<W: Future<Output: Send> + Send + 'static> Drop for Shielded<W> {
     fn drop(&mut self) {
         if let (Some(work), Ok(runtime)) = (self.work.take(), Handle::try_current()) {
             runtime.spawn(work);
@@ -54,10 +54,10 @@ mod tests {
 
     #[tokio::test]
     async fn work_ends_with_and_without_somebody_who_waits() {
-        assert_eq!(carried(async { 7 }).await, 7);
+        assert_eq!(shield(async { 7 }).await, 7);
         let (go, gone) = oneshot::channel::<()>();
         let (done, end) = oneshot::channel();
-        let mut work = Box::pin(carried(async move {
+        let mut work = Box::pin(shield(async move {
             let _ = gone.await;
             done.send("end").unwrap();
         }));
@@ -70,7 +70,7 @@ mod tests {
     #[tokio::test]
     async fn work_that_was_never_looked_at_is_done_too() {
         let (done, end) = oneshot::channel();
-        drop(carried(async move { done.send(1).unwrap() }));
+        drop(shield(async move { done.send(1).unwrap() }));
         assert_eq!(timeout(SOON, end).await.unwrap(), Ok(1));
     }
 }
