@@ -23,7 +23,6 @@ pub mod checksum;
 pub mod content;
 pub mod datanode;
 pub mod error;
-pub mod form;
 pub mod frame;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -31,6 +31,7 @@ mod net;
 mod node;
 mod oracle;
 mod reader;
+mod rot;
 mod tree;
 mod world;
 

@@ -21,6 +21,7 @@ use crate::net::{Message, Net, Outbox, Part, Place, Timer};
 use crate::node::Node;
 use crate::oracle::Oracle;
 use crate::reader::Reader;
+use crate::rot;
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;
@@ -395,6 +396,7 @@ impl World {
             Place::Master => self.master.on_message(message, now, &mut out),
             Place::Node(number) => {
                 self.nodes[number].on_message(message, (self.now, random), &mut out);
+                rot::check_bad(&self.nodes[number], &out);
                 if !self.look_after(number) {
                     return;
                 }
@@ -421,6 +423,7 @@ impl World {
             Place::Master => self.master.on_timer(timer, now, random, &mut out),
             Place::Node(number) => {
                 self.nodes[number].on_timer(timer, (self.now, random), &mut out);
+                rot::check_bad(&self.nodes[number], &out);
                 if !self.look_after(number) {
                     return;
                 }
@@ -477,7 +480,7 @@ impl World {
     /// A fault happens to a disk of a DataNode, unless replication would not bear it now.
     fn harm(&mut self, number: usize, disk: usize, fault: DiskFault) {
         if fault == DiskFault::Flip {
-            if disks::flip(&mut self.nodes, number, &mut self.random) {
+            if rot::flip(&mut self.nodes, number, &mut self.random) {
                 self.flip_count += 1;
             }
             return;

@@ -7,11 +7,11 @@
 //! Invariants: an [`Edit`] holds everything decided (ids, times, names), so replaying the edits in order rebuilds exactly the state that
 //! made them. Edits of different jobs are independent of each other.
 
-use protocol::form::{self, Form, FormError};
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::phase::Phase;
 use protocol::tracker::{HotKey, MapOutput};
 use protocol::wire::WireError;
+use protocol::wire::form::{self, Form, FormError};
 use protocol::{AttemptId, CallId, DfsPath, Epoch, FeatureLevel, JobId, RecordAt, WorkerId, wire};
 use serde::{Deserialize, Serialize};
 

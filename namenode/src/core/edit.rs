@@ -7,7 +7,7 @@
 //! the old type is the form before ([`Form`], ADR 22). What edits keep of messages has forms of its own (`stored.rs`).
 
 use protocol::acl::AclEntry;
-use protocol::form::{self, Form, FormError};
+use protocol::wire::form::{self, Form, FormError};
 use protocol::xattr::XattrName;
 use protocol::{
     BlockId, CallId, ClientId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId,

@@ -8,6 +8,7 @@
 
 mod bounded;
 mod decoder;
+pub mod form;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -23,10 +23,9 @@ use protocol::{BlockId, ErrorKind};
 use sys::disk::sim::Machine;
 use transport::PacketPool;
 
-use self::process::{For, Process, Session};
+use self::process::{For, Process, Session, Upkeep};
 pub(crate) use self::process::{IO_TIMEOUT, place_of};
-use self::upkeep::Upkeep;
-use crate::disks::{self, DISKS, DiskFault};
+use crate::disks::{DISKS, DiskFault};
 use crate::net::{Conn, Message, Outbox, Part, Place, Served, Timer};
 
 /// Bytes of each disk.
@@ -183,7 +182,6 @@ impl Node {
             | Message::Job { .. } => {}
         }
         process.run_behind(random);
-        disks::check_bad(self, out);
     }
 
     pub(crate) fn on_timer(
@@ -206,7 +204,6 @@ impl Node {
         }
         process.run_behind(random);
         process.report(out);
-        disks::check_bad(self, out);
     }
 }
 

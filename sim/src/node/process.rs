@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use datanode::core::member::Member;
 use datanode::core::recovery::Lead;
+use datanode::core::scrub::Scrub;
 use datanode::core::session;
 use datanode::store::{ReplicaWriter, Store};
 use protocol::datanode::CommitRecovery;
@@ -14,11 +15,14 @@ use protocol::token::BlockToken;
 use protocol::transfer::Write;
 use protocol::{BlockId, DatanodeId, Epoch, GenerationStamp};
 
-use super::upkeep::Upkeep;
 use crate::net::{Conn, Place};
 
 /// Silence after which a stream counts as broken.
 pub(crate) const IO_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Time in which each replica is scanned once.
+const SCAN_PERIOD: Duration = Duration::from_secs(25);
+pub(super) const SCAN_RATE_BYTES: u64 = 1 << 20;
 
 /// What dies with the process.
 pub(super) struct Process {
@@ -129,4 +133,20 @@ impl Leading {
 /// Where a DataNode is.
 pub(crate) fn place_of(info: &DatanodeInfo) -> Option<Place> {
     info.host.strip_prefix("node")?.parse().ok().map(Place::Node)
+}
+
+/// When what is due of what a DataNode does beside its work.
+pub(super) struct Upkeep {
+    pub(super) begin: Duration,
+    pub(super) scrub: Scrub,
+    pub(super) checked: Duration,
+    pub(super) compared: Duration,
+}
+
+impl Upkeep {
+    /// Of a process that starts now.
+    pub(super) fn new(now: Duration) -> Self {
+        let scrub = Scrub::new(SCAN_PERIOD, SCAN_RATE_BYTES);
+        Upkeep { begin: now, scrub, checked: now, compared: now }
+    }
 }

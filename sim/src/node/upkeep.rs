@@ -2,35 +2,16 @@
 
 use std::time::Duration;
 
-use datanode::core::scrub::{Next, Scrub};
+use datanode::core::scrub::Next;
 use datanode::scanner;
 
-use super::process::Process;
+use super::process::{Process, SCAN_RATE_BYTES};
 use crate::net::{Conn, Outbox, Part};
 
-/// Time in which each replica is scanned once.
-const SCAN_PERIOD: Duration = Duration::from_secs(25);
-const SCAN_RATE_BYTES: u64 = 1 << 20;
 /// Most replicas that are scanned without a pause.
 const SCANS_AT_ONCE: usize = 50;
 const CHECK_PERIOD: Duration = Duration::from_secs(3);
 const COMPARE_PERIOD: Duration = Duration::from_secs(40);
-
-/// When what is due.
-pub(super) struct Upkeep {
-    begin: Duration,
-    scrub: Scrub,
-    checked: Duration,
-    compared: Duration,
-}
-
-impl Upkeep {
-    /// Of a process that starts now.
-    pub(super) fn new(now: Duration) -> Self {
-        let scrub = Scrub::new(SCAN_PERIOD, SCAN_RATE_BYTES);
-        Upkeep { begin: now, scrub, checked: now, compared: now }
-    }
-}
 
 impl Process {
     pub(super) fn look_after_store(&mut self, out: &mut Outbox) {

@@ -1,7 +1,7 @@
 //! What rows of the checkpoint are made of: keys, values, and how blocks are written in them. A row is in its first form, or states its
 //! version (ADR 22).
 
-use protocol::form::{self, Form, FormError};
+use protocol::wire::form::{self, Form, FormError};
 use protocol::{BlockId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
 
