@@ -415,13 +415,15 @@ impl Blocks {
         self.pending.arrivals(block)
     }
 
-    /// Reopens a complete block for writing: its replicas are now like those of any open block, and are stale once it is complete again.
+    /// Reopens a complete block for writing: its replicas are now like those of any open block, and are stale once it is complete again. So are those that
+    /// were on their way.
     fn reopen(&mut self, ns: &Namespace, nodes: &mut Datanodes, replica: Replica) {
         let block = replica.block;
         self.present -= u64::from(!self.holders(block).is_empty());
         for node in self.holders(block).to_vec() {
             self.reports.note_open(Sighting { node, replica, finalized: true });
         }
+        self.pending.remove_block(nodes, block);
         self.clear(block);
         self.evaluate(ns, nodes, block);
     }

@@ -102,6 +102,34 @@ fn an_appended_block_keeps_its_bytes_whoever_dies() {
     check_replay(&mut h);
 }
 
+/// Also while a NameNode that has just started does not know all replicas.
+#[test]
+fn a_replica_that_arrives_while_its_block_is_written_on_is_deleted_when_that_is_done() {
+    let mut h = Harness::with_nodes(1, 4);
+    let old = h.write("/old", 500, 1);
+    h.restart_alone();
+    for number in 1..=4 {
+        h.register(number);
+    }
+    h.report(old.replicas[0].id.0[0], vec![replica(&old, 500)], Vec::new());
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let first = created.first_block.unwrap();
+    let late = first.replicas[0].id;
+    let last = Some(WrittenBlock { durable_count: 2, ..written(&first, 500) });
+    let complete = |last| Call::Complete { file: created.file, last, publish: None };
+    assert_eq!(h.call(complete(last)), Ok(Reply::Done));
+    let second = appended(h.call(append("/f"))).last.unwrap();
+    assert!(second.replicas.iter().all(|member| member.id != late), "it has not reported it");
+    let received = vec![replica(&first, 500)];
+    h.changes(late.0[0], &Changes { received, ..Changes::default() });
+    assert_eq!(h.call(complete(Some(written(&second, 600)))), Ok(Reply::Done));
+    h.work();
+    let deleted = (h.node(late.0[0]), Command::Delete(vec![(first.id, first.stamp)]));
+    assert!(h.commands.contains(&deleted), "{:?}", h.commands);
+}
+
 #[test]
 fn replicas_count_under_their_old_stamp_until_the_pipeline_works() {
     let mut h = Harness::with_nodes(1, 5);
