@@ -21,11 +21,11 @@ pub(crate) struct Known {
     client: usize,
     /// Bytes that were synced.
     pub(crate) durable: u64,
-    /// Bytes that were flushed, as far as no DataNode has lost its power since.
+    /// Bytes that were flushed, as far as no DataNode has lost its power or a disk since.
     visible: u64,
     /// Bytes of which the NameNode knows.
     listed: u64,
-    /// Power cuts until the first byte was written that is not synced.
+    /// Losses until the first byte was written that is not synced.
     cut_count: Option<u64>,
     /// Its length, while it is closed.
     pub(crate) closed: Option<u64>,
@@ -49,7 +49,7 @@ impl Known {
 pub(crate) struct Expected {
     pub(crate) file: u64,
     known: Known,
-    /// Power cuts until then.
+    /// Losses until then.
     cut_count: u64,
 }
 
@@ -57,7 +57,10 @@ pub(crate) struct Expected {
 #[derive(Default)]
 pub(crate) struct Oracle {
     pub(crate) files: BTreeMap<u64, Known>,
+    /// Losses of power or disks, with which flushed bytes may go.
     cut_count: u64,
+    /// A disk may be out of service now, or go out of it.
+    is_disk_failing: bool,
     /// Reads that got all the bytes that they wanted, at least one.
     pub(crate) read_count: u64,
     pub(crate) closed_count: u64,
@@ -122,9 +125,10 @@ impl Oracle {
 
     /// A flush is acknowledged; it was a sync, and the NameNode was to know of it.
     pub(crate) fn flushed(&mut self, file: u64, length: u64, (sync, is_listed): (bool, bool)) {
-        let cut_count = self.cut_count;
+        let (cut_count, is_disk_failing) = (self.cut_count, self.is_disk_failing);
         let known = self.known(file);
-        if sync || known.cut_count.is_none_or(|count| count == cut_count) {
+        let is_kept = known.cut_count.is_none_or(|count| count == cut_count);
+        if sync || (is_kept && !is_disk_failing) {
             known.visible = length;
         }
         if sync {
@@ -154,6 +158,14 @@ impl Oracle {
     pub(crate) fn power_cut(&mut self) {
         self.cut_count += 1;
         self.files.values_mut().for_each(|known| known.visible = known.durable);
+    }
+
+    /// A disk of a DataNode may go out of service, or none may any more. Of a pipeline whose other members have failed it may have the only replica.
+    pub(crate) fn disk_failing(&mut self, is_failing: bool) {
+        if is_failing && !self.is_disk_failing {
+            self.power_cut();
+        }
+        self.is_disk_failing = is_failing;
     }
 
     /// Its writer does not know how it ended.

@@ -265,6 +265,7 @@ impl World {
             let step = at.saturating_sub(self.now);
             self.nodes.iter().for_each(|node| node.machine.advance(step));
             self.now = self.now.max(at);
+            self.oracle.disk_failing(self.now < self.fencing.1);
             self.events += 1;
             self.handle(happening);
         }
