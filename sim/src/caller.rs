@@ -16,6 +16,28 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after which a call is given up.
 const CALL_PATIENCE: Duration = Duration::from_secs(40);
 
+/// Wakes a process once: the last time that was set counts.
+pub(crate) struct Alarm {
+    generation: u64,
+}
+
+impl Alarm {
+    /// Of a process in this life of its.
+    pub(crate) fn new(life: u64) -> Self {
+        Alarm { generation: life << 32 }
+    }
+
+    pub(crate) fn set(&mut self, time: Duration, out: &mut Outbox) {
+        self.generation += 1;
+        out.set(time, Timer::Go(self.generation));
+    }
+
+    /// True if it is this one that rings.
+    pub(crate) fn is(&self, generation: u64) -> bool {
+        generation == self.generation
+    }
+}
+
 /// Whoever makes calls.
 pub(crate) struct Caller {
     place: Place,

@@ -12,7 +12,7 @@ use needs::random::Random;
 use protocol::namenode::{Call, Create, Reply};
 use protocol::transfer::{Ack, Reply as TransferReply, Write};
 
-use crate::caller::Caller;
+use crate::caller::{Alarm, Caller};
 use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
 use crate::node::{IO_TIMEOUT, place_of};
 use crate::oracle::{Oracle, byte_at};
@@ -59,7 +59,7 @@ pub(crate) struct Client {
     conn: Option<(Conn, Place)>,
     before: Option<Box<Write>>,
     acks: VecDeque<Result<Ack, Fault>>,
-    generation: u64,
+    alarm: Alarm,
     base: Instant,
     pub(crate) is_stopping: bool,
 }
@@ -76,7 +76,7 @@ impl Client {
             conn: None,
             before: None,
             acks: VecDeque::new(),
-            generation: life << 32,
+            alarm: Alarm::new(life),
             base,
             is_stopping: false,
         }
@@ -88,13 +88,8 @@ impl Client {
     }
 
     pub(crate) fn start(&mut self, random: &mut Random, out: &mut Outbox) {
-        self.pause(random.millis(1..500), out);
+        self.alarm.set(random.millis(1..500), out);
         out.set(RENEW_INTERVAL, Timer::Renew);
-    }
-
-    fn pause(&mut self, time: Duration, out: &mut Outbox) {
-        self.generation += 1;
-        out.set(time, Timer::Go(self.generation));
     }
 
     fn send_call(&mut self, call: Call, patience: Patience, now: Duration, out: &mut Outbox) {
@@ -110,7 +105,7 @@ impl Client {
         out: &mut Outbox,
     ) {
         match timer {
-            Timer::Go(generation) if *generation == self.generation => match self.waits {
+            Timer::Go(generation) if self.alarm.is(*generation) => match self.waits {
                 Waits::Pause => {
                     if let Some(flow) = &mut self.flow {
                         flow.paused();
@@ -243,13 +238,13 @@ impl Client {
             }
             _ => {
                 oracle.unknown(self.file);
-                self.pause(random.millis(10..500), out);
+                self.alarm.set(random.millis(10..500), out);
                 return;
             }
         };
         self.flow = Some(flow);
         self.plan = Plan::Write;
-        self.pause(random.micros(10..5000), out);
+        self.alarm.set(random.micros(10..5000), out);
     }
 
     /// The client decides what to do next with its file.
@@ -292,7 +287,7 @@ impl Client {
                     self.plan = Plan::Write;
                     match flow.added(count, limit) {
                         Some(goal) => goal,
-                        None => return self.pause(random.micros(10..20_000), out),
+                        None => return self.alarm.set(random.micros(10..20_000), out),
                     }
                 }
             }
@@ -369,7 +364,7 @@ impl Client {
                     None if !waits => flow.acked(Ok(None)),
                     None => {
                         self.waits = Waits::Ack { since: now };
-                        return self.pause(IO_TIMEOUT, out);
+                        return self.alarm.set(IO_TIMEOUT, out);
                     }
                 },
                 Step::Fill { survivor, operation, .. } => {
@@ -381,11 +376,11 @@ impl Client {
                     let operation = Box::new(operation);
                     out.send(target, Message::Ask { from: place, number, operation });
                     self.waits = Waits::Fill { number };
-                    return self.pause(IO_TIMEOUT * 2, out);
+                    return self.alarm.set(IO_TIMEOUT * 2, out);
                 }
                 Step::Pause(pause) => {
                     self.waits = Waits::Pause;
-                    return self.pause(pause, out);
+                    return self.alarm.set(pause, out);
                 }
                 Step::Report { .. } => {}
                 Step::HangUp => {
@@ -431,10 +426,10 @@ impl Client {
                 self.plan = Plan::GiveUp;
                 flow.begin(Goal::GiveUp);
                 self.waits = Waits::Turn;
-                return self.pause(Duration::ZERO, out);
+                return self.alarm.set(Duration::ZERO, out);
             }
         }
-        self.pause(random.micros(10..20_000), out);
+        self.alarm.set(random.micros(10..20_000), out);
     }
 }
 

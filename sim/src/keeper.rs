@@ -11,7 +11,7 @@ use namenode::sim::Said;
 use needs::random::Random;
 use protocol::namenode::{Call, Reply};
 
-use crate::caller::Caller;
+use crate::caller::{Alarm, Caller};
 use crate::net::{Message, Outbox, Place, Timer};
 use crate::oracle::Oracle;
 use crate::tree::{Change, Tree, path_of};
@@ -42,7 +42,7 @@ pub(crate) struct Keeper {
     pub(crate) trees: Vec<Tree>,
     /// Changes that were made for sure.
     pub(crate) change_count: u64,
-    generation: u64,
+    alarm: Alarm,
     rests_until: Duration,
     pub(crate) is_running: bool,
     pub(crate) is_stopping: bool,
@@ -56,7 +56,7 @@ impl Keeper {
             is_set_up: false,
             trees: vec![Tree::default()],
             change_count: 0,
-            generation: 0,
+            alarm: Alarm::new(0),
             rests_until: Duration::ZERO,
             is_running: false,
             is_stopping: false,
@@ -75,19 +75,14 @@ impl Keeper {
         out: &mut Outbox,
     ) {
         self.caller = Caller::new(Place::Keeper, life);
-        (self.is_running, self.generation) = (true, life << 32);
-        self.pause(self.rests_until.saturating_sub(now) + random.millis(1..500), out);
+        (self.is_running, self.alarm) = (true, Alarm::new(life));
+        self.alarm.set(self.rests_until.saturating_sub(now) + random.millis(1..500), out);
     }
 
     /// The process dies; what it remembers of the tree is written down.
     pub(crate) fn crash(&mut self, now: Duration) {
         self.is_running = false;
         self.lost(now);
-    }
-
-    fn pause(&mut self, time: Duration, out: &mut Outbox) {
-        self.generation += 1;
-        out.set(time, Timer::Go(self.generation));
     }
 
     pub(crate) fn on_timer(
@@ -99,7 +94,7 @@ impl Keeper {
     ) {
         match timer {
             Timer::Go(generation)
-                if *generation == self.generation && self.asked.is_none() && !self.is_stopping =>
+                if self.alarm.is(*generation) && self.asked.is_none() && !self.is_stopping =>
             {
                 self.ask((now, random), oracle, out);
             }
@@ -183,7 +178,7 @@ impl Keeper {
             },
             _ => {}
         }
-        self.pause(self.rests_until.saturating_sub(now) + random.millis(1..150), out);
+        self.alarm.set(self.rests_until.saturating_sub(now) + random.millis(1..150), out);
     }
 
     fn made(&mut self, change: &Change) {

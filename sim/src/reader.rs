@@ -17,7 +17,7 @@ use protocol::checksum::{self, CHUNK_BYTES};
 use protocol::namenode::{Call, DatanodeInfo, LocatedBlock, LocatedBlocks, Reply};
 use protocol::transfer::{Operation, Read};
 
-use crate::caller::Caller;
+use crate::caller::{Alarm, Caller};
 use crate::net::{Message, Outbox, Place, Served, Timer};
 use crate::node::{IO_TIMEOUT, place_of};
 use crate::oracle::{Expected, Oracle};
@@ -85,7 +85,7 @@ pub(crate) struct Reader {
     caller: Caller,
     task: Option<Task>,
     waits: Waits,
-    generation: u64,
+    alarm: Alarm,
     /// When faults ended.
     pub(crate) calm_since: Option<Duration>,
 }
@@ -96,18 +96,13 @@ impl Reader {
             caller: Caller::new(Place::Reader(number), life),
             task: None,
             waits: Waits::Idle,
-            generation: life << 32,
+            alarm: Alarm::new(life),
             calm_since: None,
         }
     }
 
     pub(crate) fn start(&mut self, random: &mut Random, out: &mut Outbox) {
-        self.pause(random.millis(1..2000), out);
-    }
-
-    fn pause(&mut self, time: Duration, out: &mut Outbox) {
-        self.generation += 1;
-        out.set(time, Timer::Go(self.generation));
+        self.alarm.set(random.millis(1..2000), out);
     }
 
     pub(crate) fn on_timer(
@@ -118,7 +113,7 @@ impl Reader {
         out: &mut Outbox,
     ) {
         match timer {
-            Timer::Go(generation) if *generation == self.generation => match self.waits {
+            Timer::Go(generation) if self.alarm.is(*generation) => match self.waits {
                 Waits::Idle => self.open((now, random), oracle, out),
                 Waits::Pause => self.paused((now, random), oracle, out),
                 Waits::Served(_) => {
@@ -166,7 +161,7 @@ impl Reader {
     /// Chooses a file.
     fn open(&mut self, (now, random): (Duration, &mut Random), oracle: &Oracle, out: &mut Outbox) {
         let Some(expected) = oracle.expected_of_any(random) else {
-            return self.pause(random.millis(100..1000), out);
+            return self.alarm.set(random.millis(100..1000), out);
         };
         self.task = Some(Task { expected, asked: 0, since: now, stage: Stage::Locating });
         self.locate(now, oracle, out);
@@ -238,7 +233,7 @@ impl Reader {
             (Some(length), _) => self.has_length(length, (now, random), oracle, out),
             (None, Some(pause)) => {
                 self.waits = Waits::Pause;
-                self.pause(pause.mul_f64(random.within(500..1000) as f64 / 1000.0), out);
+                self.alarm.set(pause.mul_f64(random.within(500..1000) as f64 / 1000.0), out);
             }
             (None, None) => self.measured(false, (now, random), oracle, out),
         }
@@ -251,7 +246,7 @@ impl Reader {
             out.send(target, Message::Ask { from, number, operation });
         }
         self.waits = Waits::Served(number);
-        self.pause(IO_TIMEOUT, out);
+        self.alarm.set(IO_TIMEOUT, out);
     }
 
     fn has_length(
@@ -346,7 +341,7 @@ impl Reader {
                 Step::Pause(pause) => {
                     self.waits = Waits::Pause;
                     let pause = pause.mul_f64(random.within(500..1000) as f64 / 1000.0);
-                    return self.pause(pause, out);
+                    return self.alarm.set(pause, out);
                 }
                 Step::Fetch { offset } => {
                     let path = oracle.path(task.expected.file);
@@ -429,7 +424,7 @@ impl Reader {
             oracle.read_ended(&task.expected, failed.map_or(Ok(byte_count), Err), is_settled);
         }
         self.waits = Waits::Idle;
-        self.pause(random.millis(10..2500), out);
+        self.alarm.set(random.millis(10..2500), out);
     }
 }
 
