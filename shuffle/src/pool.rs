@@ -18,11 +18,11 @@ pub struct BufferPool {
 struct Shared {
     bytes_max: usize,
     bytes: usize,
-    kept: Vec<Kept>,
+    buffers: Vec<PooledBuffer>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct PooledBuffer {
     bytes: usize,
     buffer: Box<dyn Any + Send>,
 }
@@ -36,13 +36,14 @@ impl BufferPool {
     /// The largest kept vector of this type, or a new one.
     pub(crate) fn take<T: Send + 'static>(&self) -> Vec<T> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let fitting = shared.kept.iter().enumerate().filter(|(_, kept)| kept.buffer.is::<Vec<T>>());
-        let Some((position, _)) = fitting.max_by_key(|(_, kept)| kept.bytes) else {
+        let fitting =
+            shared.buffers.iter().enumerate().filter(|(_, pooled)| pooled.buffer.is::<Vec<T>>());
+        let Some((position, _)) = fitting.max_by_key(|(_, pooled)| pooled.bytes) else {
             return Vec::new();
         };
-        let kept = shared.kept.swap_remove(position);
-        shared.bytes -= kept.bytes;
-        kept.buffer.downcast().map(|buffer| *buffer).unwrap_or_default()
+        let pooled = shared.buffers.swap_remove(position);
+        shared.bytes -= pooled.bytes;
+        pooled.buffer.downcast().map(|buffer| *buffer).unwrap_or_default()
     }
 
     /// Takes back a vector and empties it.
@@ -57,7 +58,7 @@ impl BufferPool {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes > 0 && shared.bytes + bytes <= shared.bytes_max {
             shared.bytes += bytes;
-            shared.kept.push(Kept { bytes, buffer: Box::new(buffer) });
+            shared.buffers.push(PooledBuffer { bytes, buffer: Box::new(buffer) });
         }
     }
 }

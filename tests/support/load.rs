@@ -118,7 +118,7 @@ type Names = BTreeMap<String, Entry>;
 
 /// A directory that one keeper changes.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct KeptDirectory {
     directory: String,
     made: bool,
     /// What was acknowledged.
@@ -131,7 +131,7 @@ struct Kept {
 
 enum Record {
     Growing(Growing),
-    Kept(Kept),
+    Directory(KeptDirectory),
 }
 
 /// Everybody who works.
@@ -213,7 +213,7 @@ impl Worker {
                 WRITERS.. if number < WRITERS + APPENDERS => {
                     Record::Growing(self.append(&name, seed))
                 }
-                _ => Record::Kept(self.keep(&name, seed)),
+                _ => Record::Directory(self.keep(&name, seed)),
             });
         }
         records
@@ -305,8 +305,9 @@ impl Worker {
     }
 
     /// Changes names in a directory of its own.
-    fn keep(&mut self, name: &str, seed: u64) -> Kept {
-        let mut kept = Kept { directory: format!("/load/kept-{name}"), ..Kept::default() };
+    fn keep(&mut self, name: &str, seed: u64) -> KeptDirectory {
+        let mut kept =
+            KeptDirectory { directory: format!("/load/kept-{name}"), ..KeptDirectory::default() };
         let directory = path(&kept.directory);
         if self.client.mkdirs(&directory, 0o755, true).is_err() {
             self.pause();
@@ -332,7 +333,7 @@ impl Worker {
     }
 
     /// Makes one change; an error means that nobody knows whether it was made.
-    fn change(&mut self, kept: &mut Kept, seed: u64, number: u64) -> Result<(), DfsError> {
+    fn change(&mut self, kept: &mut KeptDirectory, seed: u64, number: u64) -> Result<(), DfsError> {
         let some = self.choices.below(kept.names.len().max(1) as u64) as usize;
         let some = kept.names.keys().nth(some).cloned();
         let (mut next, fresh) = (kept.names.clone(), format!("n{number}"));
@@ -408,7 +409,7 @@ impl Ledger {
                     counts.acknowledged_bytes += file.acknowledged as u64;
                     check_growing(&client, file)
                 }
-                Record::Kept(kept) => {
+                Record::Directory(kept) => {
                     counts.changes += kept.changes;
                     check_kept(&client, kept)
                 }
@@ -426,7 +427,7 @@ impl Ledger {
     pub(crate) fn remove(self, caller: &Caller) -> Result<(), Problem> {
         let client = connect(&caller.namenode);
         let kept = self.0.iter().filter_map(|record| match record {
-            Record::Kept(kept) if kept.made => Some(path(&kept.directory)),
+            Record::Directory(kept) if kept.made => Some(path(&kept.directory)),
             _ => None,
         });
         let stuck = |error: DfsError| (Flaw::Stuck, format!("/load cannot be removed: {error}"));
@@ -472,7 +473,7 @@ fn check_growing(client: &DfsClient, file: &Growing) -> Result<(), Problem> {
     }
 }
 
-fn check_kept(client: &DfsClient, kept: &Kept) -> Result<(), Problem> {
+fn check_kept(client: &DfsClient, kept: &KeptDirectory) -> Result<(), Problem> {
     if !kept.made {
         return Ok(());
     }

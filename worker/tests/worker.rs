@@ -52,7 +52,7 @@ impl BinarySource for LocalFile {
 }
 
 #[derive(Default)]
-struct Told {
+struct Reported {
     epoch: u64,
     registered: Vec<Register>,
     orders: Vec<Action>,
@@ -62,7 +62,7 @@ struct Told {
 }
 
 struct Stand {
-    told: Arc<Mutex<Told>>,
+    reported: Arc<Mutex<Reported>>,
     shutdown: Shutdown,
     secret: Key,
     hash: BinaryHash,
@@ -77,11 +77,11 @@ impl Stand {
         std::fs::set_permissions(data.path(), Permissions::from_mode(0o711)).unwrap();
         let secret_file = data.path().join("secret");
         let secret = daemon::secret::load(&secret_file, true).unwrap();
-        let told = Arc::new(Mutex::new(Told { epoch: 1, ..Told::default() }));
+        let reported = Arc::new(Mutex::new(Reported { epoch: 1, ..Reported::default() }));
         let shutdown = Shutdown::new();
         let listener = serve::bind("127.0.0.1:0", serve::Advertise::Nothing, false).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let answering = Arc::clone(&told);
+        let answering = Arc::clone(&reported);
         let auth = Authenticator::new(&secret, Service::Jobtracker);
         let route = daemon::rpc::message(
             auth.clone(),
@@ -105,21 +105,21 @@ impl Stand {
         change(&mut config);
         let worker = tokio::spawn(worker::run_with(config, Arc::new(LocalFile), shutdown.clone()));
         let hash = client::job::hash_file(&task_process()).unwrap();
-        let stand = Stand { told, shutdown, secret, hash, data, worker };
-        stand.until(|told| !told.registered.is_empty()).await;
+        let stand = Stand { reported, shutdown, secret, hash, data, worker };
+        stand.until(|reported| !reported.registered.is_empty()).await;
         stand
     }
 
-    async fn until(&self, done: impl Fn(&Told) -> bool) {
+    async fn until(&self, done: impl Fn(&Reported) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        while !done(&self.told.lock()) {
+        while !done(&self.reported.lock()) {
             assert!(Instant::now() < deadline, "waited in vain");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     fn order(&self, action: Action) {
-        self.told.lock().orders.push(action);
+        self.reported.lock().orders.push(action);
     }
 
     fn launch(&self, index: u32, task: &str) -> AttemptId {
@@ -157,9 +157,9 @@ impl Stand {
     }
 
     async fn end_of(&self, attempt: AttemptId) -> AttemptUpdate {
-        self.until(|told| told.ended.iter().any(|update| update.attempt == attempt)).await;
-        let told = self.told.lock();
-        told.ended.iter().find(|update| update.attempt == attempt).unwrap().clone()
+        self.until(|reported| reported.ended.iter().any(|update| update.attempt == attempt)).await;
+        let reported = self.reported.lock();
+        reported.ended.iter().find(|update| update.attempt == attempt).unwrap().clone()
     }
 
     async fn failure_of(&self, attempt: AttemptId) -> String {
@@ -170,7 +170,7 @@ impl Stand {
     }
 
     fn http(&self) -> RpcClient {
-        let address = self.told.lock().registered[0].http_address.clone();
+        let address = self.reported.lock().registered[0].http_address.clone();
         RpcClient::new(&format!("http://{address}"), Role::Client, Some(&self.secret)).unwrap()
     }
 
@@ -224,18 +224,18 @@ impl Stand {
 
 const JOB: JobId = JobId { cluster_start: 202_611_201_830, number: 1 };
 
-async fn answer(told: Arc<Mutex<Told>>, request: Request) -> Result<Reply, RemoteError> {
-    let fenced = |epoch: Epoch| match told.lock().epoch {
+async fn answer(reported: Arc<Mutex<Reported>>, request: Request) -> Result<Reply, RemoteError> {
+    let fenced = |epoch: Epoch| match reported.lock().epoch {
         current if epoch.0 == current => Ok(()),
         _ => Err(RemoteError::new(ErrorKind::Fenced, "register again")),
     };
     match request {
         Request::Register(register) => {
-            let mut told = told.lock();
-            told.registered.push(register);
-            told.number = 0;
+            let mut reported = reported.lock();
+            reported.registered.push(register);
+            reported.number = 0;
             Ok(Reply::Registered {
-                epoch: Epoch(told.epoch),
+                epoch: Epoch(reported.epoch),
                 poll_ms: 100,
                 level: FeatureLevel::FIRST,
             })
@@ -245,11 +245,11 @@ async fn answer(told: Arc<Mutex<Told>>, request: Request) -> Result<Reply, Remot
             loop {
                 fenced(epoch)?;
                 {
-                    let mut told = told.lock();
-                    if !told.orders.is_empty() {
-                        told.number += 1;
-                        let actions = std::mem::take(&mut told.orders);
-                        return Ok(Reply::Actions { number: told.number, actions });
+                    let mut reported = reported.lock();
+                    if !reported.orders.is_empty() {
+                        reported.number += 1;
+                        let actions = std::mem::take(&mut reported.orders);
+                        return Ok(Reply::Actions { number: reported.number, actions });
                     }
                 }
                 if Instant::now() >= deadline {
@@ -260,11 +260,11 @@ async fn answer(told: Arc<Mutex<Told>>, request: Request) -> Result<Reply, Remot
         }
         Request::Report { epoch, updates, .. } => {
             fenced(epoch)?;
-            let mut told = told.lock();
+            let mut reported = reported.lock();
             for update in updates {
                 match update.state {
-                    AttemptState::Running => told.progress += 1,
-                    _ => told.ended.push(update),
+                    AttemptState::Running => reported.progress += 1,
+                    _ => reported.ended.push(update),
                 }
             }
             Ok(Reply::Done)
@@ -403,9 +403,9 @@ async fn a_program_that_is_still_open_for_writing_is_started_when_it_is_not() {
     stand.failure_of(stand.launch(0, "exit")).await;
     let program = stand.data.path().join("worker/binaries").join(stand.hash.to_string());
     let held = File::options().append(true).open(program).unwrap();
-    let before = stand.told.lock().progress;
+    let before = stand.reported.lock().progress;
     let attempt = stand.launch(1, "ok");
-    stand.until(|told| told.progress > before).await;
+    stand.until(|reported| reported.progress > before).await;
     drop(held);
     let end = stand.end_of(attempt).await;
     assert!(matches!(end.state, AttemptState::OutputDone { .. }), "{end:?}");
@@ -434,7 +434,7 @@ async fn map_outputs_are_served_by_partition() {
             let (segment, after) = rest.split_at(usize::try_from(found.stored).unwrap());
             let totals = shuffle::verify_segment(segment).unwrap();
             assert_eq!((totals.records, totals.raw), (found.records, found.raw));
-            assert_eq!(partition_bytes[reduce as usize], found.raw, "told to the JobTracker");
+            assert_eq!(partition_bytes[reduce as usize], found.raw, "reported to the JobTracker");
             stored += found.stored;
             rest = after;
         }
@@ -484,13 +484,13 @@ async fn a_fenced_worker_comes_back_with_what_it_runs_and_holds() {
     let map = stand.launch(0, "map");
     let end = stand.end_of(map).await;
     assert!(matches!(end.state, AttemptState::MapDone { .. }), "{end:?}");
-    let before = stand.told.lock().progress;
+    let before = stand.reported.lock().progress;
     let hanging = stand.launch(1, "hang");
-    stand.until(|told| told.progress > before).await;
-    stand.told.lock().epoch = 2;
-    stand.until(|told| told.registered.len() > 1).await;
-    let again = stand.told.lock().registered.last().unwrap().clone();
-    assert_eq!(again.worker, stand.told.lock().registered[0].worker);
+    stand.until(|reported| reported.progress > before).await;
+    stand.reported.lock().epoch = 2;
+    stand.until(|reported| reported.registered.len() > 1).await;
+    let again = stand.reported.lock().registered.last().unwrap().clone();
+    assert_eq!(again.worker, stand.reported.lock().registered[0].worker);
     assert_eq!(again.running, [hanging]);
     assert_eq!(again.held_outputs.iter().map(|o| o.attempt).collect::<Vec<_>>(), [map]);
     stand.order(Action::Kill(hanging));
@@ -538,7 +538,7 @@ async fn tasks_beyond_their_limits_fail_with_the_reason_and_harm_nobody() {
     assert_eq!(stand.figure(&ended("failed")).await, 4);
     assert_eq!(stand.figure(&ended("succeeded")).await, 2);
     stand.until_figure("worker_task_memory_bytes", |bytes| bytes > 0).await;
-    assert!(!stand.told.lock().ended.iter().any(|update| update.attempt == quiet));
+    assert!(!stand.reported.lock().ended.iter().any(|update| update.attempt == quiet));
     stand.stop().await;
 }
 

@@ -100,9 +100,9 @@ pub(crate) struct Overview {
 ///
 /// Invariant: it is used within a view, which alone has a core. It is no newer than what that view sees, so it is committed with that.
 #[derive(Clone, Default)]
-pub(crate) struct LastOverview(Arc<Mutex<Option<Kept>>>);
+pub(crate) struct LastOverview(Arc<Mutex<Option<CachedOverview>>>);
 
-struct Kept {
+struct CachedOverview {
     made: Instant,
     overview: Arc<Overview>,
 }
@@ -116,13 +116,13 @@ impl LastOverview {
         make: impl FnOnce(&Core) -> Overview,
     ) -> Arc<Overview> {
         let mut last = self.0.lock();
-        let is_new = |kept: &Kept| {
-            kept.overview.change >= change && kept.made.elapsed() <= OVERVIEW_KEPT_MAX
+        let is_new = |cached: &CachedOverview| {
+            cached.overview.change >= change && cached.made.elapsed() <= OVERVIEW_KEPT_MAX
         };
         if !last.as_ref().is_some_and(is_new) {
             *last = None;
         }
-        let make = || Kept { made: Instant::now(), overview: Arc::new(make(core)) };
+        let make = || CachedOverview { made: Instant::now(), overview: Arc::new(make(core)) };
         Arc::clone(&last.get_or_insert_with(make).overview)
     }
 }
