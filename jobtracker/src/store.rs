@@ -19,7 +19,7 @@ use protocol::{DfsPath, JobId};
 
 use crate::core::edit::{Edit, Submitted};
 use crate::core::jobs::Job;
-use crate::core::{Core, Rules};
+use crate::core::{Core, Rules, submit};
 
 /// First byte of every row key; others are free for later kinds.
 const EDIT_ROW: u8 = 1;
@@ -210,11 +210,14 @@ impl Recover for Replay {
     }
 }
 
-/// Reads an edit; refuses one that begins a level which this program does not support.
+/// Reads an edit; refuses one that begins a level which this program does not support, and a job that nobody could have submitted.
 fn read(body: &[u8]) -> Result<Edit, RecoverError> {
     let edit = Edit::decode(body).map_err(RecoverError::new)?;
     if let Edit::LevelSet { level } = edit {
         Supported::OWN.check(level).map_err(RecoverError::new)?;
+    }
+    if let Edit::Submitted(submitted) = &edit {
+        submit::check_task_count(&submitted.spec).map_err(RecoverError::new)?;
     }
     Ok(edit)
 }

@@ -84,15 +84,24 @@ fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<(), RemoteErro
     Err(RemoteError::new(ErrorKind::LimitExceeded, text))
 }
 
-fn check(spec: &JobSpec) -> Result<(), RemoteError> {
-    check_name("job", &spec.name, NAME_BYTES_MAX)?;
-    let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
+/// Checks the number of tasks, for each of which the core makes room at once: of a submission, and of one that is read from the disk.
+///
+/// # Errors
+/// [`ErrorKind::LimitExceeded`].
+pub(crate) fn check_task_count(spec: &JobSpec) -> Result<(), RemoteError> {
     if spec.splits.len() > TASKS_MAX || spec.reduce_count as usize > TASKS_MAX {
         return Err(RemoteError::new(
             ErrorKind::LimitExceeded,
             format!("A job has at most {TASKS_MAX} map and as many reduce tasks"),
         ));
     }
+    Ok(())
+}
+
+fn check(spec: &JobSpec) -> Result<(), RemoteError> {
+    check_name("job", &spec.name, NAME_BYTES_MAX)?;
+    let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
+    check_task_count(spec)?;
     if wire::encode(spec).len() > SPEC_BYTES_MAX {
         return Err(RemoteError::new(
             ErrorKind::LimitExceeded,
