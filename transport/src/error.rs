@@ -74,6 +74,14 @@ pub enum RpcError {
         /// How long the client waited.
         limit: Duration,
     },
+    /// Whoever has what is to be sent hardly goes on with it.
+    #[error("only {bytes} bytes of what is to be sent came within {} s", limit.as_secs())]
+    Starved {
+        /// How many.
+        bytes: u64,
+        /// How long the client waited.
+        limit: Duration,
+    },
     /// The daemon does not go on with the answer that it began.
     #[error("{address} stopped in the middle of its answer for {} s", limit.as_secs())]
     Stalled {

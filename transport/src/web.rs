@@ -4,11 +4,12 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use reqwest::{RequestBuilder, StatusCode, Url};
 
 use crate::error::RpcError;
@@ -16,6 +17,15 @@ use crate::rpc::{Body, http_client};
 
 /// How long nothing may move in either direction: a DataNode may have to rebuild a pipeline meanwhile.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Least bytes of a body within that time, a kilobyte a second: whoever sends less holds what others wait for.
+const BODY_BYTES_MIN: u64 = 64 << 10;
+
+/// How far a body was sent.
+#[derive(Default)]
+struct Sent {
+    bytes: AtomicU64,
+    is_whole: AtomicBool,
+}
 
 /// An answer, whatever its status.
 #[derive(Debug)]
@@ -31,14 +41,14 @@ pub struct Answer {
 /// # Errors
 /// [`RpcError::Unreachable`], [`RpcError::Silent`].
 pub async fn get(location: &str) -> Result<Answer, RpcError> {
-    let moved = AtomicU64::new(0);
-    answer(location, http_client().get(location), &moved, SILENCE_MAX).await
+    let nothing = Sent { is_whole: true.into(), ..Sent::default() };
+    answer(location, http_client().get(location), &nothing, SILENCE_MAX).await
 }
 
 /// Sends `body` to `location`.
 ///
 /// # Errors
-/// [`RpcError::Unreachable`], also where the body broke off; [`RpcError::Silent`].
+/// [`RpcError::Unreachable`], also where the body broke off; [`RpcError::Silent`], [`RpcError::Starved`].
 pub async fn put<E>(
     location: &str,
     body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
@@ -57,26 +67,31 @@ async fn put_within<E>(
 where
     E: Into<Box<dyn Error + Send + Sync>> + 'static,
 {
-    let moved = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&moved);
-    let body = body.inspect(move |_| {
-        counter.fetch_add(1, Ordering::Relaxed);
+    let sent = Arc::new(Sent::default());
+    let (counter, end) = (Arc::clone(&sent), Arc::clone(&sent));
+    let body = body.inspect(move |piece| {
+        let bytes = piece.as_ref().map_or(0, Bytes::len) as u64;
+        counter.bytes.fetch_add(bytes, Ordering::Relaxed);
     });
+    let body = body.chain(stream::poll_fn(move |_| {
+        end.is_whole.store(true, Ordering::Relaxed);
+        Poll::Ready(None)
+    }));
     let request = http_client().put(location).body(reqwest::Body::wrap_stream(body));
-    answer(location, request, &moved, silence_max).await
+    answer(location, request, &sent, silence_max).await
 }
 
-/// Waits for an answer as long as something has `moved`.
+/// Waits for an answer as long as the body moves on.
 async fn answer(
     location: &str,
     request: RequestBuilder,
-    moved: &AtomicU64,
+    sent: &Sent,
     limit: Duration,
 ) -> Result<Answer, RpcError> {
-    let mut sent = std::pin::pin!(request.send());
-    let mut before = moved.load(Ordering::Relaxed);
+    let mut answered = std::pin::pin!(request.send());
+    let mut before = 0;
     loop {
-        match tokio::time::timeout(limit, &mut sent).await {
+        match tokio::time::timeout(limit, &mut answered).await {
             Ok(Ok(response)) => {
                 let status = response.status();
                 return Ok(Answer { status, body: Body::new(response, &host_of(location)) });
@@ -86,9 +101,13 @@ async fn answer(
                 return Err(RpcError::Unreachable { address, source });
             }
             Err(_) => {
-                let now = moved.load(Ordering::Relaxed);
-                if now == before {
+                let now = sent.bytes.load(Ordering::Relaxed);
+                let (bytes, is_whole) = (now - before, sent.is_whole.load(Ordering::Relaxed));
+                if is_whole && bytes == 0 {
                     return Err(RpcError::Silent { address: host_of(location), limit });
+                }
+                if !is_whole && bytes < BODY_BYTES_MIN {
+                    return Err(RpcError::Starved { bytes, limit });
                 }
                 before = now;
             }
@@ -106,8 +125,6 @@ fn host_of(location: &str) -> String {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener};
-
-    use futures_util::stream;
 
     use super::*;
 
@@ -131,20 +148,30 @@ mod tests {
         address
     }
 
-    /// Six pieces, each a third of the limit after the one before.
-    fn slow_body() -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
-        stream::iter(["1", "2", "3", "4", "5", "end"]).then(|piece| async move {
+    /// Six pieces of so many bytes, each a third of the limit after the one before.
+    fn slow_body(
+        bytes: usize,
+    ) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
+        stream::iter(["1", "2", "3", "4", "5", "end"]).then(move |piece| async move {
             tokio::time::sleep(LIMIT / 3).await;
-            Ok(Bytes::from(piece))
+            Ok(Bytes::from(format!("{piece:>bytes$}")))
         })
     }
 
     #[tokio::test]
     async fn a_body_may_take_longer_than_the_silence_that_is_allowed() {
         let location = format!("http://{}/path?token=secret", server());
-        let answer = put_within(&location, slow_body(), LIMIT).await.unwrap();
+        let answer =
+            put_within(&location, slow_body(BODY_BYTES_MIN as usize), LIMIT).await.unwrap();
         assert_eq!(answer.status, StatusCode::CREATED);
         assert_eq!(answer.body.whole().await.unwrap(), b"ok");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_hardly_moves_ends_the_request() {
+        let location = format!("http://{}/path", server());
+        let error = put_within(&location, slow_body(3), LIMIT).await.unwrap_err();
+        assert!(matches!(error, RpcError::Starved { bytes: 1..=9, .. }), "{error:?}");
     }
 
     #[tokio::test]
@@ -153,7 +180,7 @@ mod tests {
         let limit = Duration::from_millis(100);
         let body = stream::pending::<Result<Bytes, std::io::Error>>();
         let error = put_within(&location, body, limit).await.unwrap_err();
-        assert!(matches!(error, RpcError::Silent { .. }), "{error:?}");
+        assert!(matches!(error, RpcError::Starved { bytes: 0, .. }), "{error:?}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
 }

@@ -3,16 +3,17 @@
 //! A browser that may not talk to addresses other than the page's own sends and reads here; the NameNode finds the DataNode in the way of
 //! WebHDFS and passes the bytes on. This is for people with single files: programs go to DataNodes themselves.
 //!
-//! Invariant: a relay holds some pieces in memory and never a file, and there are at most [`RELAYS_MAX`] at once.
+//! Invariant: a relay holds some pieces in memory and never a file; there are at most [`RELAYS_MAX`] at once, and [`RELAYS_OF_USER_MAX`] of one user.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body as RequestBody;
 use axum::http::{Method, Request, StatusCode};
 use axum::response::Response;
+use parking_lot::Mutex;
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde_json::Value;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use transport::RpcError;
 use transport::rpc::Body;
 use transport::web::{self, Answer};
@@ -22,6 +23,8 @@ use crate::service::Local;
 
 /// Relays at once: the NameNode's network and memory are for metadata.
 const RELAYS_MAX: usize = 4;
+/// Of one user, so that nobody holds all of them.
+const RELAYS_OF_USER_MAX: usize = 3;
 /// Bytes of an answer about a first step; a URL with the longest path fits.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -29,7 +32,25 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Relay {
     face: Face<Local>,
-    slots: Arc<Semaphore>,
+    users: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+/// One relay under way.
+struct Slot<'a> {
+    users: &'a Mutex<BTreeMap<String, usize>>,
+    user: &'a str,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let mut users = self.users.lock();
+        if let Some(count) = users.get_mut(self.user) {
+            *count -= 1;
+            if *count == 0 {
+                users.remove(self.user);
+            }
+        }
+    }
 }
 
 /// Some text of a file.
@@ -41,7 +62,7 @@ pub(super) struct Text {
 
 impl Relay {
     pub(super) fn new(face: Face<Local>) -> Self {
-        Relay { face, slots: Arc::new(Semaphore::new(RELAYS_MAX)) }
+        Relay { face, users: Arc::default() }
     }
 
     /// Sends the browser on to a DataNode for the bytes of a file.
@@ -57,7 +78,7 @@ impl Relay {
         overwrite: bool,
         body: RequestBody,
     ) -> Result<(), RemoteError> {
-        let _slot = self.slot()?;
+        let _slot = self.slot(user)?;
         let query = format!("op=CREATE&noredirect=true&overwrite={overwrite}");
         let location = self.location(Method::PUT, user, path, &query).await?;
         let answer = web::put(&location, body.into_data_stream()).await.map_err(broken)?;
@@ -77,7 +98,7 @@ impl Relay {
         path: &DfsPath,
         (offset, length): (u64, u64),
     ) -> Result<Vec<u8>, RemoteError> {
-        let _slot = self.slot()?;
+        let _slot = self.slot(user)?;
         let query = format!("op=OPEN&noredirect=true&offset={offset}&length={length}");
         let location = self.location(Method::GET, user, path, &query).await?;
         let answer = web::get(&location).await.map_err(broken)?;
@@ -86,9 +107,21 @@ impl Relay {
         Ok(bytes)
     }
 
-    fn slot(&self) -> Result<SemaphorePermit<'_>, RemoteError> {
-        let busy = "the NameNode already passes on as many files as it may; try again later";
-        self.slots.try_acquire().map_err(|_| RemoteError::new(ErrorKind::Unavailable, busy))
+    fn slot<'a>(&'a self, user: &'a str) -> Result<Slot<'a>, RemoteError> {
+        let mut users = self.users.lock();
+        let own = users.get(user).copied().unwrap_or(0);
+        let busy = match users.values().sum::<usize>() {
+            _ if own >= RELAYS_OF_USER_MAX => {
+                "the NameNode already passes on as many files of yours as it may"
+            }
+            RELAYS_MAX.. => "the NameNode already passes on as many files as it may",
+            _ => {
+                users.insert(user.to_owned(), own + 1);
+                return Ok(Slot { users: &self.users, user });
+            }
+        };
+        let text = format!("{busy}; try again later");
+        Err(RemoteError::new(ErrorKind::Unavailable, text))
     }
 
     async fn first_step(
@@ -130,8 +163,12 @@ impl Relay {
 }
 
 fn broken(error: RpcError) -> RemoteError {
+    let who = match error {
+        RpcError::Starved { .. } => "the upload was given up",
+        _ => "the DataNode broke off",
+    };
     let text = protocol::error::chain(&error);
-    RemoteError::new(ErrorKind::Unavailable, format!("the DataNode broke off: {text}"))
+    RemoteError::new(ErrorKind::Unavailable, format!("{who}: {text}"))
 }
 
 async fn refusal(Answer { status, body }: Answer) -> Result<Body, RemoteError> {
