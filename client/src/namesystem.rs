@@ -53,6 +53,7 @@ pub struct CallOrigin<'a> {
     /// Address of the client.
     pub address: Option<IpAddr>,
     /// How the client names the call, if its protocol has names: repeated under the same one, it gets its first answer. Without one no two calls are the same.
+    /// REQUIRES: the face derives it from the user and the session as well as from the client's own number. Who names a call gets its answer.
     pub call: Option<CallId>,
 }
 

@@ -50,6 +50,17 @@ fn every_decoder_has_a_target_and_seeds() {
     assert_eq!(targets.keys().cloned().collect::<BTreeSet<_>>(), decoders);
     let seeds: BTreeSet<String> = names("fuzz/seeds").iter().map(|path| stem(path)).collect();
     assert_eq!(seeds, decoders);
+    let record = fs::read_to_string(root().join("fuzz/runs.tsv")).unwrap();
+    for line in record.lines().skip(1) {
+        let [name, seconds, runs] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        assert!(decoders.contains(name), "{name} in the record is no target");
+        assert!(
+            seconds.parse::<f64>().unwrap() > 0.0 && runs.parse::<u64>().unwrap() > 0,
+            "{line}"
+        );
+    }
     let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
     for (name, path) in &targets {
         let target = fs::read_to_string(path).unwrap();

@@ -29,8 +29,8 @@ use crate::error::{CoreError, refuse};
 /// leave room for DataNodes that have not reported yet. A billion: more than any lost piece of a log had handed out, and there are 2^62.
 const IDS_SKIPPED: u64 = 1 << 30;
 
-/// The answer to a batch. One of which everything is refused for now is refused as a whole: nothing was done or remembered, and it can be sent again under its
-/// own id.
+/// The answer to a batch. One of which everything is refused for now is refused as a whole: no answer is remembered, and it can be sent again under its own id,
+/// as each call in it could.
 pub(crate) fn batched(answers: Vec<Answer>) -> Answer {
     let is_for_now = |kind: ErrorKind| kind.is_transient() || kind == ErrorKind::SafeMode;
     let is_refused = |answer: &Answer| matches!(answer, Err(no) if is_for_now(no.kind));
