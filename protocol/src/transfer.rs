@@ -238,7 +238,7 @@ pub struct Write {
     pub stamp: GenerationStamp,
     /// Permission to write under that stamp.
     pub token: TokenName,
-    /// Who writes.
+    /// Who writes; zero for a DataNode that sends what it has.
     pub client: ClientId,
     /// Continue a replica that exists; `None` for a new one.
     pub resume: Option<Resume>,
@@ -251,6 +251,13 @@ pub struct Write {
     pub durable: u16,
     /// The receiver keeps what it writes in its page cache: readers are expected there. Other members may bypass it.
     pub cached: bool,
+}
+
+impl Write {
+    /// True for a copy of a complete block: as in HDFS no client waits for it, so what there is of it counts only when all of it is there.
+    pub fn is_copy(&self) -> bool {
+        self.client == ClientId::default() && self.resume.is_none() && !self.prefix_only
+    }
 }
 
 /// Where to continue a broken write.

@@ -1,6 +1,6 @@
 //! The life of a replica, and which requests it permits in which state.
 
-use protocol::transfer::{ReplicaSummary, Resume};
+use protocol::transfer::{ReplicaSummary, Resume, Write};
 use protocol::{BlockId, GenerationStamp};
 
 /// The life cycle of a replica.
@@ -14,14 +14,18 @@ use protocol::{BlockId, GenerationStamp};
 ///                                                   +--the rest from another member--> Receiving
 ///
 /// Receiving --files renamed--> Finalizing --folder synced--> Finalized
+/// copy -> Copying --as Receiving--> Finalized, or gone
 /// any state --delete--> gone
 /// ```
 ///
-/// A damaged replica stays Finalized and readable until a good copy replaces it in one step.
+/// A damaged replica stays Finalized and readable until a good copy replaces it in one step. Nobody goes on with it. A stale one, too, stays until a copy of the
+/// current one is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// A writer holds it.
     Receiving,
+    /// A copy comes, and nobody counts on it: it ends with its writer, and with the process.
+    Copying,
     /// Its writer is gone; its bytes match their checksums.
     Unfinished,
     /// A recovery under this stamp examines it; older recoveries and all writers are refused.
@@ -50,15 +54,36 @@ pub struct Replica {
     pub state: State,
 }
 
+/// What somebody wants to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Intent {
+    /// A new replica, from its first byte on.
+    Create,
+    /// What follows in a replica that exists.
+    Resume(Resume),
+    /// A copy of a finalized one. Nobody is promised anything of it before it is complete.
+    Copy,
+}
+
+impl From<&Write> for Intent {
+    fn from(write: &Write) -> Self {
+        match write.resume {
+            Some(resume) => Intent::Resume(resume),
+            None if write.is_copy() => Intent::Copy,
+            None => Intent::Create,
+        }
+    }
+}
+
 /// How a write may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begin {
     /// With new files.
     New,
-    /// With new files; the existing replica is stale and is removed first.
+    /// With new files; the existing replica is removed first.
     Replace,
-    /// With new files; the existing replica is damaged and stays readable until the new one is complete.
-    Repair,
+    /// With new files; the existing replica is damaged or stale and stays until the new one is complete.
+    Supersede,
     /// With the existing replica, truncated to this length unless it was finalized: the data that follows then repeats its bytes.
     Resume {
         /// Length to truncate to.
@@ -92,9 +117,17 @@ pub enum Refusal {
     /// A recovery holds it.
     #[error("replica is under recovery")]
     UnderRecovery,
+    /// Its bytes do not match their checksums.
+    #[error("replica is damaged")]
+    Damaged,
 }
 
 impl Replica {
+    /// True while it only grows under its writer.
+    pub fn is_incoming(&self) -> bool {
+        matches!(self.state, State::Receiving | State::Copying)
+    }
+
     /// True if readers on this machine may map it.
     pub fn is_finalized(&self) -> bool {
         self.state == State::Finalized
@@ -108,6 +141,11 @@ impl Replica {
     /// True if it counts as finalized, even while a recovery examines it.
     pub fn was_finalized(&self) -> bool {
         matches!(self.state, State::Finalized | State::Recovering { finalized: true, .. })
+    }
+
+    /// True if nobody needs `other`, a replica of the same block, beside this one.
+    pub fn replaces(&self, other: &Replica) -> bool {
+        self.was_finalized() && self.stamp >= other.stamp
     }
 
     /// The summary that a recovery gets.
@@ -124,14 +162,18 @@ impl Replica {
 pub fn begin_write(
     existing: Option<&Replica>,
     stamp: GenerationStamp,
-    resume: Option<Resume>,
+    intent: Intent,
     damaged: bool,
 ) -> Result<Begin, Refusal> {
     let Some(replica) = existing else {
-        return match resume {
-            Some(Resume { offset: 1.., .. }) => Err(Refusal::Missing),
+        return match intent {
+            Intent::Resume(Resume { offset: 1.., .. }) => Err(Refusal::Missing),
             _ => Ok(Begin::New),
         };
+    };
+    let resume = match intent {
+        Intent::Resume(resume) => Some(resume),
+        Intent::Create | Intent::Copy => None,
     };
     match replica.state {
         // Only the recovery itself writes under its stamp: the bytes that this replica lacks.
@@ -143,16 +185,19 @@ pub fn begin_write(
         _ if replica.stamp > stamp => return Err(Refusal::Newer { has: replica.stamp }),
         _ => {}
     }
-    match resume {
-        Some(resume) if replica.stamp >= resume.prior => {
+    let is_finalized = replica.stamp == stamp && replica.is_finalized();
+    match intent {
+        Intent::Resume(resume) if replica.stamp >= resume.prior => {
             if replica.length < resume.offset {
                 return Err(Refusal::Short { length: replica.length, wanted: resume.offset });
             }
             Ok(Begin::Resume { offset: resume.offset })
         }
-        Some(Resume { offset: 1.., .. }) => Err(Refusal::Missing),
-        _ if replica.stamp == stamp && replica.is_finalized() && damaged => Ok(Begin::Repair),
-        _ if replica.stamp == stamp && replica.is_finalized() => Err(Refusal::Exists),
+        Intent::Resume(Resume { offset: 1.., .. }) => Err(Refusal::Missing),
+        Intent::Copy if is_finalized && damaged => Ok(Begin::Supersede),
+        _ if is_finalized => Err(Refusal::Exists),
+        // The copy may fail, even because its source is damaged.
+        Intent::Copy if replica.stamp < stamp && replica.length > 0 => Ok(Begin::Supersede),
         _ => Ok(Begin::Replace),
     }
 }
@@ -199,24 +244,26 @@ mod tests {
         Replica { block: BlockId(1), stamp: GenerationStamp(stamp), length, state }
     }
 
-    fn resume(prior: u64, offset: u64) -> Option<Resume> {
-        Some(Resume { prior: GenerationStamp(prior), offset })
+    fn resume(prior: u64, offset: u64) -> Intent {
+        Intent::Resume(Resume { prior: GenerationStamp(prior), offset })
     }
 
     #[test]
     fn writes_begin_as_the_state_permits() {
         let recovering = State::Recovering { recovery: GenerationStamp(9), finalized: false };
         let table = [
-            (None, 5, None, Ok(Begin::New)),
+            (None, 5, Intent::Create, Ok(Begin::New)),
             (None, 5, resume(4, 0), Ok(Begin::New)),
             (None, 5, resume(4, 10), Err(Refusal::Missing)),
-            (Some(replica(5, 10, State::Finalized)), 5, None, Err(Refusal::Exists)),
-            (Some(replica(5, 10, State::Unfinished)), 5, None, Ok(Begin::Replace)),
-            (Some(replica(4, 10, State::Finalized)), 5, None, Ok(Begin::Replace)),
+            (Some(replica(5, 10, State::Finalized)), 5, Intent::Create, Err(Refusal::Exists)),
+            (Some(replica(5, 10, State::Unfinished)), 5, Intent::Create, Ok(Begin::Replace)),
+            (Some(replica(4, 10, State::Finalized)), 5, Intent::Copy, Ok(Begin::Supersede)),
+            (Some(replica(4, 10, State::Unfinished)), 5, Intent::Copy, Ok(Begin::Supersede)),
+            (Some(replica(4, 0, State::Unfinished)), 5, Intent::Create, Ok(Begin::Replace)),
             (
                 Some(replica(6, 10, State::Finalized)),
                 5,
-                None,
+                Intent::Create,
                 Err(Refusal::Newer { has: GenerationStamp(6) }),
             ),
             (
@@ -246,7 +293,7 @@ mod tests {
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 7), Err(Refusal::Missing)),
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 0), Ok(Begin::Replace)),
             (Some(replica(4, 10, recovering)), 5, resume(4, 7), Err(Refusal::UnderRecovery)),
-            (Some(replica(4, 10, recovering)), 9, None, Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, recovering)), 9, Intent::Create, Err(Refusal::UnderRecovery)),
             (Some(replica(4, 10, recovering)), 9, resume(4, 10), Ok(Begin::Resume { offset: 10 })),
             (Some(replica(4, 10, recovering)), 10, resume(4, 7), Ok(Begin::Resume { offset: 7 })),
         ];

@@ -11,9 +11,16 @@ use super::entry::{Entry, held};
 use super::handle::WriterHandle;
 use super::open::NotBegun;
 use super::verify::{good_length, verify_range};
+use super::volume::Volume;
 use super::writer::ReplicaWriter;
-use crate::core::replica::{self, Begin, Refusal, Replica, State};
+use crate::core::replica::{self, Begin, Intent, Refusal, Replica, State};
 use crate::error::StoreError;
+
+/// True if its disk has room for a successor of this size beside the replica.
+fn fits_beside(old: &Entry, remaining: &[Option<u64>]) -> bool {
+    let room = remaining.get(old.volume).copied().flatten();
+    room.is_some_and(|room| room > old.replica.length)
+}
 
 impl Store {
     /// Begins a write; `stream` is closed when another request takes the replica over.
@@ -24,33 +31,41 @@ impl Store {
         self: &Arc<Self>,
         block: BlockId,
         stamp: GenerationStamp,
-        resume: Option<Resume>,
+        intent: Intent,
         stream: Option<Arc<Stream>>,
     ) -> Result<ReplicaWriter, StoreError> {
-        let damaged = resume.is_none() && self.is_damaged(block, stamp);
+        let damaged = intent == Intent::Copy && self.is_damaged(block, stamp);
         loop {
-            if resume.is_some() {
+            if let Intent::Resume(resume) = intent {
                 self.stop_writer(block)?;
+                self.check_left(block, resume)?;
             }
             let handle = Arc::new(WriterHandle::new(stream.clone()));
             // A disk can take its time to report its free space: others use the table meanwhile.
-            let free = self.choose_volume();
+            let remaining: Vec<Option<u64>> = self.volumes.iter().map(Volume::remaining).collect();
             let mut moving = Some(self.moves.moving(block));
             let mut replicas = self.replicas.lock();
             let existing = replicas.get(&block);
             if existing.is_some_and(|entry| entry.writer.is_some()) {
-                if resume.is_some() {
+                if matches!(intent, Intent::Resume(_)) {
                     continue;
                 }
                 return Err(StoreError::Refused { block, refusal: Refusal::Exists });
             }
             let replica = existing.map(|entry| &entry.replica);
-            let begin = replica::begin_write(replica, stamp, resume, damaged)
+            let begin = replica::begin_write(replica, stamp, intent, damaged)
+                .and_then(|begin| match (begin, existing) {
+                    (Begin::Resume { .. }, Some(old)) if old.is_damaged => Err(Refusal::Damaged),
+                    (Begin::Supersede, Some(old)) if !damaged && !fits_beside(old, &remaining) => {
+                        Ok(Begin::Replace)
+                    }
+                    (begin, _) => Ok(begin),
+                })
                 .map_err(|refusal| StoreError::Refused { block, refusal })?;
             let old = existing.cloned();
             let volume = match (&begin, &old) {
-                (Begin::Resume { .. } | Begin::Repair, Some(old)) => old.volume,
-                _ => free?,
+                (Begin::Resume { .. } | Begin::Supersede, Some(old)) => old.volume,
+                _ => self.choose_volume(&remaining)?,
             };
             let length = match (begin, replica) {
                 (Begin::Resume { .. }, Some(old)) => old.length,
@@ -61,15 +76,36 @@ impl Store {
                 (Begin::Resume { offset }, Some(old)) if !old.is_in_finalized() => offset,
                 _ => length,
             });
-            let replica = Replica { block, stamp, length, state: State::Receiving };
-            // A damaged replica is served until its successor is complete: most of it may be good, and others may hold less.
-            let repaired = old.clone().filter(|_| begin == Begin::Repair);
-            let entry = repaired.unwrap_or_else(|| Entry::new(replica, volume));
-            replicas.insert(block, Entry { writer: Some(Arc::clone(&handle)), ..entry });
+            let state = if intent == Intent::Copy { State::Copying } else { State::Receiving };
+            let replica = Replica { block, stamp, length, state };
+            // A damaged or stale replica stays until its successor is complete: most of it may be good, and others may hold less.
+            let superseded = old.clone().filter(|_| begin == Begin::Supersede);
+            let entry = superseded.unwrap_or_else(|| Entry::new(replica, volume));
+            let entry = Entry { writer: Some(Arc::clone(&handle)), ..entry };
+            if !self.insert(&mut replicas, block, entry) {
+                // It failed after it was chosen.
+                continue;
+            }
             drop(replicas);
             let parts = (Arc::clone(&handle), begin, old.clone());
             let writer = ReplicaWriter::begin(self, replica, volume, parts, &mut moving);
             return writer.map_err(|failed| self.put_back(block, &handle, old, failed));
+        }
+    }
+
+    /// Checks that a replica which a writer left, or which is taken away from one, is what a writer may go on with: whoever goes on may be the only one.
+    fn check_left(&self, block: BlockId, resume: Resume) -> Result<(), StoreError> {
+        let Ok((replica, paths)) = self.find(block, |_| true) else { return Ok(()) };
+        let is_left = !replica.is_in_finalized() && replica.length >= resume.offset;
+        if !is_left || resume.offset == 0 {
+            return Ok(());
+        }
+        let io = |error| StoreError::io(block, error);
+        let (file, meta) = paths.open_for_reading().map_err(io)?;
+        let good = good_length(block, &file, &meta).map_err(io)?.length;
+        match good < resume.offset {
+            true => Err(StoreError::Corrupt { block, offset: good }),
+            false => Ok(()),
         }
     }
 
@@ -124,7 +160,7 @@ impl Store {
             entry.writer = Some(Arc::clone(&handle));
             old
         };
-        let replica = Replica { stamp, ..old.replica };
+        let replica = Replica { stamp, state: State::Receiving, ..old.replica };
         let begin = Begin::Resume { offset: length };
         let parts = (Arc::clone(&handle), begin, Some(old.clone()));
         let writer = ReplicaWriter::begin(self, replica, old.volume, parts, &mut moving);
@@ -148,10 +184,18 @@ impl Store {
         let io = |error| StoreError::io(block, error);
         let (file, meta) = paths.open_for_reading().map_err(io)?;
         let good = good_length(block, &file, &meta).map_err(io)?.length;
-        match good < length {
-            true => Err(StoreError::Corrupt { block, offset: good }),
-            false => Ok(()),
+        if good >= length {
+            return Ok(());
         }
+        // The next recovery begins with what can be proved. One that was complete keeps its length: that is promised.
+        if let Some(entry) = self.replicas.lock().get_mut(&block)
+            && entry.replica == replica
+            && entry.writer.is_none()
+            && !replica.was_finalized()
+        {
+            entry.replica.length = good;
+        }
+        Err(StoreError::Corrupt { block, offset: good })
     }
 
     /// Goes on with the replica that a write left which could not begin, and returns why it could not.

@@ -16,7 +16,7 @@ use super::Store;
 use super::entry::Entry;
 use super::scan::{self, parse_name};
 use super::volume::{FINALIZED, Volume};
-use crate::core::replica::Replica;
+use crate::core::replica::{Replica, State};
 use crate::error::StoreError;
 
 /// Replicas of the table that are read under one lock.
@@ -82,10 +82,11 @@ impl Store {
         let mut unknown: Vec<_> = files.into_iter().collect();
         unknown.sort_unstable();
         for (block, stamp) in unknown {
-            self.take_or_discard(index, block, stamp, differences);
-            if is_over() {
+            // A volume that has failed meanwhile has lost its replicas in the table, not on its disk.
+            if is_over() || self.volumes[index].is_fenced() {
                 return;
             }
+            self.take_or_discard(index, block, stamp, differences);
         }
     }
 
@@ -98,7 +99,7 @@ impl Store {
     }
 
     /// Handles a finalized file that was not in the table when the table was read.
-    fn take_or_discard(
+    pub(super) fn take_or_discard(
         &self,
         index: usize,
         block: BlockId,
@@ -117,10 +118,13 @@ impl Store {
             Some((replica, _)) if replica.stamp < stamp => {
                 tracing::warn!(%block, %stamp, "a file of a newer replica than the one in use");
             }
-            Some(_) => {
-                let state = crate::core::replica::State::Finalized;
-                volume.discard(&Replica { block, stamp, length: 0, state });
-                differences.stale += 1;
+            Some((known, _)) => {
+                let found = Replica { block, stamp, length: 0, state: State::Finalized };
+                // Else the one in use is not complete, and may never be.
+                if known.replaces(&found) {
+                    volume.discard(&found);
+                    differences.stale += 1;
+                }
             }
             None => self.take(index, &paths, (block, stamp), differences),
         }
@@ -136,8 +140,11 @@ impl Store {
         let folder = paths.block.parent().unwrap_or(&paths.block);
         match scan::finalized(folder, block, stamp) {
             Ok(Some(replica)) => {
+                let entry = Entry::new(replica, index);
+                if !self.insert(&mut self.replicas.lock(), block, entry) {
+                    return;
+                }
                 tracing::warn!(%block, %stamp, "a replica was found that was not known");
-                self.replicas.lock().insert(block, Entry::new(replica, index));
                 // Nobody knows where it has been.
                 self.suspect(block);
                 self.changes.push(|pending| pending.received(&replica));

@@ -19,12 +19,15 @@ pub(super) struct Entry {
     /// Another process, or this one before its disk failed, left it unfinished. After a failed sync the cached bytes look right, count as clean and are not
     /// on the disk, so no later sync writes them: they must be written again before anything is promised.
     pub(super) is_doubtful: bool,
+    /// It was reported as bad: nobody goes on with it.
+    pub(super) is_damaged: bool,
 }
 
 impl Entry {
     /// A replica without a writer; readers may see all of it.
     pub(super) fn new(replica: Replica, volume: usize) -> Self {
-        Entry { replica, volume, writer: None, visible: u64::MAX, is_doubtful: false }
+        let (visible, writer) = (u64::MAX, None);
+        Entry { replica, volume, writer, visible, is_doubtful: false, is_damaged: false }
     }
 
     /// A replica that was found on a disk.

@@ -113,14 +113,14 @@ impl Store {
     ) -> Result<Self, Error> {
         let tolerated = tolerated.unwrap_or(configs.len().saturating_sub(1));
         let volumes = volume::open_all(configs, tolerated)?;
-        let mut replicas = BTreeMap::new();
+        let mut found = scan::Found::default();
         for (index, volume) in volumes.iter().enumerate().filter(|(_, volume)| !volume.is_fenced())
         {
-            match scan::scan(volume, index, &volumes, &mut replicas) {
+            match scan::scan(volume, index, &volumes, &mut found) {
                 Err(Error::Io { path, source }) => {
                     tracing::error!(path = %path.display(), error = %source, "cannot read a data directory");
                     volume.fence(&source);
-                    replicas.retain(|_, entry: &mut Entry| entry.volume != index);
+                    found.replicas.retain(|_, entry| entry.volume != index);
                 }
                 scanned => scanned?,
             }
@@ -128,6 +128,7 @@ impl Store {
         if volumes.iter().filter(|volume| volume.is_fenced()).count() > tolerated {
             return Err(Error::NoVolumes);
         }
+        let replicas = found.replicas;
         tracing::info!(replicas = replicas.len(), volumes = volumes.len(), "store opened");
         Ok(Store {
             volumes,
@@ -156,12 +157,23 @@ impl Store {
         self.volumes[0].identity().cluster
     }
 
-    /// Stores the cluster at first contact.
+    /// Stores the cluster at first contact. A disk that fails meanwhile goes out of service.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`] if too few disks are left.
     pub fn adopt_cluster(&self, cluster: ClusterId) -> Result<(), Error> {
-        self.volumes.iter().try_for_each(|volume| volume.adopt_cluster(cluster))
+        for (index, volume) in self.volumes.iter().enumerate() {
+            match volume.adopt_cluster(cluster) {
+                Err(Error::Io { path, source }) => {
+                    self.fence_unless_short(index, &source);
+                    if self.is_lost() {
+                        return Err(Error::Io { path, source });
+                    }
+                }
+                adopted => adopted?,
+            }
+        }
+        Ok(())
     }
 
     /// Changes not yet reported to the NameNode.
@@ -171,7 +183,9 @@ impl Store {
 
     /// All replicas.
     pub fn replicas(&self) -> Vec<Replica> {
-        self.replicas.lock().values().map(|entry| entry.replica).collect()
+        let replicas = self.replicas.lock();
+        let all = replicas.values().map(|entry| entry.replica);
+        all.filter(|replica| replica.state != State::Copying).collect()
     }
 
     /// The first finalized replica within the bound.
@@ -249,13 +263,28 @@ impl Store {
             });
         }
         volume.reopen()?;
-        let mut found = BTreeMap::new();
+        let mut found = scan::Found::default();
         if let Err(error) = scan::scan(volume, index, &self.volumes, &mut found) {
             volume.fence_again();
             return Err(error);
         }
         volume.unfence();
-        Ok(self.take_back(index, found))
+        Ok(self.take_back(index, found.replicas))
+    }
+
+    /// Adds a replica to the table, the only way to do so once the store is open. False if its volume is out of service: whoever took it out has emptied, or
+    /// will empty, the table, and nobody would do so again.
+    fn insert(
+        &self,
+        replicas: &mut BTreeMap<BlockId, Entry>,
+        block: BlockId,
+        entry: Entry,
+    ) -> bool {
+        let works = !self.volumes[entry.volume].is_fenced();
+        if works {
+            replicas.insert(block, entry);
+        }
+        works
     }
 
     /// Stops the writers that have lost their replicas with a volume; true once all have let go. Until then they may change files that would count again.
@@ -271,22 +300,25 @@ impl Store {
         for (block, entry) in found {
             let replica = entry.replica;
             let mut replicas = self.replicas.lock();
-            if self.volumes[index].is_fenced() {
-                // It failed again: what is in the table is given up once this lock is free.
-                break;
-            }
-            match replicas.get(&block).map(|known| (known.volume, known.replica.stamp)) {
+            match replicas.get(&block).map(|known| (known.volume, known.replica)) {
                 // A comparison with the disks added it first.
-                Some(known) if known == (index, replica.stamp) => continue,
-                Some(_) => {
+                Some((volume, known)) if (volume, known.stamp) == (index, replica.stamp) => {
+                    continue;
+                }
+                // Written again on another volume meanwhile.
+                Some((_, known)) if known.replaces(&replica) => {
                     drop(replicas);
-                    // Written again on another volume meanwhile.
                     self.volumes[index].discard(&replica);
                     continue;
                 }
+                // That is not complete, and may never be. A comparison decides later.
+                Some(_) => continue,
                 None => {}
             }
-            replicas.insert(block, entry);
+            if !self.insert(&mut replicas, block, entry) {
+                // It failed again.
+                break;
+            }
             drop(replicas);
             count += 1;
             // A disk that failed once is not trusted blindly.
@@ -339,7 +371,8 @@ impl Store {
         fits: impl Fn(&Replica) -> bool,
     ) -> Result<OpenReplica, StoreError> {
         let still = self.moves.still(block);
-        let (replica, paths) = self.find(block, &fits)?;
+        let (replica, paths) =
+            self.find(block, |replica| replica.state != State::Copying && fits(replica))?;
         match paths.open_for_reading() {
             Ok((block, meta)) => Ok(OpenReplica { replica, block, meta, is_tail_open: false }),
             Err(error) => {
@@ -466,6 +499,9 @@ impl Store {
     /// Reports that a replica fails its checksums or cannot be read.
     pub fn report_bad(&self, replica: &Replica) {
         tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");
+        if let Some(entry) = self.replicas.lock().get_mut(&replica.block) {
+            entry.is_damaged |= entry.replica.stamp == replica.stamp;
+        }
         self.changes.push(|pending| pending.bad(replica));
     }
 
@@ -545,10 +581,9 @@ impl Store {
         Ok((entry.replica, self.volumes[entry.volume].paths(&entry.replica)))
     }
 
-    fn choose_volume(&self) -> Result<usize, StoreError> {
+    fn choose_volume(&self, remaining: &[Option<u64>]) -> Result<usize, StoreError> {
         let turn = self.next_volume.fetch_add(1, Ordering::Relaxed);
-        let remaining: Vec<Option<u64>> = self.volumes.iter().map(Volume::remaining).collect();
-        volumes::choose(&remaining, turn).ok_or(StoreError::Full)
+        volumes::choose(remaining, turn).ok_or(StoreError::Full)
     }
 
     /// Wakes the writer of a block and waits until it has let go.
@@ -591,12 +626,20 @@ impl Store {
                 entry.visible = handle.acked();
                 // Where it was, its writer has written everything again.
                 entry.is_doubtful = false;
+                entry.is_damaged = false;
             }
             None => drop(replicas.remove(&block)),
         }
         // Before somebody else changes it: the last report counts.
         self.changes.push(change);
         true
+    }
+
+    /// Ends the hold of a writer that was to supersede a replica: that one stays as it is.
+    fn put_down(&self, block: BlockId, handle: &Arc<WriterHandle>) {
+        if let Some(entry) = held(&mut self.replicas.lock(), block, handle) {
+            entry.writer = None;
+        }
     }
 
     /// Gives up a replica whose file is gone.

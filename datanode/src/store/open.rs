@@ -44,7 +44,7 @@ pub(super) fn files(
         |left| move |error| NotBegun { error: StoreError::io(replica.block, error), left };
     match (begin, old) {
         (Begin::Resume { .. }, Some(old)) => resume(store, replica, (volume, paths), old, moving),
-        (Begin::Repair, old) => {
+        (Begin::Supersede, old) => {
             let created = paths.remove_if_there().and_then(|()| paths.create());
             created.map(fresh).map_err(not_begun(old.map(|old| old.replica)))
         }

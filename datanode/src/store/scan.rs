@@ -2,9 +2,11 @@
 //!
 //! - a finalized pair with matching lengths is a finalized replica (its bytes are verified by readers and the scanner);
 //! - a pair in `rbw/` is an unfinished replica, up to the last byte that matches its checksum or that a tail of the meta file proves;
+//! - what lies in `tmp/` is a copy that did not end, and is removed;
 //! - a move that was cut between its two renames (meta moved, block not) is completed: of a finalize, of a writer that continues under a new stamp, or of one
 //!   that continues a finalized replica;
-//! - of two replicas of a block, the one with the newer stamp stays; with equal stamps, the finalized one;
+//! - of two replicas of a block, the one with the newer stamp stays; with equal stamps, the finalized one; of two finalized ones, the one that is intact. So
+//!   many are compared that a start takes no hours: where a whole disk came back, the rest is left to the scanner;
 //! - anything else is moved to quarantine and logged.
 
 use std::collections::BTreeMap;
@@ -18,17 +20,33 @@ use sys::disk::{self, File};
 use super::entry::Entry;
 use super::verify;
 use super::volume::{
-    FINALIZED, META_SUFFIX, QUARANTINE, RBW, ReplicaPaths, TRASH, Volume, sync_folders,
+    FINALIZED, META_SUFFIX, QUARANTINE, RBW, ReplicaPaths, TMP, TRASH, Volume, sync_folders,
 };
 use crate::core::replica::{Replica, State};
 use crate::error::{Error, StoreError};
 
-/// Reads a volume into `replicas`.
+/// Bytes that a start reads to tell which of two equal replicas is intact: at most some minutes of a slow disk.
+const INTACT_BYTES_MAX: u64 = 16 << 30;
+
+/// What is found on the volumes.
+pub(super) struct Found {
+    pub(super) replicas: BTreeMap<BlockId, Entry>,
+    /// What may still be read to tell which of two equal replicas is intact.
+    pub(super) intact_bytes_left: u64,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Found { replicas: BTreeMap::new(), intact_bytes_left: INTACT_BYTES_MAX }
+    }
+}
+
+/// Adds what is on a volume.
 pub(super) fn scan(
     volume: &Volume,
     index: usize,
     volumes: &[Volume],
-    replicas: &mut BTreeMap<BlockId, Entry>,
+    found: &mut Found,
 ) -> Result<(), Error> {
     for path in files_in(&volume.path().join(TRASH))? {
         volume.found_in_trash(path);
@@ -45,6 +63,7 @@ pub(super) fn scan(
             None => {}
         }
     }
+    remove_copies(volume)?;
     let finalized_root = volume.path().join(FINALIZED);
     let mut folders = files_in(&finalized_root)?;
     // A process that ended between a rename and its sync has left names that a power cut would take back, after they were reported.
@@ -76,7 +95,7 @@ pub(super) fn scan(
                 _ => None,
             };
             match replica {
-                Some(replica) => add(Entry::found(replica, index), volumes, replicas)?,
+                Some(replica) => found.add(Entry::found(replica, index), volumes)?,
                 None => quarantine(volume, &path)?,
             }
         }
@@ -84,37 +103,57 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn add(
-    entry: Entry,
-    volumes: &[Volume],
-    replicas: &mut BTreeMap<BlockId, Entry>,
-) -> Result<(), Error> {
-    let block = entry.replica.block;
-    let loser = match replicas.remove(&block) {
-        Some(other) if !is_better(&entry, &other, volumes)? => {
-            replicas.insert(block, other);
-            Some(entry)
+/// Completes the copies of which a crash left only the second rename to do, and removes the others.
+fn remove_copies(volume: &Volume) -> Result<(), Error> {
+    let folder = volume.path().join(TMP);
+    for path in files_in(&folder)? {
+        if let Some((block, stamp, false)) = parse_name(&path) {
+            complete_finalize(volume, &ReplicaPaths::new(&folder, block, stamp), block, stamp)?;
         }
-        other => {
-            replicas.insert(block, entry);
-            other
-        }
-    };
-    if let Some(loser) = loser {
-        tracing::warn!(%block, stamp = %loser.replica.stamp, "older replica of a block is deleted");
-        volumes[loser.volume].discard(&loser.replica);
+    }
+    for path in files_in(&folder)? {
+        disk::remove_file(&path).map_err(|source| Error::Io { path, source })?;
     }
     Ok(())
 }
 
-/// True if one replica is worth more than another of the same block. Two of the same kind are there if it was written again while a volume was out of service:
-/// then the one that was left behind may be damaged.
-pub(super) fn is_better(one: &Entry, other: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
-    let rank = |entry: &Entry| (entry.replica.stamp, entry.replica.is_finalized());
-    if rank(one) != rank(other) || !one.replica.is_finalized() {
-        return Ok(rank(one) > rank(other));
+impl Found {
+    fn add(&mut self, entry: Entry, volumes: &[Volume]) -> Result<(), Error> {
+        let block = entry.replica.block;
+        let loser = match self.replicas.remove(&block) {
+            Some(other) if !self.is_better(&entry, &other, volumes)? => {
+                self.replicas.insert(block, other);
+                Some(entry)
+            }
+            other => {
+                self.replicas.insert(block, entry);
+                other
+            }
+        };
+        if let Some(loser) = loser {
+            tracing::warn!(%block, stamp = %loser.replica.stamp, "older replica of a block is deleted");
+            volumes[loser.volume].discard(&loser.replica);
+        }
+        Ok(())
     }
-    Ok(!is_intact(other, volumes)? && is_intact(one, volumes)?)
+
+    /// True if one replica is worth more than another of the same block. Two of the same kind are there if it was written again while a volume was out of
+    /// service: then the one that was left behind may be damaged.
+    pub(super) fn is_better(
+        &mut self,
+        one: &Entry,
+        other: &Entry,
+        volumes: &[Volume],
+    ) -> Result<bool, Error> {
+        let rank = |entry: &Entry| (entry.replica.stamp, entry.replica.is_finalized());
+        if rank(one) != rank(other) || !one.replica.is_finalized() {
+            return Ok(rank(one) > rank(other));
+        }
+        let cost = one.replica.length.saturating_add(other.replica.length);
+        let Some(left) = self.intact_bytes_left.checked_sub(cost) else { return Ok(false) };
+        self.intact_bytes_left = left;
+        Ok(!is_intact(other, volumes)? && is_intact(one, volumes)?)
+    }
 }
 
 fn is_intact(entry: &Entry, volumes: &[Volume]) -> Result<bool, Error> {

@@ -4,6 +4,7 @@
 //! VERSION                              layout, cluster, DataNode, volume; replaced atomically
 //! lock                                 held while a DataNode uses the directory
 //! rbw/blk_<block>_<stamp>[.meta]       being written, or left by a writer that is gone
+//! tmp/blk_…                            copies under way; a start removes them
 //! finalized/<2 hex>/blk_…              complete; 256 consecutive blocks share a folder
 //! scanner                              where the scanner is
 //! trash/blk_…                          deleted, removed after a grace period
@@ -23,7 +24,7 @@ use sys::disk::{self, File};
 use sys::fs::{LockError, LockFile};
 
 use super::folder::Folder;
-use crate::core::replica::Replica;
+use crate::core::replica::{Replica, State};
 use crate::core::volumes::{self, Disk, Usage};
 use crate::error::Error;
 
@@ -34,6 +35,7 @@ const LOCK_FILE: &str = "lock";
 /// Written and removed to check that a disk works.
 const PROBE_FILE: &str = ".probe";
 pub(super) const RBW: &str = "rbw";
+pub(super) const TMP: &str = "tmp";
 pub(super) const FINALIZED: &str = "finalized";
 pub(super) const TRASH: &str = "trash";
 pub(super) const QUARANTINE: &str = "quarantine";
@@ -209,7 +211,19 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
             lock: Mutex::new(lock),
         };
         if found != Some(identity) && !volume.is_fenced() {
-            volume.write_version(identity)?;
+            let written = match found {
+                Some(_) => volume.complete_version(identity),
+                None => volume.write_version(identity),
+            };
+            match written {
+                Err(Error::Io { source, .. })
+                    if failed_count < tolerated && !sys::fs::is_shortage(&source) =>
+                {
+                    failed_count += 1;
+                    volume.fence(&source);
+                }
+                written => written?,
+            }
         }
         volumes.push(volume);
     }
@@ -239,7 +253,7 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
     let io_error = |source| Error::Io { path: config.path.clone(), source };
     sys::fs::create_private_dir(&config.path).map_err(io_error)?;
     let lock = LockFile::acquire(&config.path.join(LOCK_FILE))?;
-    for folder in [RBW, FINALIZED, TRASH, QUARANTINE] {
+    for folder in [RBW, TMP, FINALIZED, TRASH, QUARANTINE] {
         sys::fs::create_private_dir(&config.path.join(folder)).map_err(io_error)?;
     }
     // What an earlier start created may not be durable: it may have ended too early.
@@ -327,13 +341,22 @@ impl Volume {
 
     pub(super) fn adopt_cluster(&self, cluster: ClusterId) -> Result<(), Error> {
         let identity = Identity { cluster: Some(cluster), ..self.identity() };
-        if identity != self.identity() && self.is_fenced() {
-            *self.identity.lock() = identity;
-        } else if identity != self.identity() {
-            self.write_version(identity)?;
-            *self.identity.lock() = identity;
+        let known = std::mem::replace(&mut *self.identity.lock(), identity);
+        if identity == known || self.is_fenced() {
+            return Ok(());
         }
-        Ok(())
+        self.complete_version(identity)
+    }
+
+    /// Adds the cluster to a VERSION file that has none. A full disk keeps the old one, which is as good: see [`Identity::is_of`].
+    fn complete_version(&self, identity: Identity) -> Result<(), Error> {
+        match self.write_version(identity) {
+            Err(Error::Io { path, source }) if sys::fs::is_full(&source) => {
+                tracing::warn!(path = %path.display(), "the disk is full: its cluster is not recorded");
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     fn write_version(&self, identity: Identity) -> Result<(), Error> {
@@ -345,14 +368,10 @@ impl Volume {
     /// Where a replica in this state has its files.
     pub(super) fn paths(&self, replica: &Replica) -> ReplicaPaths {
         if replica.is_in_finalized() {
-            self.finalized_paths(replica.block, replica.stamp)
-        } else {
-            self.rbw_paths(replica.block, replica.stamp)
+            return self.finalized_paths(replica.block, replica.stamp);
         }
-    }
-
-    pub(super) fn rbw_paths(&self, block: BlockId, stamp: GenerationStamp) -> ReplicaPaths {
-        ReplicaPaths::new(&self.config.path.join(RBW), block, stamp)
+        let folder = if replica.state == State::Copying { TMP } else { RBW };
+        ReplicaPaths::new(&self.config.path.join(folder), replica.block, replica.stamp)
     }
 
     pub(super) fn finalized_paths(&self, block: BlockId, stamp: GenerationStamp) -> ReplicaPaths {
@@ -429,7 +448,7 @@ impl Volume {
             Ok(found) if found.datanode == self.identity().datanode => {}
             _ => return Err(io::Error::other("its VERSION file is not this DataNode's any more")),
         }
-        for folder in [RBW, FINALIZED] {
+        for folder in [RBW, TMP, FINALIZED] {
             disk::read_dir(&self.config.path.join(folder))?.next().transpose()?;
         }
         let probe = self.config.path.join(PROBE_FILE);

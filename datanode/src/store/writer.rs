@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+#[cfg(test)]
+use protocol::GenerationStamp;
 use protocol::checksum::CHUNK_BYTES;
 use protocol::meta::{self, Layout, Tail};
 use sys::wake::Wake;
@@ -59,8 +61,8 @@ pub struct ReplicaWriter {
     unproved: bool,
     /// True once the names of its files are on disk.
     entry_synced: bool,
-    /// The damaged replica that this one replaces; readers see it until then.
-    repairs: Option<Replica>,
+    /// The damaged or stale replica that this one replaces once it is complete; the table has it until then.
+    supersedes: Option<Replica>,
 }
 
 /// The former state of a replica that a writer continues.
@@ -90,14 +92,14 @@ impl ReplicaWriter {
         (handle, begin, old): (Arc<WriterHandle>, Begin, Option<Entry>),
         moving: &mut Option<Moving<'_>>,
     ) -> Result<Self, NotBegun> {
-        let paths = store.volumes[volume].rbw_paths(replica.block, replica.stamp);
+        let paths = store.volumes[volume].paths(&replica);
         let opened = open::files(store, &replica, (volume, &paths), (begin, old.as_ref()), moving);
         let Opened { block, meta, meta_begun } = opened?;
         drop(moving.take());
         let old = old.map(|old| old.replica);
         let mut writer = ReplicaWriter {
             store: Arc::clone(store),
-            replica: Replica { state: State::Receiving, ..replica },
+            replica,
             volume,
             handle,
             files: Files { block: Arc::new(block), meta: Arc::new(meta) },
@@ -117,7 +119,7 @@ impl ReplicaWriter {
             lost: false,
             unproved: false,
             entry_synced: false,
-            repairs: old.filter(|_| begin == Begin::Repair),
+            supersedes: old.filter(|_| begin == Begin::Supersede),
         };
         if let (Begin::Resume { offset }, Some(old)) = (begin, old)
             && !old.is_in_finalized()
@@ -126,6 +128,12 @@ impl ReplicaWriter {
             writer.cut(offset).map_err(|error| NotBegun { error, left: None })?;
         }
         Ok(writer)
+    }
+
+    /// The stamp under which it writes.
+    #[cfg(test)]
+    pub(super) fn stamp(&self) -> GenerationStamp {
+        self.replica.stamp
     }
 
     /// Records that all members behind this one have the first `end` bytes too.
@@ -239,7 +247,7 @@ impl ReplicaWriter {
         let written = outcome.map_err(|error| self.write_failed(error))?;
         if written.end > self.replica.length {
             self.replica.length = written.end;
-            if self.repairs.is_none() {
+            if self.supersedes.is_none() {
                 self.change(|replica| replica.length = written.end)?;
             }
         }
@@ -419,7 +427,7 @@ impl ReplicaWriter {
         self.change(|_| ())?;
         self.paths.rename(&to).map_err(|error| StoreError::io(id, error))?;
         self.change(|replica| {
-            if replica.state == State::Receiving {
+            if replica.is_incoming() {
                 replica.state = State::Finalizing;
             }
         })?;
@@ -431,10 +439,13 @@ impl ReplicaWriter {
         self.replica.state = State::Finalized;
         let replica = self.replica;
         let change = |pending: &mut PendingChanges| pending.received(&replica);
-        match self.store.release(id, &self.handle, Some(replica), change) {
-            true => Ok(()),
-            false => Err(StoreError::NotFound(id)),
+        if !self.store.release(id, &self.handle, Some(replica), change) {
+            return Err(StoreError::NotFound(id));
         }
+        if let Some(old) = self.supersedes.filter(|old| old.stamp != replica.stamp) {
+            self.store.volumes[self.volume].discard(&old);
+        }
+        Ok(())
     }
 
     /// Completes the replica on another thread: the writer already has its acknowledgement and does not wait for this disk.
@@ -528,15 +539,15 @@ impl Drop for ReplicaWriter {
             let error = self.sync_failed(io::Error::new(kind, "a sync of this replica failed"));
             tracing::debug!(error = %protocol::error::chain(&error), "a write ended after a failed sync");
         }
-        if self.replica.state == State::Receiving && self.change(|_| ()).is_ok() {
-            let id = self.replica.block;
-            if let Some(old) = self.repairs {
+        if self.replica.is_incoming() && self.change(|_| ()).is_ok() {
+            let (id, is_copy) = (self.replica.block, self.replica.state == State::Copying);
+            if self.supersedes.is_some() {
                 self.remove_files();
-                self.store.release(id, &self.handle, Some(old), |_| ());
+                self.store.put_down(id, &self.handle);
                 return self.handle.finish();
             }
             match self.left() {
-                Ok(left) if !self.lost && left.length > 0 => {
+                Ok(left) if !self.lost && !is_copy && left.length > 0 => {
                     let change = |pending: &mut PendingChanges| pending.unfinished(&left);
                     self.store.release(id, &self.handle, Some(left), change);
                 }

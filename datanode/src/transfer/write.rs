@@ -63,7 +63,8 @@ impl Service {
         }
         let member = Member::new(write.pipeline.len(), write.durable, write.prefix_only);
         let stream = Arc::clone(connection.stream());
-        let mut writer = self.store.write(write.block, write.stamp, write.resume, Some(stream))?;
+        let mut writer =
+            self.store.write(write.block, write.stamp, (&write).into(), Some(stream))?;
         if member.syncs_at_end() {
             writer.sync_ahead();
         }

@@ -284,7 +284,7 @@ impl State {
             false => file.known_length(),
         };
         let corrupt = self.is_corrupt(block);
-        let mut damaged: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
+        let mut damaged: Vec<NodeIndex> = self.blocks.damaged_holders(block).collect();
         let holders: Vec<NodeIndex> = match open {
             Some(open) => open.targets.iter().filter_map(|id| nodes.index(*id)).collect(),
             _ if corrupt => std::mem::take(&mut damaged),
@@ -306,9 +306,9 @@ impl State {
         }
     }
 
-    /// True if all known replicas are corrupt.
+    /// True if all known replicas are damaged.
     pub(super) fn is_corrupt(&self, block: BlockId) -> bool {
-        self.blocks.holders(block).is_empty() && self.blocks.corrupt_replica_count(block) > 0
+        self.blocks.holders(block).is_empty() && self.blocks.damaged_holders(block).next().is_some()
     }
 
     fn cluster_status(&self, nodes: &Datanodes, reader: Reader<'_>) -> ClusterStatus {

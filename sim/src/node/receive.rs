@@ -55,7 +55,7 @@ impl Process {
 
     fn receive_write(&mut self, conn: Conn, from: Place, mut write: Write, out: &mut Outbox) {
         self.stop_writer(write.block);
-        let begun = self.store.write(write.block, write.stamp, write.resume, None);
+        let begun = self.store.write(write.block, write.stamp, (&write).into(), None);
         let Ok(mut writer) = begun else {
             out.stream(from, self.place, conn, Part::Refused(Status::Refused));
             return;

@@ -7,7 +7,7 @@ use sys::disk::sim::{Fault, Machine};
 
 use super::failures::{mixed, open};
 use super::{STAMP, packet, sample};
-use crate::core::replica::Begin;
+use crate::core::replica::{Begin, Intent, Refusal};
 use crate::store::*;
 
 const NEXT: GenerationStamp = GenerationStamp(STAMP.0 + 1);
@@ -17,14 +17,14 @@ fn begun(seed: u64) -> (Machine, PathBuf, Arc<Store>, ReplicaWriter) {
     let machine = Machine::new(seed);
     let root = machine.add_disk(1 << 20);
     let store = open(&root).unwrap();
-    let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+    let mut writer = store.write(BlockId(1), STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &sample(700))).unwrap();
     (machine, root, store, writer)
 }
 
 fn resume(store: &Arc<Store>, block: BlockId, offset: u64) -> Result<ReplicaWriter, StoreError> {
     let prior = store.open_any(block)?.replica.stamp;
-    store.write(block, GenerationStamp(prior.0 + 1), Some(Resume { prior, offset }), None)
+    store.write(block, GenerationStamp(prior.0 + 1), Intent::Resume(Resume { prior, offset }), None)
 }
 
 fn check_bytes(store: &Store, block: BlockId) {
@@ -180,4 +180,80 @@ fn operations_of_append(restarts: bool) -> u64 {
 #[test]
 fn a_replica_is_written_again_once() {
     assert_eq!(operations_of_append(true), operations_of_append(false));
+}
+
+/// The copy that replaces a stale replica may fail, even because its source is damaged.
+#[test]
+fn a_stale_replica_stays_until_a_copy_of_the_current_one_is_complete() {
+    for is_finalized in [true, false] {
+        let (machine, root, store, writer) = begun(1);
+        let block = BlockId(1);
+        if is_finalized {
+            writer.finalize().unwrap();
+        } else {
+            drop(writer);
+        }
+        let old = store.open_any(block).unwrap().replica;
+        let mut copy = store.write(block, NEXT, Intent::Copy, None).unwrap();
+        copy.write(packet(0, &sample(512))).unwrap();
+        assert_eq!(store.open_any(block).unwrap().replica, old);
+        drop(copy);
+        assert_eq!(store.open_any(block).unwrap().replica, old);
+        check_bytes(&store, block);
+        let mut copy = store.write(block, NEXT, Intent::Copy, None).unwrap();
+        copy.write(packet(0, &sample(700))).unwrap();
+        copy.finalize().unwrap();
+        check_bytes(&store, block);
+        let expected = Replica { stamp: NEXT, state: State::Finalized, ..old };
+        assert_eq!(store.replicas(), [expected]);
+        let is_old = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.contains(&format!("_{STAMP}"))
+                && !path.components().any(|part| part.as_os_str() == "trash")
+        };
+        assert!(!machine.files(&root).iter().any(is_old), "{:?}", machine.files(&root));
+        drop(store);
+        assert_eq!(open(&root).unwrap().replicas(), [expected]);
+    }
+}
+
+/// The only one that goes on with a block must have its bytes.
+#[test]
+fn nobody_goes_on_with_a_damaged_replica() {
+    let (machine, root, store, writer) = begun(2);
+    let block = BlockId(1);
+    drop(writer);
+    let path =
+        machine.files(&root).into_iter().find(|path| path.ends_with(format!("blk_1_{STAMP}")));
+    machine.tamper(&path.unwrap(), |bytes| bytes[100] ^= 1).unwrap();
+    let resumed = resume(&store, block, 700);
+    assert!(matches!(resumed, Err(StoreError::Corrupt { offset: 0, .. })), "{resumed:?}");
+    let (_, _, store, writer) = begun(3);
+    writer.finalize().unwrap();
+    store.report_bad(&store.open_any(block).unwrap().replica);
+    let resumed = resume(&store, block, 700);
+    let damaged = StoreError::Refused { block, refusal: Refusal::Damaged };
+    assert_eq!(resumed.unwrap_err().to_string(), damaged.to_string());
+    let mut copy = store.write(block, NEXT, Intent::Copy, None).unwrap();
+    copy.write(packet(0, &sample(700))).unwrap();
+    copy.finalize().unwrap();
+    resume(&store, block, 700).unwrap().finalize().unwrap();
+}
+
+/// Else it would be asked for bytes that it does not have, again and again.
+#[test]
+fn a_recovery_that_found_damage_begins_the_next_one_with_what_is_proved() {
+    let (machine, root, store, writer) = begun(4);
+    let block = BlockId(1);
+    drop(writer);
+    let name = format!("blk_1_{STAMP}");
+    let path = machine.files(&root).into_iter().find(|path| path.ends_with(&name)).unwrap();
+    machine.tamper(&path, |bytes| bytes[600] ^= 1).unwrap();
+    assert_eq!(store.begin_recovery(block, NEXT).unwrap().unwrap().length, 700);
+    let updated = store.update(block, NEXT, 700);
+    assert!(matches!(updated, Err(StoreError::Corrupt { offset: 512, .. })), "{updated:?}");
+    let later = GenerationStamp(NEXT.0 + 1);
+    assert_eq!(store.begin_recovery(block, later).unwrap().unwrap().length, 512);
+    store.update(block, later, 512).unwrap();
+    assert!(store.open_any(block).unwrap().replica.is_finalized());
 }

@@ -6,6 +6,7 @@ use protocol::datanode::Changes;
 use protocol::transfer::Resume;
 
 use super::{STAMP, open, packet, sample, volume};
+use crate::core::replica::Intent;
 use crate::store::*;
 
 const EMFILE: i32 = 24;
@@ -15,7 +16,7 @@ const EIO: i32 = 5;
 const NEVER: &dyn Fn() -> bool = &|| false;
 
 fn write(store: &Arc<Store>, block: u64, bytes: usize) {
-    let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+    let mut writer = store.write(BlockId(block), STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &sample(bytes))).unwrap();
     writer.finalize().unwrap();
 }
@@ -130,8 +131,8 @@ fn a_copy_that_cannot_be_read_is_the_worse_one() {
     let replica = store.replicas()[0];
     let holder = usize::from(!paths(&store, 1).block.starts_with(root.path().join("a")));
     let [good, absent] = [holder, 1 - holder].map(|volume| Entry::new(replica, volume));
-    assert!(scan::is_better(&good, &absent, &store.volumes).unwrap());
-    assert!(!scan::is_better(&absent, &good, &store.volumes).unwrap());
+    assert!(scan::Found::default().is_better(&good, &absent, &store.volumes).unwrap());
+    assert!(!scan::Found::default().is_better(&absent, &good, &store.volumes).unwrap());
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn what_the_disks_hold_counts_whatever_the_table_says() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
     (1..=600).for_each(|block| write(&store, block, 700));
-    let half = store.write(BlockId(700), STAMP, None, None).unwrap();
+    let half = store.write(BlockId(700), STAMP, Intent::Create, None).unwrap();
     told(&store);
     assert_eq!(store.compare_with_disks(NEVER), Differences::default());
     // One is deleted, one disappears and returns, an old one returns beside its successor.
@@ -211,7 +212,8 @@ fn who_opens_a_replica_while_it_is_finalized_finds_it() {
             // An append takes it out of the finalized ones and back under a newer stamp.
             let (newer, resume) =
                 (GenerationStamp(STAMP.0 + 1), Resume { prior: STAMP, offset: 600 });
-            let mut writer = store.write(BlockId(round), newer, Some(resume), None).unwrap();
+            let mut writer =
+                store.write(BlockId(round), newer, Intent::Resume(resume), None).unwrap();
             writer.write(packet(512, &sample(800)[512..])).unwrap();
             writer.finalize_unsynced().unwrap();
         }
@@ -227,7 +229,11 @@ fn who_opens_a_replica_while_it_is_deleted_finds_it_or_nothing() {
     let store = open(root.path());
     beside_readers(&store, &|| is_sound(store.open_any(BlockId(1))), || {
         for _ in 0..300 {
-            store.write(BlockId(1), STAMP, None, None).unwrap().finalize_unsynced().unwrap();
+            store
+                .write(BlockId(1), STAMP, Intent::Create, None)
+                .unwrap()
+                .finalize_unsynced()
+                .unwrap();
             store.delete(BlockId(1), STAMP);
         }
     });
@@ -245,12 +251,12 @@ fn what_a_comparison_finds_on_a_volume_that_is_coming_back_stays() {
     assert_eq!(store.replica_count(), 0);
     let volume = &store.volumes[0];
     volume.reopen().unwrap();
-    let mut found = BTreeMap::new();
+    let mut found = scan::Found::default();
     scan::scan(volume, 0, &store.volumes, &mut found).unwrap();
     volume.unfence();
     let differences = store.compare_with_disks(NEVER);
     assert_eq!(differences, Differences { lost: 0, found: 2, stale: 0 });
-    assert_eq!(store.take_back(0, found), 0);
+    assert_eq!(store.take_back(0, found.replicas), 0);
     assert_eq!(store.compare_with_disks(NEVER), Differences::default());
     assert!((1..=2).all(|block| store.open_any(BlockId(block)).is_ok()));
 }
@@ -269,4 +275,40 @@ fn a_process_without_descriptors_says_nothing_of_its_disks() {
     assert!(store.failed_volumes().is_empty() && store.replica_count() == 1);
     store.fence_unless_short(0, &Error::from_raw_os_error(EIO));
     assert_eq!(store.failed_volumes().len(), 1, "EIO is the disk's");
+}
+
+/// Whoever took it out of service has emptied the table, and nobody does so again.
+#[test]
+fn nothing_of_a_volume_that_has_failed_gets_into_the_table() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    write(&store, 1, 3000);
+    store.fence(0, &std::io::Error::from_raw_os_error(EIO));
+    let mut differences = Differences::default();
+    store.take_or_discard(0, BlockId(1), STAMP, &mut differences);
+    assert_eq!((store.replica_count(), differences), (0, Differences::default()));
+    let volume = &store.volumes[0];
+    volume.reopen().unwrap();
+    volume.unfence();
+    assert_eq!(store.compare_with_disks(NEVER).found, 1);
+}
+
+#[test]
+fn a_complete_replica_is_not_given_up_for_one_that_is_still_coming() {
+    let root = tempfile::tempdir().unwrap();
+    let config = |name: &str| volume(root.path().join(name));
+    let store = Arc::new(Store::open(&[config("a"), config("b")], 1 << 20, None).unwrap());
+    write(&store, 1, 3000);
+    let index = store.replicas.lock()[&BlockId(1)].volume;
+    let old = paths(&store, 1).block;
+    store.fence(index, &std::io::Error::from_raw_os_error(EIO));
+    let mut copy = store.write(BlockId(1), STAMP, Intent::Copy, None).unwrap();
+    copy.write(packet(0, &sample(1024))).unwrap();
+    store.check_volumes();
+    assert!(store.failed_volumes().is_empty());
+    assert_eq!(store.compare_with_disks(NEVER), Differences::default());
+    assert!(old.exists(), "it may be all that there is");
+    drop(copy);
+    assert_eq!(store.compare_with_disks(NEVER).found, 1);
+    assert!(store.open_any(BlockId(1)).unwrap().replica.is_finalized());
 }

@@ -8,6 +8,7 @@ use protocol::transfer::Resume;
 use sys::disk::sim::{Fault, Machine};
 
 use super::{STAMP, packet, sample, volume};
+use crate::core::replica::Intent;
 use crate::scanner::scan;
 use crate::store::*;
 
@@ -27,7 +28,7 @@ pub(super) fn mixed(seed: u64) -> (Machine, PathBuf, Vec<Replica>) {
     let root = machine.add_disk(1 << 20);
     let store = open(&root).unwrap();
     for number in BLOCKS {
-        let mut writer = store.write(BlockId(number), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(number), STAMP, Intent::Create, None).unwrap();
         writer.write(packet(0, &sample(700))).unwrap();
         match number % 2 {
             0 => writer.finalize().unwrap(),
@@ -49,7 +50,7 @@ fn a_volume_comes_back_once_its_writers_have_let_go() {
     let roots = [machine.add_disk(1 << 20), machine.add_disk(1 << 20)];
     let store = Store::open(&roots.map(|root| volume(root.join("volume"))), 1 << 20, None);
     let store = Arc::new(store.unwrap());
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &data[..100])).unwrap();
     writer.sync_entry().unwrap();
     machine.plan(1, Fault::Sync);
@@ -90,7 +91,9 @@ fn a_volume_never_comes_back_between_its_failure_and_the_stop_of_its_writers() {
         });
         let (mut early_count, mut back_count) = (0, 0);
         for number in 0..FAILURES {
-            let Ok(writer) = store.write(BlockId(number), STAMP, None, None) else { break };
+            let Ok(writer) = store.write(BlockId(number), STAMP, Intent::Create, None) else {
+                break;
+            };
             store.fence(0, &std::io::Error::other("gone"));
             wait();
             early_count += u64::from(store.failed_volumes().is_empty());
@@ -176,7 +179,7 @@ fn a_disk_that_fails_for_a_time_has_damaged_nothing() {
     let store =
         Store::open(&roots.each_ref().map(|root| volume(root.join("volume"))), 1 << 20, None);
     let (store, block) = (Arc::new(store.unwrap()), BlockId(2));
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &sample(700))).unwrap();
     writer.finalize().unwrap();
     changes(&store);
@@ -199,13 +202,13 @@ fn what_a_failed_cut_or_write_left_is_proved_before_it_counts() {
             let machine = Machine::new(at);
             let root = machine.add_disk(1 << 20);
             let store = open(&root).unwrap();
-            let mut writer = store.write(block, STAMP, None, None).unwrap();
+            let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
             writer.write(packet(0, &data[..2000])).unwrap();
             drop(writer);
             machine.plan(at, fault);
             let resume = |stamp: u64, offset: usize| {
                 let prior = store.open_any(block).ok()?.replica.stamp;
-                let resume = Some(Resume { prior, offset: offset as u64 });
+                let resume = Intent::Resume(Resume { prior, offset: offset as u64 });
                 store.write(block, GenerationStamp(stamp), resume, None).ok()
             };
             if let Some(mut writer) = resume(1002, 700) {
@@ -236,7 +239,7 @@ fn what_a_failed_sync_left_is_written_again_before_it_counts() {
         let machine = Machine::new(seed);
         let root = machine.add_disk(1 << 20);
         let store = open(&root).unwrap();
-        let mut writer = store.write(block, STAMP, None, None).unwrap();
+        let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
         writer.write(packet(0, &data[..2000])).unwrap();
         machine.plan(at, Fault::Io);
         let synced = writer.sync_entry();
@@ -249,7 +252,7 @@ fn what_a_failed_sync_left_is_written_again_before_it_counts() {
             continue;
         };
         failed_count += 1;
-        let resume = Some(Resume { prior: found.stamp, offset: found.length });
+        let resume = Intent::Resume(Resume { prior: found.stamp, offset: found.length });
         let mut writer = store.write(block, GenerationStamp(1002), resume, None).unwrap();
         writer.sync_entry().unwrap();
         machine.cut_power();
@@ -271,7 +274,7 @@ fn directories_of_a_process_that_was_killed_are_durable_before_they_are_used() {
         let root = machine.add_disk(1 << 20);
         let write = || -> Result<(), StoreError> {
             let store = open(&root).map_err(|_| StoreError::Full)?;
-            let mut writer = store.write(BlockId(1), STAMP, None, None)?;
+            let mut writer = store.write(BlockId(1), STAMP, Intent::Create, None)?;
             writer.write(packet(0, &sample(700)))?;
             writer.finalize()
         };
@@ -302,7 +305,7 @@ fn what_a_start_finds_survives_a_power_cut() {
         let machine = Machine::new(seed);
         let root = machine.add_disk(1 << 20);
         let store = open(&root).unwrap();
-        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(1), STAMP, Intent::Create, None).unwrap();
         writer.write(packet(0, &sample(700))).unwrap();
         machine.plan(at, Fault::Kill);
         let _ = writer.finalize();
@@ -342,7 +345,7 @@ fn a_start_on_a_disk_that_does_not_answer_once_puts_nothing_away() {
 fn go_on(store: &Arc<Store>, stamp: u64, offset: usize, end: usize) {
     let (block, data) = (BlockId(1), sample(3000));
     let Ok(found) = store.open_any(block) else { return };
-    let resume = Some(Resume { prior: found.replica.stamp, offset: offset as u64 });
+    let resume = Intent::Resume(Resume { prior: found.replica.stamp, offset: offset as u64 });
     let Ok(mut writer) = store.write(block, GenerationStamp(stamp), resume, None) else { return };
     if end > offset {
         let begin = offset / 512 * 512;
@@ -376,7 +379,7 @@ fn synced_bytes_survive_every_way_of_going_on_within_their_chunk() {
             let machine = Machine::new(seed);
             let root = machine.add_disk(1 << 20);
             let store = open(&root).unwrap();
-            let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+            let mut writer = store.write(BlockId(1), STAMP, Intent::Create, None).unwrap();
             writer.write(packet(0, &sample(1347))).unwrap();
             writer.sync_entry().unwrap();
             drop(writer);
@@ -398,7 +401,7 @@ fn a_sync_that_fails_behind_its_writer_is_noticed_or_does_not_happen() {
         let machine = Machine::new(1);
         let root = machine.add_disk(16 << 20);
         let store = open(&root).unwrap();
-        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(1), STAMP, Intent::Create, None).unwrap();
         writer.sync_ahead();
         while store.behind_count() == 0 {
             let end = writer.length();
@@ -417,5 +420,22 @@ fn a_sync_that_fails_behind_its_writer_is_noticed_or_does_not_happen() {
             assert_eq!(store.failed_volumes().len(), 1);
             assert_eq!(store.replica_count(), 0);
         }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_at_the_first_contact_is_one_that_failed() {
+    for (at, fault) in (1..20).flat_map(|at| [Fault::Io, Fault::Full].map(|fault| (at, fault))) {
+        let machine = Machine::new(at);
+        let roots = [machine.add_disk(1 << 20), machine.add_disk(1 << 20)];
+        let configs = roots.map(|root| volume(root.join("volume")));
+        let store = Store::open(&configs, 1 << 20, Some(1)).unwrap();
+        machine.plan(at, fault);
+        store.adopt_cluster(ClusterId([7; 16])).unwrap();
+        assert_eq!(store.cluster(), Some(ClusterId([7; 16])));
+        drop(store);
+        machine.forget_plan();
+        let store = Store::open(&configs, 1 << 20, Some(1)).unwrap();
+        assert!(store.failed_volumes().is_empty(), "it works again: {fault:?} at {at}");
     }
 }

@@ -15,7 +15,7 @@ use protocol::transfer::Resume;
 use transport::{PacketPool, PooledPacket};
 
 use super::*;
-use crate::core::replica::Refusal;
+use crate::core::replica::{Intent, Refusal};
 
 pub(super) const STAMP: GenerationStamp = GenerationStamp(1001);
 
@@ -36,7 +36,7 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
     let store = Arc::new(Store::open(&configs, 1 << 20, None).unwrap());
     let data = sample(3000);
     for block in 1..=6 {
-        let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(block), STAMP, Intent::Create, None).unwrap();
         writer.write(packet(0, &data)).unwrap();
         writer.finalize().unwrap();
     }
@@ -44,7 +44,7 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
     assert_eq!((store.failed_volumes().len(), store.replicas().len()), (0, 6));
     let (away, aside) = (root.path().join("b"), root.path().join("aside"));
     fs::rename(&away, &aside).unwrap();
-    let half = store.write(BlockId(7), STAMP, None, None).unwrap();
+    let half = store.write(BlockId(7), STAMP, Intent::Create, None).unwrap();
     store.check_volumes();
     assert_eq!(store.failed_volumes(), [away.display().to_string()]);
     assert!(!store.is_lost());
@@ -52,7 +52,7 @@ fn a_directory_that_goes_away_is_fenced_and_comes_back_with_what_it_held() {
     assert_eq!(store.replicas().len(), 3);
     // Data written now goes to the other volume, and the directory is not created again.
     for block in 8..=9 {
-        store.write(BlockId(block), STAMP, None, None).unwrap().finalize().unwrap();
+        store.write(BlockId(block), STAMP, Intent::Create, None).unwrap().finalize().unwrap();
     }
     store.check_volumes();
     assert!(!away.try_exists().unwrap());
@@ -84,13 +84,13 @@ fn a_writer_whose_volume_was_given_up_says_so_and_leaves_its_successor_alone() {
         let at = BlockId(number);
         // The first volume is chosen each time.
         store.next_volume.store(0, Ordering::Relaxed);
-        store.write(at, STAMP, None, None).unwrap()
+        store.write(at, STAMP, Intent::Create, None).unwrap()
     });
     some.write(packet(0, &data[..1024])).unwrap();
     store.fence(0, &std::io::Error::other("gone"));
     assert_eq!(store.replica_count(), 0);
     let successors = [1, 2].map(|number| {
-        let mut writer = store.write(BlockId(number), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(number), STAMP, Intent::Create, None).unwrap();
         writer.write(packet(0, &data)).unwrap();
         writer
     });
@@ -148,7 +148,7 @@ fn finalized_unfinished_and_damaged_replicas_after_a_restart() {
     {
         let store = open(root.path());
         for block in 1..=4 {
-            let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+            let mut writer = store.write(BlockId(block), STAMP, Intent::Create, None).unwrap();
             writer.write(packet(0, &data)).unwrap();
             if block == 1 {
                 writer.finalize().unwrap();
@@ -177,7 +177,7 @@ fn a_finalize_cut_between_its_renames_is_completed() {
     let data = sample(700);
     {
         let store = open(root.path());
-        let mut writer = store.write(BlockId(256), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(256), STAMP, Intent::Create, None).unwrap();
         writer.write(packet(0, &data)).unwrap();
     }
     let volume = root.path().join("volume");
@@ -194,7 +194,7 @@ fn a_writer_that_was_cut_between_its_renames_has_lost_nothing() {
         let data = sample(700);
         {
             let store = open(root.path());
-            let mut writer = store.write(BlockId(256), STAMP, None, None).unwrap();
+            let mut writer = store.write(BlockId(256), STAMP, Intent::Create, None).unwrap();
             writer.write(packet(0, &data)).unwrap();
             if from != "rbw" {
                 writer.finalize().unwrap();
@@ -214,16 +214,16 @@ fn a_resume_cuts_within_a_chunk_and_goes_on() {
     let store = open(root.path());
     let (block, newer) = (BlockId(7), GenerationStamp(1002));
     let data = sample(3000);
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &data)).unwrap();
     assert!(matches!(writer.write(packet(3072, &data)), Err(StoreError::Gap { .. })));
     drop(writer);
-    let resume = Some(Resume { prior: STAMP, offset: 1300 });
+    let resume = Intent::Resume(Resume { prior: STAMP, offset: 1300 });
     let mut writer = store.write(block, newer, resume, None).unwrap();
     assert_eq!(writer.length(), 1300);
     writer.write(packet(1024, &data[1024..2000])).unwrap();
     assert!(matches!(
-        store.write(block, newer, None, None),
+        store.write(block, newer, Intent::Create, None),
         Err(StoreError::Refused { refusal: Refusal::Exists, .. })
     ));
     writer.finalize().unwrap();
@@ -239,14 +239,14 @@ fn readers_see_what_all_members_have_while_a_writer_is_there_and_after_it() {
     {
         let store = open(root.path());
         let visible = || store.open_at_least(BlockId(1), STAMP).unwrap().replica.length;
-        let mut writer = store.write(BlockId(1), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(1), STAMP, Intent::Create, None).unwrap();
         writer.write(packet(0, &data)).unwrap();
         assert_eq!(visible(), 0);
         writer.note_acked(1024);
         assert_eq!(visible(), 1024);
         drop(writer);
         assert_eq!(visible(), 1024, "a broken pipeline takes back nothing and adds nothing");
-        let resume = Some(Resume { prior: STAMP, offset: 1024 });
+        let resume = Intent::Resume(Resume { prior: STAMP, offset: 1024 });
         let mut writer = store.write(BlockId(1), GenerationStamp(1002), resume, None).unwrap();
         writer.write(packet(1024, &data[1024..])).unwrap();
         assert_eq!(visible(), 1024);
@@ -268,13 +268,13 @@ fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in
         let opened = store.open_at_least(block, STAMP).unwrap();
         (opened.replica.length, opened.replica.state, opened.is_tail_open)
     };
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &sample(3000))).unwrap();
     writer.note_acked(700);
     assert_eq!(tail(), (700, State::Receiving, true));
     drop(writer);
     assert_eq!(tail(), (700, State::Unfinished, true));
-    let resume = Some(Resume { prior: STAMP, offset: 700 });
+    let resume = Intent::Resume(Resume { prior: STAMP, offset: 700 });
     let mut writer = store.write(block, STAMP, resume, None).unwrap();
     writer.write(packet(512, &sample(3000)[512..])).unwrap();
     // As in a finalize that waits for the disk.
@@ -294,10 +294,10 @@ fn a_damaged_replica_is_read_until_a_good_one_takes_its_place() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
     let (block, data) = (BlockId(256), sample(3000));
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &data)).unwrap();
     writer.finalize().unwrap();
-    let refused = store.write(block, STAMP, None, None);
+    let refused = store.write(block, STAMP, Intent::Create, None);
     assert!(matches!(refused, Err(StoreError::Refused { refusal: Refusal::Exists, .. })));
 
     let mut damaged = data.clone();
@@ -311,15 +311,15 @@ fn a_damaged_replica_is_read_until_a_good_one_takes_its_place() {
     };
     let is_damaged = || assert_eq!(read(), (State::Finalized, damaged.clone()));
     {
-        let mut writer = store.write(block, STAMP, None, None).unwrap();
+        let mut writer = store.write(block, STAMP, Intent::Copy, None).unwrap();
         is_damaged();
         writer.write(packet(0, &data[..1024])).unwrap();
         is_damaged();
-        let second = store.write(block, STAMP, None, None);
+        let second = store.write(block, STAMP, Intent::Copy, None);
         assert!(matches!(second, Err(StoreError::Refused { refusal: Refusal::Exists, .. })));
     }
     is_damaged();
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    let mut writer = store.write(block, STAMP, Intent::Copy, None).unwrap();
     writer.write(packet(0, &data)).unwrap();
     is_damaged();
     writer.finalize().unwrap();
@@ -332,12 +332,12 @@ fn a_recovery_cuts_restamps_and_finalizes_once() {
     let store = open(root.path());
     let (block, newer) = (BlockId(9), GenerationStamp(1005));
     let data = sample(2000);
-    let mut writer = store.write(block, STAMP, None, None).unwrap();
+    let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &data)).unwrap();
     drop(writer);
     let summary = store.begin_recovery(block, newer).unwrap().unwrap();
     assert_eq!(summary, ReplicaSummary { stamp: STAMP, length: 2000, finalized: false });
-    assert!(store.write(block, newer, None, None).is_err(), "the recovery has it");
+    assert!(store.write(block, newer, Intent::Create, None).is_err(), "the recovery has it");
     store.update(block, newer, 1999).unwrap();
     store.update(block, newer, 1999).unwrap();
     assert!(store.update(block, newer, 1998).is_err());
@@ -349,7 +349,7 @@ fn a_recovery_cuts_restamps_and_finalizes_once() {
 fn deletion_spares_newer_stamps_and_empties_the_trash() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
-    let mut writer = store.write(BlockId(3), STAMP, None, None).unwrap();
+    let mut writer = store.write(BlockId(3), STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &sample(10))).unwrap();
     writer.finalize().unwrap();
     store.delete(BlockId(3), GenerationStamp(1000));
@@ -372,7 +372,7 @@ fn a_writer_that_ends_with_large_packets_on_their_way_leaves_all_of_them() {
     let data = sample((3 << 20) + 100);
     let store = open(root.path());
     for block in [1, 2] {
-        let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+        let mut writer = store.write(BlockId(block), STAMP, Intent::Create, None).unwrap();
         writer.bypass_cache();
         for (number, chunk) in data.chunks(1 << 20).enumerate() {
             writer.write(packet((number << 20) as u64, chunk)).unwrap();
@@ -409,7 +409,7 @@ fn meta_files_of_the_first_version_are_read_and_renewed_by_who_writes() {
     {
         let store = open(root.path());
         for block in [1, 2] {
-            let mut writer = store.write(BlockId(block), STAMP, None, None).unwrap();
+            let mut writer = store.write(BlockId(block), STAMP, Intent::Create, None).unwrap();
             writer.write(packet(0, &data[..1300])).unwrap();
             if block == 1 {
                 writer.finalize().unwrap();
@@ -424,7 +424,7 @@ fn meta_files_of_the_first_version_are_read_and_renewed_by_who_writes() {
     check(&store, 2, STAMP, &data[..1300], State::Unfinished);
     let newer = GenerationStamp(1002);
     for block in [1, 2] {
-        let resume = Some(Resume { prior: STAMP, offset: 1300 });
+        let resume = Intent::Resume(Resume { prior: STAMP, offset: 1300 });
         let mut writer = store.write(BlockId(block), newer, resume, None).unwrap();
         writer.write(packet(1024, &data[1024..])).unwrap();
         writer.finalize().unwrap();

@@ -11,7 +11,7 @@ use protocol::transfer::Resume;
 use protocol::{BlockId, GenerationStamp};
 use transport::{PacketPool, PooledPacket};
 
-use crate::core::replica::State;
+use crate::core::replica::{Intent, State};
 use crate::store::volume::{ReplicaPaths, VolumeConfig};
 use crate::store::{ReplicaWriter, Store, scan, verify_range};
 
@@ -56,7 +56,7 @@ fn rbw(root: &Path) -> ReplicaPaths {
 /// A replica whose first `length` bytes are synced, left when its DataNode ended.
 fn synced(root: &Path, data: &[u8], length: usize) {
     let store = open(root);
-    let mut writer = store.write(BLOCK, STAMP, None, None).unwrap();
+    let mut writer = store.write(BLOCK, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(data, 0, length)).unwrap();
     writer.sync_entry().unwrap();
 }
@@ -276,7 +276,7 @@ impl Bench {
         prior: GenerationStamp,
         offset: usize,
     ) -> ReplicaWriter {
-        let resume = Some(Resume { prior, offset: offset as u64 });
+        let resume = Intent::Resume(Resume { prior, offset: offset as u64 });
         let mut writer = store.write(BLOCK, self.stamp, resume, None).unwrap();
         self.look();
         let before = self.states.clone();
@@ -324,7 +324,7 @@ fn every_mix_of_old_and_new_units_has_what_was_synced() {
         let mut bench = Bench::new(seed);
         {
             let store = open(bench.root.path());
-            let mut writer = store.write(BLOCK, STAMP, None, None).unwrap();
+            let mut writer = store.write(BLOCK, STAMP, Intent::Create, None).unwrap();
             bench.write_on(&mut writer, 6);
         }
         for _ in 0..ROUNDS {

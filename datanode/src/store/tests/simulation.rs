@@ -12,6 +12,7 @@ use protocol::transfer::Resume;
 use sys::disk::sim::{Fault, Machine};
 use transport::{PacketPool, PooledPacket};
 
+use crate::core::replica::Intent;
 use crate::store::*;
 
 const SEEDS: u64 = 250;
@@ -55,6 +56,8 @@ struct Run {
     random: Random,
     store: Option<Arc<Store>>,
     writers: BTreeMap<BlockId, ReplicaWriter>,
+    /// Whose writers, if they have one, write copies.
+    copies: BTreeSet<BlockId>,
     /// Finalized by nobody who waits.
     behind: Vec<(BlockId, GenerationStamp)>,
     promises: BTreeMap<BlockId, Promise>,
@@ -78,6 +81,7 @@ impl Run {
             random: Random::new(seed),
             store: None,
             writers: BTreeMap::new(),
+            copies: BTreeSet::new(),
             behind: Vec::new(),
             promises: BTreeMap::new(),
             unsynced: BTreeSet::new(),
@@ -155,14 +159,32 @@ impl Run {
     }
 
     fn begin_new(&mut self, block: BlockId) {
+        self.copies.remove(&block);
         let stamp = self.next_stamp();
         if let Some(writer) = self.writers.remove(&block) {
             drop(writer);
         }
         // Whatever is there is stale.
         self.promises.remove(&block);
-        let begun = self.store().write(block, stamp, None, None);
+        let begun = self.store().write(block, stamp, Intent::Create, None);
         self.note("new", block, &begun.as_ref().map(|_| ()));
+        self.begun(block, begun);
+    }
+
+    /// A copy: what is there stays promised until it is complete, unless there is no room for both.
+    fn begin_copy(&mut self, block: BlockId) {
+        let stamp = self.next_stamp();
+        if let Some(writer) = self.writers.remove(&block) {
+            drop(writer);
+        }
+        let begun = self.store().write(block, stamp, Intent::Copy, None);
+        self.note("copy", block, &begun.as_ref().map(|_| ()));
+        if self.replica(block).is_none() {
+            self.promises.remove(&block);
+        }
+        if begun.is_ok() {
+            self.copies.insert(block);
+        }
         self.begun(block, begun);
     }
 
@@ -175,6 +197,7 @@ impl Run {
 
     fn begin_resume(&mut self, block: BlockId) {
         self.writers.remove(&block);
+        self.copies.remove(&block);
         let Some(found) = self.replica(block) else { return };
         let stamp = self.next_stamp();
         let least = match found.was_finalized() {
@@ -184,7 +207,7 @@ impl Run {
         let offset = least + self.random.below((found.length - least) as usize + 1) as u64;
         self.unfinalize(block);
         self.restamp(block, found.stamp, stamp);
-        let resume = Some(Resume { prior: found.stamp, offset });
+        let resume = Intent::Resume(Resume { prior: found.stamp, offset });
         let begun = self.store().write(block, stamp, resume, None);
         self.note("resume", block, &(offset, begun.as_ref().map(ReplicaWriter::length)));
         self.note_full(block, &begun);
@@ -223,12 +246,14 @@ impl Run {
     fn sync(&mut self, block: BlockId) {
         let Some(writer) = self.writers.get_mut(&block) else { return };
         let synced = writer.sync_entry();
-        let length = writer.length();
+        let (length, stamp) = (writer.length(), writer.stamp());
         self.note("sync", block, &(length, &synced));
         if synced.is_ok() {
-            let stamp = self.replica(block).expect("its writer has it").stamp;
-            let promise = Promise { stamp, length, is_finalized: false, survives_power: true };
-            self.promise(block, promise);
+            // Nobody is promised a part of a copy.
+            if !self.copies.contains(&block) {
+                let promise = Promise { stamp, length, is_finalized: false, survives_power: true };
+                self.promise(block, promise);
+            }
         } else {
             self.writers.remove(&block);
             self.note_full(block, &synced);
@@ -237,11 +262,15 @@ impl Run {
 
     fn finalize(&mut self, block: BlockId) {
         let Some(writer) = self.writers.remove(&block) else { return };
-        let length = writer.length();
-        // Its volume may have been given up.
-        let Some(Replica { stamp, .. }) = self.replica(block) else { return };
-        self.unfinalize(block);
-        let way = self.random.below(6);
+        let (length, stamp) = (writer.length(), writer.stamp());
+        let is_copy = self.copies.contains(&block);
+        let way = match self.random.below(6) {
+            1 if is_copy => 2,
+            way => way,
+        };
+        if !is_copy {
+            self.unfinalize(block);
+        }
         let result = match way {
             0 => {
                 // What a sync has promised before is as good as this from now on.
@@ -321,6 +350,9 @@ impl Run {
 
     /// A file is lost behind the store's back.
     fn lose(&mut self, block: BlockId) {
+        if self.copies.contains(&block) {
+            self.writers.remove(&block);
+        }
         let Some(found) = self.replica(block).filter(Replica::is_finalized) else { return };
         let name = format!("blk_{block}_{}", found.stamp);
         let roots = self.roots.clone();
@@ -370,7 +402,8 @@ impl Run {
         let store = self.store();
         let what = self.random.below(40);
         match what {
-            0..=2 => self.begin_new(block),
+            0..=1 => self.begin_new(block),
+            2 => self.begin_copy(block),
             3..=5 => self.begin_resume(block),
             6..=17 => self.write(block),
             18..=21 => self.sync(block),

@@ -1,7 +1,7 @@
 //! The block manager: which DataNode holds which replica, and what follows from that.
 //!
 //! Invariants:
-//! - `replicas` holds good replicas (right stamp, right length as far as known) of known blocks; `corrupt` the bad ones; a node is in
+//! - `replicas` holds good replicas (right stamp, right length as far as known) of known blocks; `corrupt` the bad and the stale ones; a node is in
 //!   at most one of the two for a block, and in `held` exactly if it is in one of them;
 //! - `present` counts the complete blocks with a good replica;
 //! - after every change of a block [`Blocks::evaluate`] has put it into the right queues: that is the one place that decides;
@@ -25,6 +25,11 @@ use crate::core::nodes::{Datanodes, NodeIndex};
 
 /// Replicas of a dead node that leave the map in one step; bounds the hold of the lock to a few milliseconds.
 const BURY_PER_STEP: usize = 2_000;
+
+/// True for a replica that is not the current one.
+fn is_stale(reason: CorruptReason) -> bool {
+    reason == CorruptReason::GenstampMismatch
+}
 
 /// Who acknowledged a block that is complete now.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,9 +103,10 @@ impl Blocks {
         self.replicas.get(&block).map_or(&[], ReplicaSet::as_slice)
     }
 
-    /// Nodes with a corrupt replica of a block.
-    pub fn corrupt_holders(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
-        self.corrupt_replicas(block).map(|(node, _)| node)
+    /// Nodes with a replica of a block that is current but damaged: most of its bytes may be good.
+    pub fn damaged_holders(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
+        let damaged = self.corrupt_replicas(block).filter(|(_, reason)| !is_stale(*reason));
+        damaged.map(|(node, _)| node)
     }
 
     /// The same, each with the reason why it is taken for bad.
@@ -111,7 +117,7 @@ impl Blocks {
         self.corrupt.get(&block).into_iter().flatten().map(|(node, reason)| (*node, *reason))
     }
 
-    /// How many replicas of a block are known to be corrupt.
+    /// How many replicas of a block are known to be corrupt or stale.
     pub fn corrupt_replica_count(&self, block: BlockId) -> usize {
         self.corrupt.get(&block).map_or(0, BTreeMap::len)
     }
@@ -258,6 +264,24 @@ impl Blocks {
         self.evaluate(ns, nodes, block);
     }
 
+    /// Notes a replica with an older stamp. Like a corrupt one it stays until the block is safe without it: whoever went on with the block may have done so on a
+    /// damaged replica, and then its bytes are the last good ones.
+    pub(super) fn mark_stale(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        block: BlockId,
+        node: NodeIndex,
+    ) {
+        self.drop_good(ns, block, node);
+        self.held_mut(node).insert(block);
+        let stale = self.corrupt.entry(block).or_default();
+        stale.insert(node, CorruptReason::GenstampMismatch);
+        // It has none of what it acknowledged. A copy that comes to it replaces what it has.
+        self.pending.remove_arrival(nodes, block, node);
+        self.evaluate(ns, nodes, block);
+    }
+
     fn drop_good(&mut self, ns: &Namespace, block: BlockId, node: NodeIndex) {
         let Some(set) = self.replicas.get_mut(&block) else { return };
         if set.remove(node) && set.as_slice().is_empty() {
@@ -314,8 +338,11 @@ impl Blocks {
             }
         }
         if live >= expected && expected > 0 {
-            for node in self.corrupt_holders(block).collect::<Vec<_>>() {
-                self.doom(ns, block, node, info.stamp);
+            for (node, reason) in self.corrupt_replicas(block).collect::<Vec<_>>() {
+                // A copy may come to a node with a stale one meanwhile.
+                let older = GenerationStamp(info.stamp.0.saturating_sub(1));
+                let up_to = if is_stale(reason) { older } else { info.stamp };
+                self.doom(ns, block, node, up_to);
             }
         }
         if live + coming < wanted {
@@ -367,7 +394,9 @@ impl Blocks {
                         match sighting.finalized {
                             _ if held || superseded => {}
                             true => self.take_replica(ns, nodes, sighting),
-                            false => self.take_unfinished(ns, sighting.node, sighting.replica),
+                            false => {
+                                self.take_unfinished(ns, nodes, sighting.node, sighting.replica)
+                            }
                         }
                     }
                     self.evaluate(ns, nodes, block);
@@ -491,18 +520,21 @@ impl Blocks {
             return;
         }
         if replica.stamp < info.stamp {
-            self.pending.remove(nodes, block, node);
-            self.doom(ns, block, node, replica.stamp);
-            self.evaluate(ns, nodes, block);
+            // A report may be older than what its node has acknowledged since.
+            let is_late =
+                self.holders(block).contains(&node) && self.reports.is_recent(node, block);
+            if !is_late {
+                self.mark_stale(ns, nodes, block, node);
+            }
         } else if replica.stamp > info.stamp {
             // Newer than this metadata knows: kept, not counted.
         } else if replica.length != info.length {
             self.held_mut(node).insert(block);
             self.mark_corrupt(ns, nodes, block, (node, CorruptReason::SizeMismatch));
-        } else if !self.corrupt.get(&block).is_some_and(|bad| bad.contains_key(&node))
+        } else if !self.damaged_holders(block).any(|damaged| damaged == node)
             || self.pending.targets(block).any(|target| target == node)
         {
-            // A bad replica counts as good again only after a copy to its node was ordered and arrived.
+            // A damaged replica counts as good again only after a copy to its node was ordered and arrived.
             self.add_good_of(ns, nodes, (block, true), node);
         }
     }

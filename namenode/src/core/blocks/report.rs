@@ -95,7 +95,7 @@ impl Blocks {
         }
         for &replica in &report.unfinished {
             progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
-            self.take_unfinished(ns, node, replica);
+            self.take_unfinished(ns, nodes, node, replica);
         }
         progress.next_part += 1;
         progress.next_replica = 0;
@@ -162,15 +162,33 @@ impl Blocks {
     }
 
     /// Judges a replica that is still being written, or that a failed writer left behind with an older stamp.
-    pub(super) fn take_unfinished(&mut self, ns: &Namespace, node: NodeIndex, replica: Replica) {
+    pub(super) fn take_unfinished(
+        &mut self,
+        ns: &Namespace,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        replica: Replica,
+    ) {
+        if self.doomed.contains(node, replica.block, replica.stamp) {
+            return;
+        }
         let sighting = Sighting { node, replica, finalized: false };
         match ns.block(replica.block) {
             Some(info) if !info.complete => self.reports.note_open(sighting),
+            // Its node has acknowledged more since, or is about to get all of it.
+            Some(_)
+                if self.holders(replica.block).contains(&node)
+                    || self.pending.targets(replica.block).any(|target| target == node) => {}
             Some(info) if replica.stamp < info.stamp => {
-                self.doomed.insert(node, replica.block, replica.stamp);
+                self.mark_stale(ns, nodes, replica.block, node);
             }
-            // A writer or a copy is about to finish it.
-            Some(_) => {}
+            // A writer may be about to finish it. What one left behind is not needed once there are enough.
+            Some(info) => {
+                let expected = usize::from(ns.replication_of(info));
+                if self.serving_count(nodes, replica.block) >= expected {
+                    self.doomed.insert(node, replica.block, replica.stamp);
+                }
+            }
             None => self.reports.note_unknown(sighting),
         }
     }
@@ -215,7 +233,7 @@ impl Blocks {
             self.note_deleted(ns, nodes, block, node);
         }
         for &replica in &changes.unfinished {
-            self.take_unfinished(ns, node, replica);
+            self.take_unfinished(ns, nodes, node, replica);
         }
         for replica in &changes.bad {
             let known = ns.block(replica.block);

@@ -174,7 +174,8 @@ impl State {
         (block, stamp): (BlockId, GenerationStamp),
     ) -> Vec<(DatanodeInfo, ReplicaState)> {
         let mut replicas = self.replicas_of(nodes, block);
-        let corrupt: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
+        let corrupt: Vec<NodeIndex> =
+            self.blocks.corrupt_replicas(block).map(|(node, _)| node).collect();
         for (index, up_to) in self.blocks.doomed.of(block) {
             if self.blocks.holders(block).contains(&index) || corrupt.contains(&index) {
                 continue;

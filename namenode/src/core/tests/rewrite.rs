@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use protocol::datanode::{Changes, Command, CommitRecovery};
-use protocol::namenode::{Answer, Appended, Call, LocatedBlock, Reply, WrittenBlock};
+use protocol::namenode::{
+    Answer, Appended, Call, CorruptReason, LocatedBlock, Reply, WrittenBlock,
+};
 use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
 use super::harness::{Harness, canonical, create, dfs, replica, written};
@@ -126,8 +128,88 @@ fn a_replica_that_arrives_while_its_block_is_written_on_is_deleted_when_that_is_
     h.changes(late.0[0], &Changes { received, ..Changes::default() });
     assert_eq!(h.call(complete(Some(written(&second, 600)))), Ok(Reply::Done));
     h.work();
-    let deleted = (h.node(late.0[0]), Command::Delete(vec![(first.id, first.stamp)]));
+    let deleted = (h.node(late.0[0]), up_to_before(&second));
+    assert!(!h.commands.contains(&deleted), "two of three replicas are good: {:?}", h.commands);
+    let fourth = (1..=4).find(|number| {
+        *number != late.0[0] && second.replicas.iter().all(|member| member.id.0[0] != *number)
+    });
+    let received = vec![replica(&second, 600)];
+    h.changes(fourth.unwrap(), &Changes { received, ..Changes::default() });
+    // Until it knows all replicas.
+    h.pass(31_000, &[1, 2, 3, 4]);
     assert!(h.commands.contains(&deleted), "{:?}", h.commands);
+}
+
+/// What a DataNode left behind when its writer was stopped arrives after the writer says that all is there.
+#[test]
+fn a_report_from_before_the_last_stamp_takes_no_good_replica_away() {
+    let mut h = Harness::with_nodes(1, 3);
+    let first = h.write("/f", 500, 3);
+    let file = appended(h.call(append("/f")));
+    let last = file.last.clone().unwrap();
+    complete(&mut h, &file, Some(written(&last, 600)));
+    let holders = h.holders(first.id);
+    for late in [
+        Changes { unfinished: vec![replica(&first, 500)], ..Changes::default() },
+        Changes { received: vec![replica(&first, 500)], ..Changes::default() },
+        Changes { received: vec![replica(&last, 600)], ..Changes::default() },
+    ] {
+        h.changes(last.replicas[0].id.0[0], &late);
+        assert_eq!(h.holders(first.id), holders, "{late:?}");
+    }
+    // If it was so after all, the node says so again, and what it says later counts.
+    h.pass(200_000, &[1, 2, 3]);
+    h.changes(
+        last.replicas[0].id.0[0],
+        &Changes { received: vec![replica(&first, 500)], ..Changes::default() },
+    );
+    assert_eq!(h.holders(first.id).len(), 2);
+    h.changes(
+        last.replicas[0].id.0[0],
+        &Changes { received: vec![replica(&last, 600)], ..Changes::default() },
+    );
+    assert_eq!(h.holders(first.id).len(), 3);
+    h.state.blocks.check(&h.state.ns);
+}
+
+/// The order to delete what is older than this block.
+fn up_to_before(block: &LocatedBlock) -> Command {
+    Command::Delete(vec![(block.id, GenerationStamp(block.stamp.0 - 1))])
+}
+
+/// The only one that went on may have done so on damaged bytes.
+#[test]
+fn stale_replicas_stay_until_there_are_enough_good_ones() {
+    let mut h = Harness::with_nodes(1, 3);
+    let first = h.write("/f", 500, 3);
+    let file = appended(h.call(append("/f")));
+    let last = file.last.clone().unwrap();
+    let [left, one, other] = [0, 1, 2].map(|place: usize| last.replicas[place].id);
+    let failed = vec![left];
+    let recover =
+        Call::RecoverPipeline { file: file.file, block: written(&last, 500), failed, slow: None };
+    let Ok(Reply::Block(second)) = h.call(recover) else { panic!("no pipeline") };
+    complete(&mut h, &file, Some(written(&second, 600)));
+    for stale in [
+        Changes { received: vec![replica(&first, 500)], ..Changes::default() },
+        Changes { unfinished: vec![replica(&last, 550)], ..Changes::default() },
+    ] {
+        h.changes(left.0[0], &stale);
+        h.work();
+    }
+    // They cannot be copied: their bytes are bad.
+    for number in [one, other].map(|id| id.0[0]) {
+        let bad = vec![replica(&second, 600)];
+        h.changes(number, &Changes { bad, ..Changes::default() });
+        h.work();
+    }
+    let is_delete = |(_, command): &(_, Command)| matches!(command, Command::Delete(_));
+    assert!(!h.commands.iter().any(is_delete), "{:?}", h.commands);
+    let seen: Vec<_> = h.state.blocks.corrupt_replicas(first.id).map(|(_, why)| why).collect();
+    let stale = |why: &&CorruptReason| **why == CorruptReason::GenstampMismatch;
+    assert_eq!((seen.len(), seen.iter().filter(stale).count()), (3, 1));
+    assert_eq!(last_of(&mut h, "/f").replicas.len(), 2, "no stale one is offered to a reader");
+    h.state.blocks.check(&h.state.ns);
 }
 
 #[test]

@@ -81,7 +81,8 @@ impl State {
         let (mut existing, drained): (Vec<NodeIndex>, Vec<NodeIndex>) =
             holders.into_iter().partition(|node| nodes.node(*node).is_serving());
         existing.extend(self.blocks.pending.targets(block));
-        let corrupt: Vec<NodeIndex> = self.blocks.corrupt_holders(block).collect();
+        let corrupt: Vec<NodeIndex> =
+            self.blocks.corrupt_replicas(block).map(|(node, _)| node).collect();
         let excluded = [&corrupt[..], &drained].concat();
         let mut count = expected.saturating_sub(existing.len());
         let mut racks: Vec<&str> = Vec::new();
