@@ -171,14 +171,10 @@ pub fn begin_write(
             _ => Ok(Begin::New),
         };
     };
-    let resume = match intent {
-        Intent::Resume(resume) => Some(resume),
-        Intent::Create | Intent::Copy => None,
-    };
     match replica.state {
-        // Only the recovery itself writes under its stamp: the bytes that this replica lacks.
+        // Only the recovery itself writes under its stamp: the bytes that this replica lacks. There is something to copy once it has ended elsewhere.
         State::Recovering { recovery, .. }
-            if recovery > stamp || (recovery == stamp && resume.is_none()) =>
+            if recovery > stamp || (recovery == stamp && intent == Intent::Create) =>
         {
             return Err(Refusal::UnderRecovery);
         }
@@ -294,6 +290,8 @@ mod tests {
             (Some(replica(3, 10, State::Unfinished)), 5, resume(4, 0), Ok(Begin::Replace)),
             (Some(replica(4, 10, recovering)), 5, resume(4, 7), Err(Refusal::UnderRecovery)),
             (Some(replica(4, 10, recovering)), 9, Intent::Create, Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, recovering)), 8, Intent::Copy, Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, recovering)), 9, Intent::Copy, Ok(Begin::Supersede)),
             (Some(replica(4, 10, recovering)), 9, resume(4, 10), Ok(Begin::Resume { offset: 10 })),
             (Some(replica(4, 10, recovering)), 10, resume(4, 7), Ok(Begin::Resume { offset: 7 })),
         ];

@@ -428,13 +428,14 @@ fn a_disk_that_fails_at_the_first_contact_is_one_that_failed() {
     for (at, fault) in (1..20).flat_map(|at| [Fault::Io, Fault::Full].map(|fault| (at, fault))) {
         let machine = Machine::new(at);
         let roots = [machine.add_disk(1 << 20), machine.add_disk(1 << 20)];
-        let configs = roots.map(|root| volume(root.join("volume")));
+        let configs = roots.each_ref().map(|root| volume(root.join("volume")));
         let store = Store::open(&configs, 1 << 20, Some(1)).unwrap();
         machine.plan(at, fault);
         store.adopt_cluster(ClusterId([7; 16])).unwrap();
         assert_eq!(store.cluster(), Some(ClusterId([7; 16])));
         drop(store);
         machine.forget_plan();
+        roots.iter().for_each(|root| machine.repair(root));
         let store = Store::open(&configs, 1 << 20, Some(1)).unwrap();
         assert!(store.failed_volumes().is_empty(), "it works again: {fault:?} at {at}");
     }

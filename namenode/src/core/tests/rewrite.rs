@@ -157,17 +157,12 @@ fn a_report_from_before_the_last_stamp_takes_no_good_replica_away() {
         h.changes(last.replicas[0].id.0[0], &late);
         assert_eq!(h.holders(first.id), holders, "{late:?}");
     }
-    // If it was so after all, the node says so again, and what it says later counts.
+    // A full report later on is the truth, and so is what the node says after it.
     h.pass(200_000, &[1, 2, 3]);
-    h.changes(
-        last.replicas[0].id.0[0],
-        &Changes { received: vec![replica(&first, 500)], ..Changes::default() },
-    );
+    let number = last.replicas[0].id.0[0];
+    h.report(number, vec![replica(&first, 500)], Vec::new());
     assert_eq!(h.holders(first.id).len(), 2);
-    h.changes(
-        last.replicas[0].id.0[0],
-        &Changes { received: vec![replica(&last, 600)], ..Changes::default() },
-    );
+    h.changes(number, &Changes { received: vec![replica(&last, 600)], ..Changes::default() });
     assert_eq!(h.holders(first.id).len(), 3);
     h.state.blocks.check(&h.state.ns);
 }
