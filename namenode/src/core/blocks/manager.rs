@@ -25,6 +25,9 @@ use crate::core::nodes::{Datanodes, NodeIndex};
 
 /// Replicas of a dead node that leave the map in one step; bounds the hold of the lock to a few milliseconds.
 const BURY_PER_STEP: usize = 2_000;
+/// Good replicas beside which stale ones are needless, or all if fewer are wanted: as many as a close waits for by default. Where disks are full there may be no
+/// more for long, and the space of the stale ones is needed.
+const STALE_UNTIL: usize = 2;
 
 /// True for a replica that is not the current one.
 fn is_stale(reason: CorruptReason) -> bool {
@@ -337,14 +340,7 @@ impl Blocks {
                 self.doom(ns, block, node, info.stamp);
             }
         }
-        if live >= expected && expected > 0 {
-            for (node, reason) in self.corrupt_replicas(block).collect::<Vec<_>>() {
-                // A copy may come to a node with a stale one meanwhile.
-                let older = GenerationStamp(info.stamp.0.saturating_sub(1));
-                let up_to = if is_stale(reason) { older } else { info.stamp };
-                self.doom(ns, block, node, up_to);
-            }
-        }
+        self.doom_needless(ns, (block, info.stamp), (live, expected));
         if live + coming < wanted {
             let only_drained = live == 0 && !self.holders(block).is_empty();
             let level = if only_drained { Low::URGENT } else { Low::level(live, expected) };
@@ -353,6 +349,27 @@ impl Blocks {
             self.low.insert(block, Low::MISPLACED);
         } else {
             self.low.remove(block);
+        }
+    }
+
+    /// Orders the deletion of corrupt and stale replicas that a block with so many good ones does not need.
+    fn doom_needless(
+        &mut self,
+        ns: &Namespace,
+        (block, stamp): (BlockId, GenerationStamp),
+        (live, expected): (usize, usize),
+    ) {
+        if expected == 0 || live < expected.min(STALE_UNTIL) {
+            return;
+        }
+        for (node, reason) in self.corrupt_replicas(block).collect::<Vec<_>>() {
+            if is_stale(reason) {
+                // A copy may come to its node meanwhile.
+                let older = GenerationStamp(stamp.0.saturating_sub(1));
+                self.doom(ns, block, node, older);
+            } else if live >= expected {
+                self.doom(ns, block, node, stamp);
+            }
         }
     }
 
