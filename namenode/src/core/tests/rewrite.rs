@@ -179,6 +179,11 @@ fn stale_replicas_stay_until_there_are_enough_good_ones() {
         Call::RecoverPipeline { file: file.file, block: written(&last, 500), failed, slow: None };
     let Ok(Reply::Block(second)) = h.call(recover) else { panic!("no pipeline") };
     complete(&mut h, &file, Some(written(&second, 600)));
+    h.work();
+    let deleted = (h.node(left.0[0]), up_to_before(&second));
+    assert!(h.commands.contains(&deleted), "two are enough: {:?}", h.commands);
+    h.changes(left.0[0], &Changes { deleted: vec![first.id], ..Changes::default() });
+    h.commands.clear();
     let bad = |h: &mut Harness, id: DatanodeId| {
         let bad = vec![replica(&second, 600)];
         h.changes(id.0[0], &Changes { bad, ..Changes::default() });
