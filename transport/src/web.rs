@@ -154,7 +154,7 @@ mod tests {
     ) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
         stream::iter(["1", "2", "3", "4", "5", "end"]).then(move |piece| async move {
             tokio::time::sleep(LIMIT / 3).await;
-            Ok(Bytes::from(format!("{piece:>bytes$}")))
+            Ok(Bytes::from(" ".repeat(bytes - piece.len()) + piece))
         })
     }
 
