@@ -49,6 +49,7 @@ pub(crate) fn run(kind: Kind, config: &Path, parent: Option<u32>) -> u8 {
     }
     daemon::log::start("info");
     sys::host::raise_open_files_limit();
+    sys::allocator::return_large_blocks();
     match start(kind, config) {
         Ok(()) => EXIT_OK,
         Err(error) => {

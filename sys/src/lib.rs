@@ -1,9 +1,10 @@
 //! The one seam between Hanno and the operating system: files that become visible whole, files in directories that others may change, locks, maps, descriptors
 //! between processes, facts about the host, the walls around a process.
 //!
-//! The only crate that may import `rustix`, `libc`, `memmap2`, `landlock` and `seccompiler`, and the only one with `unsafe` (in [`map`], [`detach`],
+//! The only crate that may import `rustix`, `libc`, `memmap2`, `landlock` and `seccompiler`, and the only one with `unsafe` (in [`allocator`], [`map`], [`detach`],
 //! [`environment`], [`clock`], [`socket`] and `cgroup::enter`, with its proofs).
 
+pub mod allocator;
 pub mod beneath;
 pub mod broker;
 pub mod cgroup;

@@ -31,7 +31,7 @@ impl Watch {
         let (going, is_going) = mpsc::channel::<()>();
         let looking = thread::spawn(move || {
             let mut most = BTreeMap::new();
-            while let Err(RecvTimeoutError::Timeout) = is_going.recv_timeout(LOOK) {
+            loop {
                 for (pid, name, name_of_children) in &processes {
                     let of_children =
                         children(*pid).into_iter().map(|child| (child, *name_of_children));
@@ -41,8 +41,10 @@ impl Watch {
                         *most = now.max(*most);
                     }
                 }
+                if is_going.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                    return most;
+                }
             }
-            most
         });
         Watch { going, looking }
     }
