@@ -11,6 +11,6 @@ pub(crate) enum Level {
     Rack,
     /// Elsewhere.
     Any,
-    /// Elsewhere, and an attempt has failed on this same worker.
+    /// Elsewhere, and an attempt has failed on this same worker, or its job avoids it.
     Avoided,
 }

@@ -635,6 +635,7 @@ impl Core {
             }
             self.queues.set_ready(id, true);
         } else {
+            job.avoiding_since = None;
             self.runnable.remove(&id);
             self.queues.set_ready(id, false);
         }

@@ -113,6 +113,8 @@ pub(crate) struct Job {
     /// Attempts that a user asked to end, and why.
     pub(crate) stop_asked: BTreeMap<AttemptId, StopReason>,
     pub(crate) patience: Patience,
+    /// Since when it has declined slots of workers that it avoids and got none of another; `None` while it wants none.
+    pub(crate) avoiding_since: Option<Duration>,
     /// The keys with the most records of all reduces, and their partitions.
     pub(crate) hot_keys: Vec<(u32, HotKey)>,
     /// Failed attempts by worker.
@@ -150,6 +152,7 @@ impl Job {
             kill_asked: None,
             stop_asked: BTreeMap::new(),
             patience: Patience::Fresh,
+            avoiding_since: None,
             hot_keys: Vec::new(),
             failures: BTreeMap::new(),
             wanted: (0, 0, false),

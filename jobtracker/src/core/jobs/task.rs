@@ -3,6 +3,8 @@
 //! Invariants: a task has at most one winner; attempt numbers only grow; [`Standing`] is derived from the attempts, never stored beside
 //! them.
 
+use std::time::Duration;
+
 use protocol::phase::Phase;
 use protocol::tracker::MapOutput;
 use protocol::{DfsPath, RecordAt, WorkerId};
@@ -226,10 +228,11 @@ impl Task {
         self.attempts.iter_mut().find(|attempt| attempt.number == number)
     }
 
-    /// True if an attempt failed after `then_ms`, milliseconds since the epoch.
-    pub(crate) fn failed_since(&self, then_ms: u64) -> bool {
+    /// True if an attempt failed less than `span` before `now_ms`, milliseconds since the epoch.
+    pub(crate) fn failed_within(&self, span: Duration, now_ms: u64) -> bool {
         let failed = |attempt: &Attempt| {
-            attempt.state == AttemptState::Failed && attempt.finished_ms > then_ms
+            let age = now_ms.saturating_sub(attempt.finished_ms);
+            attempt.state == AttemptState::Failed && Duration::from_millis(age) < span
         };
         self.attempts.iter().any(failed)
     }

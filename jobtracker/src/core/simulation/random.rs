@@ -13,10 +13,12 @@ use super::world::{ROOT, RULES, World, spec};
 use crate::core::Rules;
 use crate::core::jobs::StopReason;
 use crate::core::slots::{Policy, QueueRules};
-use crate::core::workers::Worker;
+use crate::core::workers::{FreeSlots, Worker};
 
 const HOSTS: [&str; 4] = ["a", "bb", "c", "dd"];
 const USERS: [&str; 3] = ["ann", "bob", "cid"];
+/// Longer than workers that are gone count, then a job avoids one, and its maps wait for a near slot.
+const WAIT_MAX: Duration = Duration::from_secs(65);
 
 /// Two queues that together use every rule.
 fn rules() -> Rules {
@@ -53,6 +55,7 @@ fn random_spec(random: &mut Random, number: u64) -> JobSpec {
     }
     set("mapreduce.job.priority", random_priority(random).name().to_owned());
     set("mapreduce.job.running.map.limit", random.below(4).to_string());
+    set("mapreduce.job.maxtaskfailures.per.tracker", (1 + random.below(2)).to_string());
     spec
 }
 
@@ -157,6 +160,28 @@ impl History {
         done.into_iter().for_each(|out| world.take(out));
     }
 
+    /// Of a few jobs that are left no task ends: each waits only until its preferences are over, while a slot is free that it may have.
+    fn stand_still(&mut self) {
+        let world = &mut self.world;
+        let left = 1 + self.random.below(3);
+        let over: Vec<JobId> = world.core.runnable.iter().skip(left).copied().collect();
+        for job in over {
+            self.killed.push(job);
+            let out = world.core.kill(job, "ann", world.now).unwrap();
+            world.take(out);
+        }
+        for _ in 0..WAIT_MAX.as_secs() {
+            world.advance(Duration::from_secs(1));
+            world.do_all_effects();
+            for id in world.workers.keys().copied().collect::<Vec<_>>() {
+                world.contact(id, true);
+            }
+        }
+        let waiting: Vec<JobId> = world.core.queues.next_jobs().collect();
+        let free = world.core.workers.free(&FreeSlots::Everywhere);
+        assert!(waiting.is_empty() || free.is_empty(), "{waiting:?} wait, {free:?} have slots");
+    }
+
     /// Without further faults every job ends.
     fn settle(&mut self) {
         let world = &mut self.world;
@@ -210,6 +235,7 @@ fn history(seed: u64) -> usize {
     for _ in 0..400 {
         history.step();
     }
+    history.stand_still();
     history.settle();
     let world = &history.world;
     for job in history.submitted.values().filter_map(|job| world.core.job(*job)) {

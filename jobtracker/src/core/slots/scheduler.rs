@@ -7,7 +7,9 @@
 //!
 //! Invariants: reduces get a slot only when no map of their job waits, so they cannot keep maps from running. If a map must run again while
 //! reduces that wait for it hold all slots, or all that they may, one of them gives way. A job that has waited long enough for a near slot
-//! is not skipped again for nearness.
+//! is not skipped again for nearness. What a job or a task prefers delays it for a bounded time while a slot is free that it may have.
+
+use std::time::Duration;
 
 use protocol::tracker::{Action, Launch, Work};
 use protocol::{AttemptId, JobId, TaskKind, WorkerId};
@@ -18,9 +20,9 @@ use crate::core::level::Level;
 use crate::core::workers::FreeSlots;
 use crate::core::{Core, Now, Output};
 
-/// How long a failed task waits for a worker where it has not failed while others have free slots, milliseconds. 30 s: most tasks end sooner,
-/// so such a worker gets a slot; tasks that take hours there hold up nobody.
-const ELSEWHERE_MAX_MS: u64 = 30_000;
+/// How long a failed task waits for a worker where it has not failed, and a job for one that it does not avoid, while others have free slots.
+/// 30 s: most tasks end sooner, so such a worker gets a slot; tasks that take hours there hold up nobody.
+const ELSEWHERE_MAX: Duration = Duration::from_secs(30);
 
 /// The result of offering a slot to a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,21 +124,45 @@ impl Core {
         now: Now,
         out: &mut Output,
     ) -> Offer {
-        if self.avoids(id, worker) {
+        let is_avoided = self.avoids(id, worker);
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.wants_slot()) else {
             return Offer::Declined;
+        };
+        if is_avoided {
+            let since = *job.avoiding_since.get_or_insert(now.at);
+            if now.at.saturating_sub(since) < ELSEWHERE_MAX {
+                return Offer::Declined;
+            }
+            if far < Level::Avoided {
+                return Offer::Reserved;
+            }
         }
-        let job = &self.jobs[&id];
-        if !job.wants_slot() {
-            return Offer::Declined;
+        let offer = match job.maps.waiting() {
+            0 => self.offer_reduce(id, worker, far, now, out),
+            _ => self.offer_map(id, worker, far, now, out),
+        };
+        if let (Offer::Taken, false, Some(job)) = (offer, is_avoided, self.jobs.get_mut(&id)) {
+            job.avoiding_since = None;
         }
-        if job.maps.waiting() > 0 {
-            return self.offer_map(id, worker, far, now, out);
+        offer
+    }
+
+    fn offer_reduce(
+        &mut self,
+        id: JobId,
+        worker: WorkerId,
+        far: Level,
+        now: Now,
+        out: &mut Output,
+    ) -> Offer {
+        for level in [Level::Any, Level::Avoided] {
+            if level <= far.max(Level::Any)
+                && self.assign_one(id, TaskKind::Reduce, level, worker, now, out)
+            {
+                return Offer::Taken;
+            }
         }
-        let level = far.max(Level::Any);
-        match self.assign_one(id, TaskKind::Reduce, level, worker, now, out) {
-            true => Offer::Taken,
-            false => Offer::Declined,
-        }
+        Offer::Declined
     }
 
     fn offer_map(
@@ -200,7 +226,12 @@ impl Core {
         }
     }
 
-    /// Workers available to a job.
+    /// True if a worker that a job does not avoid has a free slot.
+    fn has_free_for(&self, id: JobId) -> bool {
+        self.workers.free(&FreeSlots::Everywhere).into_iter().any(|worker| !self.avoids(id, worker))
+    }
+
+    /// Workers that a job does not avoid.
     fn usable_for(&self, id: JobId) -> Vec<WorkerId> {
         let usable = self.workers.iter().filter(|worker| worker.is_usable());
         usable.map(|worker| worker.id).filter(|worker| !self.avoids(id, *worker)).collect()
@@ -230,7 +261,7 @@ impl Core {
             let task = &tasks[index as usize];
             task.failed_on(worker)
                 && (!last_resort
-                    || task.failed_since(now.wall_ms.saturating_sub(ELSEWHERE_MAX_MS))
+                    || task.failed_within(ELSEWHERE_MAX, now.wall_ms)
                         && others.iter().any(|other| !task.failed_on(*other)))
         };
         let Some((index, nearness)) = pending.take(level, &place.host, &place.rack, avoids) else {
@@ -295,13 +326,15 @@ impl Core {
             .copied()
             .filter(|id| {
                 let job = &self.jobs[id];
-                let is_kept_out = !self.workers.has_free()
-                    || !self.queues.has_room(*id)
-                    || self.patience_level(*id, now) >= Level::Any;
+                let is_kept_out = || {
+                    !self.has_free_for(*id)
+                        || !self.queues.has_room(*id)
+                        || self.patience_level(*id, now) >= Level::Any
+                };
                 job.maps.waiting() > 0
                     && job.maps.running() == 0
                     && job.reduces.running() > 0
-                    && is_kept_out
+                    && is_kept_out()
             })
             .collect();
         for id in blocked {
