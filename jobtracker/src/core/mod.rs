@@ -307,6 +307,7 @@ impl Core {
         // The passage of time alone lets a job accept a farther slot.
         self.to_offer.everywhere();
         self.workers.forgive(now.at, self.rules.worker_forgive, self.rules.worker_faults_max);
+        self.workers.pardon();
         self.schedule(now, &mut out);
         self.preempt(now, &mut out);
         self.speculate(now, &mut out);

@@ -161,3 +161,30 @@ fn a_reduce_gives_way_to_a_map_whose_job_avoids_the_only_free_worker() {
     assert!(running.iter().all(|attempt| attempt.task == running[0].task) && running.len() == 1);
     assert_eq!((running[0].task.job, running[0].task.kind), (job, TaskKind::Map));
 }
+
+/// One is on the list, the others are gone or drained.
+#[test]
+fn the_last_worker_is_taken_off_the_list() {
+    for is_drained in [false, true] {
+        let mut world = World::new();
+        let workers = ["a", "bb"].map(|host| world.add_worker(host, 1));
+        workers.iter().for_each(|worker| world.contact(*worker, true));
+        (0..4).for_each(|_| world.core.workers.add_fault(workers[0], world.now.at, 2));
+        assert!(!world.core.workers.worker(workers[0]).unwrap().is_usable());
+        let job = start(&mut world, 1, 2, 0);
+        world.contact(workers[1], true);
+        match is_drained {
+            true => world.exclude(&["bb"]),
+            false => drop(world.workers.remove(&workers[1])),
+        }
+        for _ in 0..40 {
+            world.advance(SECOND);
+            world.workers.keys().copied().collect::<Vec<_>>().into_iter().for_each(|worker| {
+                world.contact(worker, true);
+            });
+        }
+        let running = world.running(workers[0]);
+        assert_eq!(running.len(), 1, "drained: {is_drained}");
+        assert_eq!(running[0].task.job, job);
+    }
+}

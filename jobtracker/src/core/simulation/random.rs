@@ -180,17 +180,19 @@ impl History {
         let waiting: Vec<JobId> = world.core.queues.next_jobs().collect();
         let free = world.core.workers.free(&FreeSlots::Everywhere);
         assert!(waiting.is_empty() || free.is_empty(), "{waiting:?} wait, {free:?} have slots");
+        let is_usable =
+            |id: &WorkerId| world.core.workers.worker(*id).is_some_and(Worker::is_usable);
+        let is_drained =
+            |id: &WorkerId| world.core.workers.worker(*id).is_some_and(|worker| worker.excluded);
+        let mut ids = world.workers.keys();
+        assert!(ids.clone().any(is_usable) || ids.all(is_drained), "no worker may get work");
     }
 
     /// Without further faults every job ends.
     fn settle(&mut self) {
         let world = &mut self.world;
         world.exclude(&[]);
-        for id in world.workers.keys().copied().collect::<Vec<_>>() {
-            world.contact(id, true);
-        }
-        let is_usable = |id| world.core.workers.worker(id).is_some_and(Worker::is_usable);
-        if !world.workers.keys().copied().any(is_usable) {
+        if world.workers.is_empty() {
             world.add_worker("a", 1);
         }
         for _ in 0..2_000 {

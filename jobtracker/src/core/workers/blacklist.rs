@@ -1,7 +1,7 @@
 //! Workers that a job avoids, that all jobs avoid for a while, and that are drained.
 //!
 //! Invariants: a job avoids at most a quarter of the workers that may get work (but one of two), and those only for a while when all others
-//! are full ([`crate::core::slots`]), so it never runs out of them. At most half of the workers that are not drained are on
+//! are full ([`crate::core::slots`]), so it never runs out of them. After each tick, at most half of the workers that are not drained are on
 //! the list for all jobs. That list counts only failures of jobs that succeeded elsewhere, so a bad job harms nobody else. A worker's faults
 //! are forgiven one by one, and all when its process starts anew.
 

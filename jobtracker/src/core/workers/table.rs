@@ -355,6 +355,21 @@ impl Workers {
         }
     }
 
+    /// Takes workers off the list, those with the fewest faults first, until it has at most half of those that are not drained: others may
+    /// be gone or drained since they were listed.
+    pub(crate) fn pardon(&mut self) {
+        let counted = |worker: &&Worker| worker.liveness != Liveness::Expected && !worker.excluded;
+        let count = self.all.values().filter(counted).count();
+        let listed = self.all.values().filter(counted).filter(|worker| worker.blacklisted);
+        let mut listed: Vec<(u32, WorkerId)> =
+            listed.map(|worker| (worker.faults, worker.id)).collect();
+        listed.sort_unstable();
+        listed.truncate(listed.len().saturating_sub(count / 2));
+        for (_, id) in listed {
+            self.change(id, |worker| worker.blacklisted = false);
+        }
+    }
+
     /// Workers that may get work.
     pub(crate) fn usable_count(&self) -> usize {
         self.usable.worker_count
