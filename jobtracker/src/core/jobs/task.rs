@@ -228,11 +228,13 @@ impl Task {
         self.attempts.iter_mut().find(|attempt| attempt.number == number)
     }
 
-    /// True if an attempt failed less than `span` before `now_ms`, milliseconds since the epoch.
+    /// True if an attempt failed less than `span` before `now_ms`, milliseconds since the epoch. A time that is still to come does not count:
+    /// the clock was set back.
     pub(crate) fn failed_within(&self, span: Duration, now_ms: u64) -> bool {
         let failed = |attempt: &Attempt| {
-            let age = now_ms.saturating_sub(attempt.finished_ms);
-            attempt.state == AttemptState::Failed && Duration::from_millis(age) < span
+            let age = now_ms.checked_sub(attempt.finished_ms);
+            attempt.state == AttemptState::Failed
+                && age.is_some_and(|age| Duration::from_millis(age) < span)
         };
         self.attempts.iter().any(failed)
     }

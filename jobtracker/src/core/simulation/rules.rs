@@ -185,9 +185,19 @@ fn a_reduce_gives_way_to_a_map_that_failed_on_the_only_free_worker() {
     assert_eq!(world.state(job), Some(JobState::Succeeded));
 }
 
-/// All slots of the other worker have tasks that take hours.
 #[test]
 fn a_failed_task_does_not_wait_for_another_worker_for_ever() {
+    wait_for_another_worker(0);
+}
+
+#[test]
+fn a_failed_task_does_not_wait_for_a_clock_that_was_set_back() {
+    wait_for_another_worker(900_000);
+}
+
+/// A task fails, and the wall clock is set back by so many milliseconds while it waits. All slots of the other worker have tasks that take
+/// hours.
+fn wait_for_another_worker(set_back_ms: u64) {
     let mut world = World::new();
     let (first, second) = (world.add_worker("a", 1), world.add_worker("bb", 1));
     world.contact(second, true);
@@ -203,6 +213,9 @@ fn a_failed_task_does_not_wait_for_another_worker_for_ever() {
         assert!(elsewhere < Duration::from_secs(60), "a slot is free and a task waits");
         for worker in [first, second] {
             world.contact(worker, true);
+        }
+        if elsewhere == Duration::from_secs(22) {
+            world.now.wall_ms -= set_back_ms;
         }
         world.advance(Duration::from_secs(1));
         elsewhere += Duration::from_secs(1);
