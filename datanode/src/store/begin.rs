@@ -11,7 +11,7 @@ use super::entry::{Entry, held};
 use super::handle::WriterHandle;
 use super::open::NotBegun;
 use super::verify::{good_length, verify_range};
-use super::volume::Volume;
+use super::volume::{ReplicaPaths, Volume};
 use super::writer::ReplicaWriter;
 use crate::core::replica::{self, Begin, Intent, Refusal, Replica, State};
 use crate::error::StoreError;
@@ -20,6 +20,13 @@ use crate::error::StoreError;
 fn fits_beside(old: &Entry, remaining: &[Option<u64>]) -> bool {
     let room = remaining.get(old.volume).copied().flatten();
     room.is_some_and(|room| room > old.replica.length)
+}
+
+/// How many bytes of a replica match their checksums.
+fn proved_length(block: BlockId, paths: &ReplicaPaths) -> Result<u64, StoreError> {
+    let opened = paths.open_for_reading();
+    let good = opened.and_then(|(file, meta)| good_length(block, &file, &meta));
+    Ok(good.map_err(|error| StoreError::io(block, error))?.length)
 }
 
 impl Store {
@@ -100,9 +107,7 @@ impl Store {
         if !is_left || resume.offset == 0 {
             return Ok(());
         }
-        let io = |error| StoreError::io(block, error);
-        let (file, meta) = paths.open_for_reading().map_err(io)?;
-        let good = good_length(block, &file, &meta).map_err(io)?.length;
+        let good = proved_length(block, &paths)?;
         match good < resume.offset {
             true => Err(StoreError::Corrupt { block, offset: good }),
             false => Ok(()),
@@ -181,9 +186,7 @@ impl Store {
         if replica.is_finalized() || replica::check_update(&replica, stamp, length).is_err() {
             return Ok(());
         }
-        let io = |error| StoreError::io(block, error);
-        let (file, meta) = paths.open_for_reading().map_err(io)?;
-        let good = good_length(block, &file, &meta).map_err(io)?.length;
+        let good = proved_length(block, &paths)?;
         if good >= length {
             return Ok(());
         }

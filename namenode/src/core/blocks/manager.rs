@@ -259,9 +259,7 @@ impl Blocks {
         if !was_held && !self.pending.targets(block).any(|target| target == node) {
             return;
         }
-        self.drop_good(ns, block, node);
-        self.held_mut(node).insert(block);
-        self.corrupt.entry(block).or_default().insert(node, reason);
+        self.hold_back(ns, block, (node, reason));
         self.pending.remove(nodes, block, node);
         self.pending.remove_source(nodes, block, node);
         self.evaluate(ns, nodes, block);
@@ -276,13 +274,22 @@ impl Blocks {
         block: BlockId,
         node: NodeIndex,
     ) {
-        self.drop_good(ns, block, node);
-        self.held_mut(node).insert(block);
-        let stale = self.corrupt.entry(block).or_default();
-        stale.insert(node, CorruptReason::GenstampMismatch);
+        self.hold_back(ns, block, (node, CorruptReason::GenstampMismatch));
         // It has none of what it acknowledged. A copy that comes to it replaces what it has.
         self.pending.remove_arrival(nodes, block, node);
         self.evaluate(ns, nodes, block);
+    }
+
+    /// Counts a replica as bad, and no longer as good.
+    fn hold_back(
+        &mut self,
+        ns: &Namespace,
+        block: BlockId,
+        (node, reason): (NodeIndex, CorruptReason),
+    ) {
+        self.drop_good(ns, block, node);
+        self.held_mut(node).insert(block);
+        self.corrupt.entry(block).or_default().insert(node, reason);
     }
 
     fn drop_good(&mut self, ns: &Namespace, block: BlockId, node: NodeIndex) {
