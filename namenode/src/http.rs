@@ -102,6 +102,7 @@ fn refuse_other_names(signer: &Signer, request: &Request) -> Result<(), RemoteEr
 }
 
 impl Service {
+    /// Answers at once, also while the log does not move on: whoever looks at `durable_txid` twice sees that.
     fn health(&self, secret_file: &std::path::Path, advertised: &str) -> serde_json::Value {
         let shared = &self.shared;
         let state = shared.state();

@@ -325,22 +325,28 @@ impl Namespace {
             };
             directory.children = Children::from_sorted(&ids);
         }
-        self.sum_up();
+        self.sum_up()?;
         self.tie_history()?;
         self.check()
     }
 
-    /// Fills in the totals, children before parents.
-    fn sum_up(&mut self) {
+    /// Fills in the totals, children before parents. Every inode must be reached from the root or from the top of a deleted tree: a ring would never end for who
+    /// follows parents.
+    fn sum_up(&mut self) -> Result<(), CoreError> {
         let mut order = Vec::new();
+        let mut reached = 0;
         let mut stack: Vec<InodeId> =
             self.garbage.iter().chain(self.history.homes.keys()).copied().collect();
         stack.push(InodeId::ROOT);
         while let Some(id) = stack.pop() {
+            reached += 1;
             if let Some(directory) = self.inodes.get(&id).and_then(Inode::directory) {
                 order.push(id);
                 stack.extend(directory.children.iter());
             }
+        }
+        if reached < self.inodes.len() {
+            return Err(CoreError::Unreachable { count: (self.inodes.len() - reached) as u64 });
         }
         for id in order.into_iter().rev() {
             let total =
@@ -352,6 +358,7 @@ impl Namespace {
                 *slot = total;
             }
         }
+        Ok(())
     }
 }
 

@@ -12,6 +12,8 @@ use super::differences;
 use super::harness::{Harness, canonical, create, dfs, written};
 use crate::core::namespace::Namespace;
 use crate::core::rights::Caller;
+use crate::core::state::Loaded;
+use crate::error::CoreError;
 
 /// A file or directory as a test sees it.
 #[derive(Clone, PartialEq, Debug)]
@@ -473,6 +475,8 @@ proptest! {
         let live = canonical(&mut harness.state.ns);
         prop_assert_eq!(&live, &canonical(&mut reloaded.ns));
         prop_assert_eq!(&live, &canonical(&mut replayed.ns));
+        harness.checkpoint();
+        prop_assert_eq!(&live, &canonical(&mut harness.reload().ns));
     }
 }
 
@@ -506,6 +510,32 @@ fn a_directory_is_deleted_with_the_one_that_it_was_in() {
         assert_eq!(live, canonical(&mut reloaded.ns), "{op:?}");
         assert_eq!(live, canonical(&mut replayed.ns), "{op:?}");
     }
+}
+
+/// Who looks for the place of what only a snapshot has follows the parents of directories up to the root.
+#[test]
+fn damaged_rows_in_which_two_directories_are_in_each_other_are_refused() {
+    let name = str::to_owned;
+    let mut h = Harness::with_nodes(1, 3);
+    let mut model = Model::default();
+    for op in [Op::Mkdirs(name("/a/b")), Op::Mkdirs(name("/a/c")), Op::Allow(name("/"))] {
+        carry_out(&mut h, &mut model, &op);
+    }
+    let [a, b] = ["/a", "/a/b"].map(|path| inode_of(&h, path).unwrap());
+    for op in [Op::Create { path: name("/"), name: "s" }, Op::Delete(name("/a/c"))] {
+        carry_out(&mut h, &mut model, &op);
+    }
+    h.checkpoint();
+    let parent_of_b = protocol::wire::encode(&a);
+    let mut loaded = Loaded::default();
+    for (key, value) in &h.rows {
+        let mut value = value.clone();
+        if key[..] == [&b"i"[..], &a.0.to_be_bytes()].concat() {
+            value.splice(..parent_of_b.len(), protocol::wire::encode(&b));
+        }
+        loaded.load_row(key, &value).unwrap();
+    }
+    assert!(matches!(loaded.ns.finish_load(), Err(CoreError::Unreachable { count: 2 })));
 }
 
 /// Calls in order, and what each is refused with; nothing if it is not.
