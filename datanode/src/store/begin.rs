@@ -100,11 +100,12 @@ impl Store {
         }
     }
 
-    /// Checks that a replica which a writer left, or which is taken away from one, is what a writer may go on with: whoever goes on may be the only one.
+    /// Checks that a replica which a writer left, or which is taken away from one, is what a writer may go on with: whoever goes on may be the only one. It may be
+    /// finalized already, under a stamp that the writer got after its bytes were acknowledged. One that nobody has written to since is not read for an append.
     fn check_left(&self, block: BlockId, resume: Resume) -> Result<(), StoreError> {
         let Ok((replica, paths)) = self.find(block, |_| true) else { return Ok(()) };
-        let is_left = !replica.is_in_finalized() && replica.length >= resume.offset;
-        if !is_left || resume.offset == 0 {
+        let is_left = !replica.is_in_finalized() || replica.stamp > resume.prior;
+        if !is_left || replica.length < resume.offset || resume.offset == 0 {
             return Ok(());
         }
         let good = proved_length(block, &paths)?;

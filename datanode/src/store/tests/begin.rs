@@ -228,6 +228,19 @@ fn nobody_goes_on_with_a_damaged_replica() {
     machine.tamper(&path.unwrap(), |bytes| bytes[100] ^= 1).unwrap();
     let resumed = resume(&store, block, 700);
     assert!(matches!(resumed, Err(StoreError::Corrupt { offset: 0, .. })), "{resumed:?}");
+    // The writer lost the last acknowledgement, and tries again under a later stamp.
+    let (machine, root, store, writer) = begun(5);
+    drop(writer);
+    let mut again = resume(&store, block, 700).unwrap();
+    again.write(packet(512, &sample(700)[512..])).unwrap();
+    again.finalize().unwrap();
+    let name = format!("blk_1_{NEXT}");
+    let path = machine.files(&root).into_iter().find(|path| path.ends_with(&name)).unwrap();
+    machine.tamper(&path, |bytes| bytes[100] ^= 1).unwrap();
+    let later = GenerationStamp(NEXT.0 + 1);
+    let intent = Intent::Resume(Resume { prior: STAMP, offset: 700 });
+    let resumed = store.write(block, later, intent, None).map(drop);
+    assert!(matches!(resumed, Err(StoreError::Corrupt { offset: 0, .. })), "{resumed:?}");
     let (_, _, store, writer) = begun(3);
     writer.finalize().unwrap();
     store.report_bad(&store.open_any(block).unwrap().replica);
