@@ -2,7 +2,7 @@
 
 use crate::block::{HEADER_BYTES, Header};
 use crate::codec::Codec;
-use crate::index::{decode, encode_index};
+use crate::index::{decode, encode_index, partitions_in, seal_index};
 use crate::segment::verify_segment;
 
 /// The name of a target, and its decoder.
@@ -12,19 +12,26 @@ pub type Decoder = (&'static str, fn(&[u8]));
 pub const DECODERS: &[Decoder] =
     &[("shuffle_index", shuffle_index), ("shuffle_segment", shuffle_segment)];
 
-/// The index of a map output, unchanged and with its correct checksum.
+/// The index of a map output: unchanged, with the checksum of version 1, and with those of version 2. Some partitions are what the whole says of them.
 pub fn shuffle_index(bytes: &[u8]) {
-    let mut sealed = bytes.to_vec();
+    let mut sealed_whole = bytes.to_vec();
     if let Some(at) = bytes.len().checked_sub(4) {
-        let crc = crc32fast::hash(&sealed[..at]);
-        sealed[at..].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[..at]);
+        sealed_whole[at..].copy_from_slice(&crc.to_le_bytes());
     }
-    for bytes in [bytes, &sealed] {
+    for bytes in [bytes, &sealed_whole, &seal_index(bytes)] {
         if let Ok(segments) = decode(bytes) {
-            assert_eq!(encode_index(&segments), bytes);
+            // A file of version 1 is read, and written as version 2.
+            assert_eq!(decode(&encode_index(&segments)).as_ref(), Ok(&segments));
             let ends = segments.iter().map(|segment| segment.offset.checked_add(segment.stored));
             assert!(ends.into_iter().all(|end| end.is_some()));
+            let count = segments.len();
+            for (start, end) in [(0, count), (count / 2, count), (count / 3, count / 2)] {
+                let some = partitions_in(bytes, start as u32..end as u32);
+                assert_eq!(some.expect("the whole is good"), segments[start..end]);
+            }
         }
+        let _ = partitions_in(bytes, 1..2);
     }
 }
 

@@ -35,7 +35,9 @@ mod writer;
 pub use codec::Codec;
 pub use combine::{Combine, CombiningWriter};
 pub use error::{Damage, DecodeError, Error, Origin, RECORD_BYTES_MAX, Result, io_error};
-pub use index::{PARTITIONS_MAX, SegmentInfo, encode_index, read_index, read_open_index};
+pub use index::{
+    PARTITIONS_MAX, SegmentInfo, encode_index, read_index, read_open_index, read_partitions,
+};
 pub use output::{
     Clock, MapOutput, MapOutputOptions, MapOutputStats, MapOutputTimes, READER_MEMORY_BYTES,
 };

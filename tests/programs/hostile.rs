@@ -339,14 +339,20 @@ impl Lie {
     }
 }
 
-/// An index file with a right checksum over whatever it says.
+/// An index file with right checksums over whatever it says.
 fn index(count: u32, segments: &[[u64; 4]]) -> Vec<u8> {
     let mut bytes = b"HNNOMIDX".to_vec();
-    bytes.extend(1u32.to_le_bytes());
+    bytes.extend(2u32.to_le_bytes());
     bytes.extend(count.to_le_bytes());
-    segments.iter().flatten().for_each(|word| bytes.extend(word.to_le_bytes()));
-    let crc = crc32fast::hash(&bytes);
-    bytes.extend(crc.to_le_bytes());
+    let head = bytes.clone();
+    bytes.extend(crc32fast::hash(&head).to_le_bytes());
+    for (number, group) in (0u32..).zip(segments.chunks(32)) {
+        let words = group.iter().flatten().flat_map(|word| word.to_le_bytes());
+        let entries: Vec<u8> = words.collect();
+        let crc = crc32fast::hash(&[head.as_slice(), &number.to_le_bytes(), &entries].concat());
+        bytes.extend(entries);
+        bytes.extend(crc.to_le_bytes());
+    }
     bytes
 }
 

@@ -345,8 +345,8 @@ mod tests {
         check(&[], 0, "has 0 partitions where the job has 2");
         let [first, second] = SEGMENTS;
         check(&[first, second, SegmentInfo { offset: 64, ..first }], 94, "has 3 partitions");
-        check(&[first, SegmentInfo { stored: u64::MAX, ..second }], 64, "corrupt at byte 48");
-        check(&[first, SegmentInfo { raw: u64::MAX, ..second }], 64, "corrupt at byte 48");
+        check(&[first, SegmentInfo { stored: u64::MAX, ..second }], 64, "corrupt at byte 52");
+        check(&[first, SegmentInfo { raw: u64::MAX, ..second }], 64, "corrupt at byte 52");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use protocol::frame;
 use protocol::runner::Setup;
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
 use protocol::tracker::{FetchFailure, MapOutput};
-use shuffle::{SegmentSource, read_open_index, verify_segment};
+use shuffle::{SegmentSource, read_partitions, verify_segment};
 use transport::rpc::PassHolder;
 use transport::rpc::{RpcClient, runtime};
 
@@ -187,19 +187,16 @@ impl Fetcher {
         }
     }
 
-    /// The segments in the file of another task on this machine.
+    /// The segments in the file of another task on this machine: reads what its index says of them, and no more.
     fn open(&self, output: &MapOutput) -> Result<Input> {
         let path = Path::new(&output.data_path);
-        let Range { start, end } = self.shared.partitions;
         let index = path.with_extension("index");
-        let segments = read_open_index(sys::fs::open_regular(&index)?, &index)?;
-        let segments =
-            segments.get(start as usize..end as usize).ok_or("the index has no such partitions")?;
-        let file = sys::fs::open_regular(path)?;
+        let segments = sys::fs::open_regular(&index)?;
+        let segments = read_partitions(&segments, &index, self.shared.partitions.clone())?;
         let mut full = segments.iter().filter(|segment| segment.records > 0).peekable();
         let mut sources = Vec::new();
         if full.peek().is_some() {
-            let file = self.shared.lend(file, path);
+            let file = self.shared.lend(sys::fs::open_regular(path)?, path);
             sources.extend(full.map(|segment| file.segment(segment.offset, segment.stored)));
         }
         Ok(Input {

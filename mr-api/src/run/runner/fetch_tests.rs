@@ -248,6 +248,33 @@ fn outputs_on_this_machine_are_opened() {
     assert_eq!((keys, failed), (vec!["only".to_owned()], Vec::new()));
 }
 
+/// With many reduces an index is long: a reduce that read all of it would meet the damage.
+#[test]
+fn of_an_index_on_this_machine_only_what_is_needed_is_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    let keys: Vec<String> = (0..100).map(|number| format!("k{number:02}")).collect();
+    let partitions: Vec<[&str; 1]> = keys.iter().map(|key| [key.as_str()]).collect();
+    let partitions: Vec<&[&str]> = partitions.iter().map(<[_; 1]>::as_slice).collect();
+    let data = vec![write_partitions(scratch.path(), "map", &partitions)];
+    let index = data[0].with_extension("index");
+    let mut bytes = fs::read(&index).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&index, bytes).unwrap();
+    let here = setup("here");
+    // Who asks the worker gets other keys.
+    let asked: Vec<&[&str]> = vec![&["asked"]; 100];
+    let asked = write_partitions(scratch.path(), "asked", &asked);
+    let near = outputs(&data, &serve(vec![asked], false), "here");
+    for partition in [0, 99] {
+        let range = partition..partition + 1;
+        let found = gather_range((&here, MEMORY_BYTES), range, near.clone(), scratch.path());
+        assert_eq!(found, (vec![keys[partition as usize].clone()], vec![]));
+    }
+    let found = gather_range((&here, MEMORY_BYTES), 0..100, near, scratch.path());
+    assert_eq!(found, (vec!["asked".to_owned()], vec![]), "damage where it is needed");
+}
+
 #[test]
 fn neighbouring_partitions_are_merged_in_the_order_of_keys() {
     let scratch = tempfile::tempdir().unwrap();
