@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -237,7 +238,7 @@ impl Task {
         let Replay { launch, splits, .. } = replay;
         let work = match launch.work {
             Work::Reduce(work) if work.outputs.len() < splits.len() => {
-                let outputs = self.maps(launch.attempt.task.job, splits, directory)?;
+                let outputs = Arc::new(self.maps(launch.attempt.task.job, splits, directory)?);
                 Work::Reduce(ReduceWork { outputs, ..work })
             }
             work => work,

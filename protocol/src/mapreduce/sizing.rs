@@ -16,8 +16,8 @@ const REDUCE_BYTES_MAX: u64 = 1 << 30;
 const PARTITIONS_PER_SLOT: u64 = 4;
 /// Most partitions made while reduces are not chosen yet; each is a segment of every map output.
 const PARTITIONS_MAX: u64 = 1024;
-/// Most sizes that the maps of a job report together: 8 MB while it runs.
-pub const SIZES_MAX: u64 = 1 << 20;
+/// Most sizes that the maps of a job report together: some 400 MB in the JobTracker's journal. In memory there is one sum for each partition.
+pub const SIZES_MAX: u64 = 1 << 27;
 /// Least input of a partition: a small job has one reduce, and nothing to choose.
 pub const PARTITION_INPUT_BYTES_MIN: u64 = 4 << 20;
 
@@ -118,7 +118,9 @@ mod tests {
             (2, 4 * MIB, 1, 1),
             (2, 20 * MIB, 1, 5),
             (2, 1024 * MIB, 8, 8),
-            (100, 1 << 40, 8192, 128),
+            (100, 1 << 40, 8192, 400),
+            (5000, 1 << 43, 100_000, 1024),
+            (5000, 1 << 46, 1_000_000, 134),
             (5000, 1 << 40, 100, 1024),
             (0, 1 << 40, 100, 1),
         ] {

@@ -2,6 +2,7 @@
 //! writes files makes them in the directory of its attempt, as a job's own program does.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use needs::random::Random;
@@ -94,7 +95,7 @@ impl Task {
         let slow = if random.one_in(12) { 12 } else { 1 };
         let outputs = match work {
             Work::Map { .. } => Vec::new(),
-            Work::Reduce(work) => work.outputs,
+            Work::Reduce(work) => Arc::unwrap_or_clone(work.outputs),
         };
         let stage = match attempt.task.kind {
             TaskKind::Map => Stage::Working(STEPS),

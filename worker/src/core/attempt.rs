@@ -4,6 +4,8 @@
 //! preparing -> fetching -> running on a runner -> concluding -> ended: in the outbox
 //! ```
 
+use std::sync::Arc;
+
 use protocol::AttemptId;
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
@@ -76,13 +78,9 @@ impl Attempt {
 
     /// The work for a runner.
     pub(super) fn hand_over(&mut self) -> Work {
-        let outputs = match &mut self.launch.work {
-            Work::Map { .. } => Vec::new(),
-            Work::Reduce(work) => std::mem::take(&mut work.outputs),
-        };
-        let mut work = self.launch.work.clone();
-        if let Work::Reduce(work) = &mut work {
-            work.outputs = outputs;
+        let work = self.launch.work.clone();
+        if let Work::Reduce(work) = &mut self.launch.work {
+            work.outputs = Arc::default();
         }
         work
     }
@@ -101,12 +99,13 @@ impl Attempt {
     }
 }
 
-/// Merges news of map outputs into a list of them.
+/// Merges news of map outputs into a list of them; those who share it keep it as it was.
 pub(crate) fn merge_outputs(
-    outputs: &mut Vec<MapOutput>,
+    outputs: &mut Arc<Vec<MapOutput>>,
     available: Vec<MapOutput>,
     obsolete: &[AttemptId],
 ) {
+    let outputs = Arc::make_mut(outputs);
     outputs.extend(available);
     outputs.retain(|output| !obsolete.contains(&output.attempt));
 }

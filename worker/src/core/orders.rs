@@ -1,5 +1,6 @@
 //! Orders of the JobTracker: from a launch to an attempt with a runner, stops, news for reduces, the end of a job.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::property::keys;
@@ -61,10 +62,11 @@ impl Core {
             Action::Launch(launch) => self.launch(launch),
             Action::LaunchReduces { launches, mut outputs } => {
                 self.near.bring(&mut outputs, &self.rules);
+                let outputs = Arc::new(outputs);
                 for launch in launches {
                     let mut launch = Box::new(launch);
                     if let Work::Reduce(work) = &mut launch.work {
-                        work.outputs.clone_from(&outputs);
+                        work.outputs = Arc::clone(&outputs);
                     }
                     self.launch(launch);
                 }

@@ -4,6 +4,7 @@
 //! harm whatever is not journalled (running attempts, progress).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
@@ -323,13 +324,13 @@ impl Job {
     /// The work of a reduce, with these outputs.
     pub(crate) fn reduce_work(&self, index: u32, outputs: Vec<MapOutput>) -> ReduceWork {
         let partitions = self.reduce_plan.partitions(index);
-        ReduceWork { partitions, reduce_count: self.reduces.len(), outputs }
+        ReduceWork { partitions, reduce_count: self.reduces.len(), outputs: Arc::new(outputs) }
     }
 
     /// The reduces for the maps' output, if it is time to choose them.
     pub(crate) fn reduces_to_choose(&self) -> Option<Vec<u32>> {
         let is_time = self.phase == Phase::Running && self.maps.is_done();
-        is_time.then(|| self.reduce_plan.choose(self.spec.reduce_count)).flatten()
+        is_time.then(|| self.reduce_plan.choose()).flatten()
     }
 
     /// What a worker needs to start its program.
@@ -538,7 +539,6 @@ impl Job {
             return;
         }
         self.launched.map_reruns += 1;
-        self.reduce_plan.remove(id.task.index);
         let winner = self.tasks_mut(id.task.kind).change(id.task.index, |task| {
             if let Some(attempt) = task.attempt_mut(id.number) {
                 match failed {

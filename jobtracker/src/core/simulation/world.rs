@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Split};
@@ -445,7 +446,7 @@ impl SimWorker {
                     Work::Map { .. } => Vec::new(),
                     Work::Reduce(work) => {
                         self.reduced.push((attempt, work.partitions, work.reduce_count));
-                        work.outputs
+                        Arc::unwrap_or_clone(work.outputs)
                     }
                 };
                 let outputs = outputs.into_iter().map(|o| (o.attempt.task.index, o)).collect();
@@ -454,9 +455,10 @@ impl SimWorker {
                 launched.push(attempt);
             }
             Action::LaunchReduces { launches, outputs } => {
+                let outputs = Arc::new(outputs);
                 for mut launch in launches {
                     if let Work::Reduce(work) = &mut launch.work {
-                        work.outputs.clone_from(&outputs);
+                        work.outputs = Arc::clone(&outputs);
                     }
                     self.obey(Action::Launch(Box::new(launch)), launched);
                 }

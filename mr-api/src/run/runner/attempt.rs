@@ -204,7 +204,8 @@ impl Host {
             self.memory_bytes,
             self_news,
         );
-        let mut gather = Gather::new(self.setup.program.map_count, work.outputs);
+        let outputs = Arc::unwrap_or_clone(work.outputs);
+        let mut gather = Gather::new(self.setup.program.map_count, outputs);
         for _ in 0..DAMAGED_INPUTS_MAX {
             let begin = phases::clock();
             let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;

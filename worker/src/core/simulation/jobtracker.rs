@@ -1,6 +1,7 @@
 //! A JobTracker as a worker sees it: epochs, numbered orders that are repeated until they are acknowledged, slots, confirmed ends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use protocol::jobs::Split;
 use protocol::level::FeatureLevel;
@@ -230,7 +231,7 @@ pub(super) fn launch(job: JobId, kind: TaskKind, index: u32, binary: u8) -> Laun
     let work = match kind {
         TaskKind::Map => Work::Map { split, skip: Vec::new() },
         TaskKind::Reduce => {
-            Work::Reduce(ReduceWork { partitions: 0..1, reduce_count: 1, outputs: Vec::new() })
+            Work::Reduce(ReduceWork { partitions: 0..1, reduce_count: 1, outputs: Arc::default() })
         }
     };
     Launch { attempt: attempt(job, kind, index), program, work }

@@ -1,5 +1,6 @@
 //! Single scenes: what follows from a few events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::jobs::Counters;
@@ -13,7 +14,7 @@ use protocol::{AttemptId, Epoch, JobId, RecordAt, TaskKind};
 use super::super::effect::{Effect, Note};
 use super::super::event::{Answer, CallNumber, Event, News, RunnerId};
 use super::super::rules::Rules;
-use super::super::{Core, STOP_TIMEOUT};
+use super::super::{Core, STOP_TIMEOUT, merge_outputs};
 use super::jobtracker::launch;
 use super::machine::{IDLE_MAX, MACHINE, rules};
 
@@ -391,12 +392,39 @@ fn reduces_wait_for_links_and_learn_their_paths() {
     scene.feed(Event::Linked(vec![first.attempt]));
     assert!(scene.conversation.is_some(), "it polls");
     let given = scene.effects.iter().find_map(|effect| match effect {
-        Effect::Give { work: Work::Reduce(work), .. } => Some(work.outputs.clone()),
+        Effect::Give { work: Work::Reduce(work), .. } => Some(work.outputs.to_vec()),
         _ => None,
     });
     let linked = format!("/data/outputs/{JOB}/{}.data", first.attempt);
     assert_eq!(given.expect("it runs"), [MapOutput { data_path: linked, ..first }, second]);
     assert_eq!(scene.seen(), ["start 1", "give 1 1", "start 2", "give 2 2"]);
+}
+
+#[test]
+fn reduces_that_start_together_share_their_list_until_one_gets_news() {
+    let mut scene = Scene::new(rules());
+    let Launch { attempt, .. } = launch(JOB, TaskKind::Map, 8, 1);
+    let output = MapOutput {
+        attempt,
+        http_address: "10.0.0.9:1".to_owned(),
+        boot_id: "elsewhere".to_owned(),
+        data_path: "/other".to_owned(),
+    };
+    let launches = (1..4).map(|index| launch(JOB, TaskKind::Reduce, index, 1)).collect();
+    scene.obey(vec![Action::LaunchReduces { launches, outputs: vec![output.clone()] }]);
+    let mut lists: Vec<_> = scene
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Give { work: Work::Reduce(work), .. } => Some(Arc::clone(&work.outputs)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lists.len(), 3);
+    assert!(lists.iter().all(|list| Arc::ptr_eq(list, &lists[0]) && **list == [output.clone()]));
+    let [changed, kept, _] = &mut lists[..] else { unreachable!("there are three") };
+    merge_outputs(changed, Vec::new(), &[attempt]);
+    assert_eq!((changed.len(), kept.len()), (0, 1));
 }
 
 #[test]
