@@ -119,7 +119,7 @@ fn task() {
             }
             ToRunner::Launch { attempt, work: Work::Reduce(work), .. } => {
                 reduce = Some(attempt);
-                outputs.extend(work.outputs);
+                outputs.extend(work.outputs.iter().cloned());
             }
             ToRunner::MapOutputs { available, .. } => outputs.extend(available),
             ToRunner::Pass(_) => {}
