@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::Counters;
 use super::phase::Phase;
@@ -207,31 +207,18 @@ pub struct ReduceWork {
     /// Number of reduces of the job.
     pub reduce_count: u32,
     /// The map outputs known so far ([`Action::LaunchReduces`] has them once for all). Reduces that start at once share the list.
-    #[serde(with = "shared")]
+    #[serde(serialize_with = "as_list", deserialize_with = "at_most_shared::<ENTRIES_MAX, _>")]
     pub outputs: Arc<Vec<MapOutput>>,
 }
 
-/// A shared list of map outputs, as a list.
-mod shared {
-    use std::sync::Arc;
+fn as_list<S: Serializer>(outputs: &Arc<Vec<MapOutput>>, serializer: S) -> Result<S::Ok, S::Error> {
+    outputs.as_slice().serialize(serializer)
+}
 
-    use serde::{Deserializer, Serialize, Serializer};
-
-    use super::MapOutput;
-    use crate::wire::{ENTRIES_MAX, at_most};
-
-    pub(super) fn serialize<S: Serializer>(
-        outputs: &Arc<Vec<MapOutput>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        outputs.as_slice().serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Arc<Vec<MapOutput>>, D::Error> {
-        at_most::<ENTRIES_MAX, D, Vec<MapOutput>>(deserializer).map(Arc::new)
-    }
+fn at_most_shared<'de, const MAX: usize, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Arc<Vec<MapOutput>>, D::Error> {
+    at_most::<MAX, D, Vec<MapOutput>>(deserializer).map(Arc::new)
 }
 
 /// A finished map attempt's output.
