@@ -1,11 +1,12 @@
 //! A real cluster: `hanno cluster` as a child process on a temporary directory, with tight timers.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -89,8 +90,8 @@ pub(crate) struct Cluster {
     pub(crate) namenode: String,
     pub(crate) jobtracker: String,
     pub(crate) options: Options,
-    /// The first of its ports, at every start.
-    port_base: u32,
+    /// Its ports, at every start.
+    ports: Ports,
 }
 
 impl Cluster {
@@ -101,9 +102,9 @@ impl Cluster {
 
     /// Starts on a directory that may hold an earlier cluster.
     pub(crate) fn start_in(directory: PathBuf, options: Options) -> Self {
-        let port_base = port_base();
-        let (child, namenode, jobtracker) = spawn(&directory, &options, port_base);
-        Cluster { child, directory, namenode, jobtracker, options, port_base }
+        let ports = Ports::take();
+        let (child, namenode, jobtracker) = spawn(&directory, &options, ports.base);
+        Cluster { child, directory, namenode, jobtracker, options, ports }
     }
 
     /// Stops everything with SIGTERM and starts again on the same data.
@@ -114,7 +115,7 @@ impl Cluster {
 
     /// Starts again what has ended, on the same data, at the same addresses.
     pub(crate) fn begin(&mut self) {
-        let (child, namenode, jobtracker) = spawn(&self.directory, &self.options, self.port_base);
+        let (child, namenode, jobtracker) = spawn(&self.directory, &self.options, self.ports.base);
         (self.child, self.namenode, self.jobtracker) = (child, namenode, jobtracker);
     }
 
@@ -372,27 +373,45 @@ const PORT_RANGES: u32 = 400;
 /// Ports of each.
 const RANGE_PORTS: u32 = 40;
 
-/// The first of 40 ports for one cluster, which no other test process of this machine uses while this one lives: until a cluster has begun to listen, its
-/// ports look free to others.
-pub(crate) fn port_base() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    static HELD: Mutex<Vec<fs::File>> = Mutex::new(Vec::new());
-    let locks = std::env::temp_dir().join("hanno-test-ports");
-    if fs::create_dir(&locks).is_ok() {
-        open_to_all(&locks);
-    }
-    let is_free = |port: u32| std::net::TcpListener::bind(("127.0.0.1", port as u16)).is_ok();
-    let ranges = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
-    let begin = std::process::id() % 20 * 20;
-    for range in ranges.take(PORT_RANGES as usize).map(|number| (begin + number) % PORT_RANGES) {
-        let base = 11_000 + range * RANGE_PORTS;
-        let Some(lock) = held(&locks.join(base.to_string())) else { continue };
-        if (base..base + RANGE_PORTS).all(is_free) {
-            HELD.lock().unwrap().push(lock);
-            return base;
+/// 40 ports in a row for one cluster, which nothing else uses while this lives: a lock keeps other test processes off, and sockets that are bound and do not
+/// listen keep the kernel from giving the ports to connections. A daemon can listen on them none the less, as `SO_REUSEADDR` allows.
+pub(crate) struct Ports {
+    /// The first of them.
+    pub(crate) base: u32,
+    _lock: fs::File,
+    _sockets: Vec<OwnedFd>,
+}
+
+impl Ports {
+    pub(crate) fn take() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let locks = std::env::temp_dir().join("hanno-test-ports");
+        if fs::create_dir(&locks).is_ok() {
+            open_to_all(&locks);
         }
+        let ranges = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        let begin = std::process::id() % 20 * 20;
+        for range in ranges.take(PORT_RANGES as usize).map(|number| (begin + number) % PORT_RANGES)
+        {
+            let base = 11_000 + range * RANGE_PORTS;
+            let Some(lock) = held(&locks.join(base.to_string())) else { continue };
+            let sockets: io::Result<Vec<OwnedFd>> = (base..base + RANGE_PORTS).map(bound).collect();
+            if let Ok(sockets) = sockets {
+                return Ports { base, _lock: lock, _sockets: sockets };
+            }
+        }
+        panic!("there are no {RANGE_PORTS} free ports in a row")
     }
-    panic!("there are no {RANGE_PORTS} free ports in a row")
+}
+
+/// A socket that has a port nobody listens on.
+fn bound(port: u32) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    let port = u16::try_from(port).expect("a port");
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    Ok(socket)
 }
 
 /// A file that no other process has locked, whoever made it.

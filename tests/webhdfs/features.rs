@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{DENIED, SIMPLE, Web, exception};
 use crate::support::Cluster;
-use crate::support::cluster::{hanno_binary, port_base};
+use crate::support::cluster::{Ports, hanno_binary};
 use crate::support::data;
 use crate::support::http::{Answer, Connection, request};
 
@@ -256,11 +256,13 @@ pub(super) struct Gateway {
     pub(super) address: String,
     /// By which the superuser asks.
     proof: String,
+    _ports: Ports,
 }
 
 impl Gateway {
     pub(super) fn start(web: &Web) -> Self {
-        let free = format!("127.0.0.1:{}", port_base());
+        let ports = Ports::take();
+        let free = format!("127.0.0.1:{}", ports.base);
         let config = web.cluster.directory.join("gateway.toml");
         let text = format!(
             "namenode = \"{}\"\nsecret_file = \"{}\"\nbind = \"{free}\"\n",
@@ -276,7 +278,7 @@ impl Gateway {
         command.args(["gateway", "--config"]).arg(&config).stdin(Stdio::null());
         let log = fs::File::create(web.cluster.directory.join("gateway.log")).unwrap();
         let child = command.stderr(log).spawn().unwrap();
-        let gateway = Gateway { child, address: format!("http://{free}"), proof };
+        let gateway = Gateway { child, address: format!("http://{free}"), proof, _ports: ports };
         web.cluster
             .wait_until("the gateway listens", 30, |_| std::net::TcpStream::connect(&free).is_ok());
         gateway

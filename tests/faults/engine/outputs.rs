@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Stand, files_below, options, with};
-use crate::support::cluster::{hanno_binary, port_base};
+use crate::support::cluster::{Ports, hanno_binary};
 use crate::support::report::{assert_no_panics, flip_a_bit};
 
 const LATE: [&str; 2] = ["-D", "mapreduce.job.reduce.slowstart.completedmaps=1"];
@@ -199,8 +199,8 @@ fn a_server_of_map_outputs_that_answers_nonsense_is_asked_again_and_the_maps_run
     let mut options = with(options(), &[("HANNO_WORKER_SHARED_OUTPUTS", "false")]);
     options.workers = 1;
     let stand = Stand::start(8, options);
-    let base = port_base();
-    let [bind, advertise] = [0, 1].map(|offset| format!("127.0.0.1:{}", base + offset));
+    let ports = Ports::take();
+    let [bind, advertise] = [0, 1].map(|offset| format!("127.0.0.1:{}", ports.base + offset));
     let served = proxy(&advertise, bind.clone());
     let _beside = Beside::start(&stand, &bind, &advertise);
     stand.wait("both workers are there", |_| stand.active_workers() == 2);
