@@ -37,6 +37,9 @@ pub(crate) struct Overrides {
     /// What one of Hadoop's options names as the file system, and that option.
     #[arg(skip)]
     pub(crate) file_system: Option<(&'static str, String)>,
+    /// Properties of the directory that `--config` or `HADOOP_CONF_DIR` names; options win over them.
+    #[arg(skip)]
+    pub(crate) site: Vec<(String, String)>,
 }
 
 impl Overrides {

@@ -2,18 +2,22 @@
 //! generic ones (`-fs`, `-conf`, `-D`, …) after it.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use client::ClientConfig;
+use client::site::{Site, SiteError};
+use protocol::error::chain;
 
 use crate::connect::{Overrides, warn_unused};
-use crate::dfs;
 use crate::output::report;
 
 /// Names the directory of Hadoop's configuration files, as `--config` does.
 pub(crate) const DIRECTORY_VARIABLE: &str = "HADOOP_CONF_DIR";
 /// The file of such a directory that names the file system.
 const SITE_FILE: &str = "core-site.xml";
+/// Others that clients read, if they are there.
+const MORE_SITE_FILES: [&str; 2] = ["hdfs-site.xml", "mapred-site.xml"];
 /// Generic options; each has a value.
 const GENERIC: [&str; 7] = ["-fs", "-jt", "-D", "-conf", "-files", "-libjars", "-archives"];
 /// Properties that name the file system.
@@ -43,44 +47,51 @@ pub(crate) fn of_script(args: &[OsString]) -> Result<(&[OsString], Overrides), S
         }
         rest = tail;
     }
-    overrides.file_system = match directory {
-        Some(directory) => {
-            let named = file_system_in(Path::new(directory))?;
-            named.map(|address| ("--config", address))
+    let variable = std::env::var_os(DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
+    match (directory, variable) {
+        (Some(directory), _) => {
+            overrides.site = site_in(Path::new(directory))?;
+            let named = file_system_among(&overrides.site);
+            overrides.file_system = named.map(|address| ("--config", address));
         }
-        None => of_variable()?,
-    };
+        // It may serve other programs.
+        (None, Some(directory)) if Path::new(&directory).join(SITE_FILE).is_file() => {
+            of_variable(Path::new(&directory), &mut overrides)?;
+        }
+        _ => {}
+    }
     Ok((rest, overrides))
 }
 
-/// The file system named by the environment's directory, if none of our settings names a NameNode.
-fn of_variable() -> Result<Option<(&'static str, String)>, String> {
-    let directory = std::env::var_os(DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
-    let Some(directory) = directory.map(PathBuf::from) else { return Ok(None) };
-    // The directory may serve other programs.
-    if !directory.join(SITE_FILE).is_file() {
-        return Ok(None);
-    }
-    let Some(address) = file_system_in(&directory)? else { return Ok(None) };
-    let config = ClientConfig::load().map_err(|error| error.to_string())?;
+/// Takes what the environment's directory says, unless our own settings name another cluster.
+fn of_variable(directory: &Path, overrides: &mut Overrides) -> Result<(), String> {
+    let site = site_in(directory)?;
+    let ours = ClientConfig::load().map_err(|error| error.to_string())?.namenode;
     let authority = |text: &str| text.split_once("://").map_or(text, |(_, rest)| rest).to_owned();
-    match config.namenode {
-        None => Ok(Some((DIRECTORY_VARIABLE, address))),
-        Some(ours) if authority(&ours) == authority(address.trim_end_matches('/')) => Ok(None),
-        Some(ours) => {
+    match (file_system_among(&site), ours) {
+        (Some(address), None) => overrides.file_system = Some((DIRECTORY_VARIABLE, address)),
+        (Some(address), Some(ours))
+            if authority(&ours) != authority(address.trim_end_matches('/')) =>
+        {
             report!(
                 "hanno: {DIRECTORY_VARIABLE} names {address}; {ours} is used, which our own configuration names"
             );
-            Ok(None)
+            return Ok(());
         }
+        _ => {}
     }
+    overrides.site = site;
+    Ok(())
 }
 
-/// The file system that a directory of Hadoop's configuration files names.
-fn file_system_in(directory: &Path) -> Result<Option<String>, String> {
-    let file = directory.join(SITE_FILE);
-    let text = file.to_str().ok_or("the directory of the configuration is not UTF-8")?;
-    Ok(file_system_among(&properties_of(text)?))
+/// The properties of a directory of Hadoop's configuration files.
+fn site_in(directory: &Path) -> Result<Vec<(String, String)>, String> {
+    let mut files = vec![directory.join(SITE_FILE)];
+    let more = MORE_SITE_FILES.iter().map(|name| directory.join(name));
+    // Whatever else is wrong with one, reading it tells.
+    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    files.extend(more.filter(|path| !std::fs::metadata(path).is_err_and(is_absent)));
+    properties_of(&files).map_err(|error| chain(&error))
 }
 
 /// Takes generic options off the front; returns the words after them, and the cluster's address.
@@ -96,7 +107,7 @@ pub(crate) fn generic(
 pub(crate) struct Given {
     pub(crate) words: Vec<String>,
     pub(crate) overrides: Overrides,
-    /// Those of the wanted properties that `-conf` and `-D` set; later ones win.
+    /// Those of the wanted properties that the configuration, `-conf` and `-D` set; later ones win.
     pub(crate) properties: Vec<(String, String)>,
 }
 
@@ -111,7 +122,9 @@ pub(crate) fn generic_with(
     for argument in arguments {
         words.push(argument.to_str().ok_or("an argument that is not UTF-8")?.to_owned());
     }
-    let (mut of_files, mut given) = (Vec::new(), Vec::new());
+    let (mut files, mut given) = (Vec::new(), Vec::new());
+    // `-fs` wins wherever it stands.
+    let (mut by_option, mut by_property) = (None, None);
     loop {
         let (option, value, taken) = match &words[..] {
             [option, value, ..] if GENERIC.contains(&option.as_str()) => {
@@ -127,14 +140,11 @@ pub(crate) fn generic_with(
         };
         words.drain(..taken);
         match (option.as_str(), value.split_once('=')) {
-            ("-fs", _) => overrides.file_system = Some(("-fs", value)),
+            ("-fs", _) => by_option = Some(("-fs", value)),
             ("-jt", _) => overrides.jobtracker = Some(value),
-            ("-conf", _) => of_files.extend(properties_of(&value)?),
-            ("-D", Some((name, value))) if FILE_SYSTEM_KEYS.contains(&name) => {
-                // `-fs` wins wherever it stands.
-                if overrides.file_system.as_ref().is_none_or(|(option, _)| *option != "-fs") {
-                    overrides.file_system = Some(("fs.defaultFS", value.to_owned()));
-                }
+            ("-conf", _) => files.push(value),
+            ("-D", Some((name, value))) if names_file_system(name) => {
+                by_property = Some(("fs.defaultFS", value.to_owned()));
             }
             ("-D", Some((name, value))) if wanted.contains(&name) => {
                 given.push((name.to_owned(), value.to_owned()));
@@ -144,22 +154,39 @@ pub(crate) fn generic_with(
             (option, _) => warn_unused(option),
         }
     }
-    overrides.file_system = overrides
-        .file_system
-        .or_else(|| file_system_among(&of_files).map(|address| ("fs.defaultFS", address)));
-    let of_files = of_files.into_iter().filter(|(name, _)| wanted.contains(&name.as_str()));
-    Ok(Given { words, overrides, properties: of_files.chain(given).collect() })
+    let of_files = properties_of(&files).map_err(|error| chain(&error))?;
+    let by_file = || file_system_among(&of_files).map(|address| ("fs.defaultFS", address));
+    let named = by_option.or(by_property).or_else(by_file);
+    overrides.file_system = named.or(overrides.file_system);
+    let site = overrides.site.iter().cloned().chain(of_files);
+    let wanted = site.filter(|(name, _)| wanted.contains(&name.as_str()));
+    let properties = wanted.chain(given).collect();
+    Ok(Given { words, overrides, properties })
 }
 
-/// The properties in one of Hadoop's configuration files.
-fn properties_of(file: &str) -> Result<Vec<(String, String)>, String> {
-    dfs::xml::of_files(&[file]).map_err(|failure| failure.to_string())
+/// The properties of some of Hadoop's configuration files together; a warning names each that counts for nothing.
+pub(crate) fn properties_of(
+    files: &[impl AsRef<Path>],
+) -> Result<Vec<(String, String)>, SiteError> {
+    let site = Site::of_files(files)?;
+    for (file, name) in &site.overruled {
+        report!("hanno: {}: {name} is final in an earlier file", file.display());
+    }
+    let mut properties = site.resolved()?;
+    // As Hadoop reads numbers, sizes and addresses.
+    properties.iter_mut().for_each(|(_, value)| *value = value.trim().to_owned());
+    Ok(properties)
 }
 
 /// The file system that properties name; the last one wins.
 fn file_system_among(properties: &[(String, String)]) -> Option<String> {
-    let is_it = |(key, _): &&(String, String)| FILE_SYSTEM_KEYS.contains(&key.as_str());
+    let is_it = |(name, _): &&(String, String)| names_file_system(name);
     properties.iter().rev().find(is_it).map(|(_, value)| value.clone())
+}
+
+/// True for the properties that name the file system.
+pub(crate) fn names_file_system(property: &str) -> bool {
+    FILE_SYSTEM_KEYS.contains(&property)
 }
 
 #[cfg(test)]

@@ -15,13 +15,14 @@ use anyhow::Result;
 use clap::Parser;
 use client::job::{JobClient, counter_value, counters_text};
 use protocol::jobs::{JobReport, JobState, Priority};
+use protocol::property::Class;
 use protocol::record::SKIP_DIRECTORY;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 
 use self::exit::{known, unknown, with_args};
 use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
-use crate::generic::generic;
+use crate::generic::{self, generic};
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
 use crate::top::{self, TopArgs};
 
@@ -129,6 +130,14 @@ pub(crate) fn streaming(arguments: &[OsString], overrides: &Overrides) -> u8 {
     {
         words.extend(value.iter().flat_map(|value| [option.to_owned(), value.clone()]));
     }
+    // Such files also configure daemons and other programs; what a job has no use for is theirs.
+    let is_of_jobs = |name: &str| {
+        let row = protocol::property::row(name);
+        row.is_some_and(|row| matches!(row.class, Class::Honoured { .. }))
+    };
+    let site = overrides.site.iter();
+    let site = site.filter(|(name, _)| is_of_jobs(name) && !generic::names_file_system(name));
+    words.extend(site.flat_map(|(name, value)| ["-D".to_owned(), format!("{name}={value}")]));
     if let Some((option, text)) = &overrides.file_system {
         let property = || format!("fs.defaultFS={text}");
         match *option {

@@ -5,10 +5,12 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 
-use crate::support::cluster::hanno_binary;
+use crate::support::cluster::{Ports, hanno_binary};
 use crate::support::{Cluster, Options, Outcome, data};
 
 /// One DataNode and one worker are enough: what counts is which cluster acts.
@@ -42,6 +44,117 @@ fn named(directory: &Path, number: usize, address: &str) -> Vec<Vec<String>> {
     let property = format!("fs.defaultFS={address}");
     let ways = [vec!["-fs", address], vec!["-D", &property], vec!["-conf", &file]];
     ways.into_iter().map(|words| words.into_iter().map(str::to_owned).collect()).collect()
+}
+
+/// Arguments with which a command asks the NameNode for something; `None` for commands that do not ask it.
+fn arguments(command: &str) -> Option<&'static [&'static str]> {
+    Some(match command {
+        "debug" => &["recoverLease", "-path", "/f"],
+        "dfs" | "fs" => &["-ls", "/"],
+        "dfsadmin" => &["-report"],
+        "balancer" => &[],
+        "fsck" => &["/"],
+        "fetchdt" => &["token"],
+        "getconf" => &["-confKey", "fs.defaultFS"],
+        "groups" => &["ann"],
+        "lsSnapshottableDir" => &[],
+        "lsSnapshot" => &["/d"],
+        "snapshotDiff" => &["/d", "a", "b"],
+        "storagepolicies" => &["-listPolicies"],
+        // They ask the JobTracker, or nobody.
+        "job" | "queue" | "mradmin" | "jar" | "streaming" | "envvars" | "checknative"
+        | "version" => {
+            return None;
+        }
+        other => panic!("say here with which arguments {other} asks the NameNode"),
+    })
+}
+
+/// Nobody listens at either address, so each command ends with an error that names the one it tried.
+#[test]
+fn the_directory_of_the_configuration_counts_for_every_command() {
+    let ports = Ports::take();
+    let [named, other] = [0, 1].map(|offset| format!("127.0.0.1:{}", ports.base + offset));
+    let directory = tempfile::tempdir().unwrap();
+    site_file(directory.path(), "core-site.xml", &format!("hanno://{named}"));
+    let run = |program: &str, words: &[&str], by_variable: bool| {
+        let mut command = Command::new(hanno_binary());
+        command.arg0(program).current_dir(directory.path()).env("HOME", directory.path());
+        match by_variable {
+            true => command.env("HADOOP_CONF_DIR", directory.path()),
+            false => {
+                command.env("HANNO_NAMENODE", format!("http://{other}"));
+                command.arg("--config").arg(directory.path())
+            }
+        };
+        command.args(words);
+        Outcome::of(command)
+    };
+    for program in ["hdfs", "hadoop", "mapred", "yarn"] {
+        let usage = run(program, &[], false).stderr;
+        let commands: Vec<&str> =
+            usage.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+        assert!(!commands.is_empty(), "{usage}");
+        for command in commands {
+            let command = command.split_whitespace().next().unwrap();
+            let Some(arguments) = arguments(command) else { continue };
+            let words = [&[command], arguments].concat();
+            for by_variable in [false, true] {
+                let outcome = run(program, &words, by_variable);
+                let said = format!("{}{}", outcome.stderr, outcome.stdout_text());
+                assert!(
+                    said.contains(&named) && !said.contains(&other),
+                    "{program} {words:?}: {said}"
+                );
+            }
+        }
+    }
+}
+
+/// A cluster's files get what the properties of the directory say, unless the command says otherwise.
+#[test]
+fn properties_of_the_directory_count() {
+    let cluster = Cluster::start(small());
+    let directory = tempfile::tempdir().unwrap();
+    let site = |name: &str, properties: &str| {
+        let text = format!("<configuration>{properties}</configuration>");
+        fs::write(directory.path().join(name), text).unwrap();
+    };
+    let address = format!("hanno://{}", authority(&cluster));
+    site(
+        "core-site.xml",
+        &format!(
+            "<property><name>fs.defaultFS</name><value>{address}</value></property>\
+         <property><name>fs.permissions.umask-mode</name><value>u=rwx,g=rx,o=</value></property>"
+        ),
+    );
+    site(
+        "hdfs-site.xml",
+        "<property name='dfs.replication' value='2'/>\
+         <property><name>dfs.blocksize</name><value> 2m </value></property>",
+    );
+    let run = |words: &[&str]| {
+        let words = [&["--config", directory.path().to_str().unwrap(), "dfs"], words].concat();
+        let mut command = cluster.command(&hanno_binary(), &words);
+        command.arg0("hdfs").env_remove("HANNO_NAMENODE");
+        Outcome::of(command)
+    };
+    let stat = |path: &str| run(&["-stat", "%r %o %a", path]).ok().stdout_text();
+    run(&["-touchz", "/a"]).ok();
+    assert_eq!(stat("/a"), "2 2097152 640\n");
+    run(&["-D", "dfs.replication=1", "-D", "fs.permissions.umask-mode=0", "-touchz", "/b"]).ok();
+    assert_eq!(stat("/b"), "1 2097152 666\n");
+    // Half a file says nothing, and neither does one of another form.
+    for (text, part) in [("<configuration><property>", "is not closed"), ("{}", "stands outside")] {
+        fs::write(directory.path().join("hdfs-site.xml"), text).unwrap();
+        let outcome = run(&["-touchz", "/c"]);
+        assert_ne!(outcome.code, 0, "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("hdfs-site.xml") && outcome.stderr.contains(part),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(cluster.dfs(&["-test", "-e", "/c"]).code, 1);
 }
 
 /// Commands that change or tell something of `/d`, with where the generic options go.

@@ -4,10 +4,14 @@ use super::command::Command;
 use super::{contents, listing, namespace};
 
 /// Every command, by the folder that defines it. A new folder is one more word here.
-static ROOMS: &[&[&[Command]]] = &[contents::COMMANDS, listing::COMMANDS, namespace::COMMANDS];
+pub(super) static ROOMS: &[(&str, &[&[Command]])] = &[
+    ("contents", contents::COMMANDS),
+    ("listing", listing::COMMANDS),
+    ("namespace", namespace::COMMANDS),
+];
 
 fn each() -> impl Iterator<Item = &'static Command> {
-    ROOMS.iter().flat_map(|tables| tables.iter()).flat_map(|table| table.iter())
+    ROOMS.iter().flat_map(|(_, tables)| tables.iter()).flat_map(|table| table.iter())
 }
 
 /// All commands, by name.

@@ -11,10 +11,10 @@ mod context;
 mod fs;
 mod help;
 mod listing;
+mod modes;
 mod namespace;
 mod properties;
 mod target;
-pub(crate) mod xml;
 
 pub(crate) use self::fs::{Failure, Problem, Resolver};
 pub(crate) use self::properties::size;
@@ -23,6 +23,7 @@ use std::ffi::OsString;
 
 use client::ClientConfig;
 use client::dfs::DfsClient;
+use client::site::SiteError;
 use protocol::DfsPath;
 use protocol::address::{FileSystem, Site, Typed};
 
@@ -33,6 +34,7 @@ use self::context::Context;
 use self::fs::{Named, Store};
 use self::properties::Properties;
 use crate::connect::{self, Overrides};
+use crate::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text};
 
 /// Runs the command line after `dfs` and returns the exit code.
@@ -121,7 +123,13 @@ fn context(
     overrides: &Overrides,
 ) -> Result<Context, Failure> {
     let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
-    let mut properties = xml::of_files(&parsed.files)?;
+    // What the configuration names as the file system is only the default, as our own configuration's is.
+    let configured = overrides.site.iter().filter(|(name, _)| !generic::names_file_system(name));
+    let mut properties: Vec<_> = configured.cloned().collect();
+    properties.extend(generic::properties_of(&parsed.files).map_err(|error| match error {
+        SiteError::Read { path, source } => Failure::local(path, &source),
+        error => Failure::Text(error.to_string()),
+    })?);
     properties.extend(parsed.properties.iter().cloned());
     let warn = |name: &str| {
         if parsed.properties.iter().any(|(given, _)| given == name) {
@@ -133,7 +141,8 @@ fn context(
     let of_property = || properties.file_system.clone().map(|text| ("fs.defaultFS", text));
     let named = parsed.file_system.clone().map(|text| ("-fs", text)).or_else(of_property);
     let is_named = named.is_some() || overrides.namenode.is_some();
-    let overrides = Overrides { file_system: named, ..overrides.clone() };
+    let file_system = named.or(overrides.file_system.clone());
+    let overrides = Overrides { file_system, ..overrides.clone() };
     let (mut config, file_system) = overrides.resolved().map_err(wrong)?;
     config.short_circuit = properties.short_circuit.or(config.short_circuit);
     let operands = || parsed.operands.iter().filter_map(|operand| operand.to_str());
@@ -212,10 +221,20 @@ mod tests {
         assert_eq!(found, names);
     }
 
-    /// An option of the table that no code reads would be accepted without effect.
+    /// An option of a table that no code beside it reads would be accepted without effect.
     #[test]
     fn every_option_of_the_table_is_asked_for() {
-        let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dfs"));
+        for (folder, tables) in commands::ROOMS {
+            assert_options_are_asked_for(folder, tables);
+        }
+    }
+
+    fn assert_options_are_asked_for(folder: &str, tables: &[&[Command]]) {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dfs");
+        // What this file asks for, it asks for all commands.
+        let own = std::fs::read_to_string(home.join("mod.rs")).unwrap();
+        let own = own.split("#[cfg(test)]").next().unwrap().to_owned();
+        let sources = sources(&home.join(folder)) + &own;
         let is_asked = |name: &str| {
             // `-test` matches on their letters.
             let letter = format!("'{name}' =>");
@@ -227,7 +246,7 @@ mod tests {
                     && !in_table.iter().any(|entry| line.contains(entry))
             })
         };
-        for command in all() {
+        for command in tables.iter().flat_map(|table| table.iter()) {
             for option in command.options {
                 if option.is_met {
                     let told = command.about.contains(&format!("-{}", option.name));

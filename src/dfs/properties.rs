@@ -4,6 +4,7 @@
 //! continuing would do something else than intended.
 
 use super::fs::Failure;
+use super::modes::umask_of;
 
 /// Most letters by which a name may differ to count as a misspelt known one.
 const SLIP_MAX: usize = 2;
@@ -45,7 +46,7 @@ static KEYS: &[Key] = &[
     Key { name: "dfs.client.read.shortcircuit", expected: "`true' or `false'", read: short_circuit },
     Key { name: "fs.defaultFS", expected: "a file system like webhdfs://host:port", read: file_system },
     Key { name: "fs.default.name", expected: "a file system like webhdfs://host:port", read: file_system },
-    Key { name: "fs.permissions.umask-mode", expected: "an octal mask like 022", read: umask },
+    Key { name: "fs.permissions.umask-mode", expected: "a mask like 022 or u=rwx,g=rx,o=", read: umask },
     Key { name: "fs.trash.interval", expected: "a number of minutes", read: trash_interval },
 ];
 
@@ -70,8 +71,7 @@ fn file_system(properties: &mut Properties, value: &str) -> Option<()> {
 }
 
 fn umask(properties: &mut Properties, value: &str) -> Option<()> {
-    let umask = u16::from_str_radix(value, 8).ok().filter(|umask| *umask <= 0o777);
-    properties.umask = umask?;
+    properties.umask = umask_of(value)?;
     Some(())
 }
 
@@ -230,6 +230,7 @@ mod tests {
             ("dfs.replication", "-1"),
             ("dfs.client.read.shortcircuit", "no"),
             ("fs.permissions.umask-mode", "9"),
+            ("fs.permissions.umask-mode", "u=y"),
             ("fs.trash.interval", "1d"),
         ] {
             assert!(read(&[(key, value)]).unwrap_err().starts_with(key), "{key}={value}");

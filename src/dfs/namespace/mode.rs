@@ -2,107 +2,7 @@
 
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Item, text_of};
-
-/// A change of permission bits.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum ModeChange {
-    /// Exactly these.
-    Octal(u16),
-    /// One after the other.
-    Symbolic(Vec<Clause>),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Clause {
-    /// The affected bits of `rwxrwxrwx`: a mask of classes.
-    classes: u16,
-    operator: char,
-    /// `rwx` as 4, 2, 1.
-    bits: u16,
-    /// `X`: execute for directories and for files that somebody may execute.
-    execute_if_any: bool,
-    sticky: bool,
-}
-
-impl ModeChange {
-    fn parse(text: &str) -> Option<Self> {
-        if text.starts_with(|c: char| c.is_ascii_digit()) {
-            let octal =
-                matches!(text.len(), 3 | 4) && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
-            let mode = octal.then(|| u16::from_str_radix(text, 8).ok()).flatten()?;
-            return (mode <= 0o1777).then_some(ModeChange::Octal(mode));
-        }
-        let clauses: Option<Vec<Vec<Clause>>> = text.split(',').map(clauses).collect();
-        Some(ModeChange::Symbolic(clauses?.concat()))
-    }
-
-    fn apply(&self, mode: u16, directory: bool) -> u16 {
-        match self {
-            ModeChange::Octal(mode) => *mode,
-            ModeChange::Symbolic(clauses) => {
-                clauses.iter().fold(mode, |mode, clause| clause.apply(mode, directory))
-            }
-        }
-    }
-}
-
-impl Clause {
-    fn apply(self, mode: u16, directory: bool) -> u16 {
-        let execute = self.execute_if_any && (directory || mode & 0o111 != 0);
-        let bits = self.bits | u16::from(execute);
-        let mut change = (bits * 0o111) & self.classes;
-        if self.sticky {
-            change |= 0o1000;
-        }
-        match self.operator {
-            '+' => mode | change,
-            '-' => mode & !change,
-            _ => (mode & !self.classes) | change,
-        }
-    }
-}
-
-/// `ug+rw-x` without commas.
-fn clauses(text: &str) -> Option<Vec<Clause>> {
-    let who_len = text.find(['+', '-', '='])?;
-    let (who, mut rest) = text.split_at(who_len);
-    let mut classes = 0;
-    for c in who.chars() {
-        classes |= match c {
-            'u' => 0o700,
-            'g' => 0o070,
-            'o' => 0o007,
-            'a' => 0o777,
-            _ => return None,
-        };
-    }
-    if who.is_empty() {
-        classes = 0o777;
-    }
-    let mut all = Vec::new();
-    while let Some(operator) = rest.chars().next() {
-        let tail = &rest[1..];
-        let len = tail.find(['+', '-', '=']).unwrap_or(tail.len());
-        let mut clause =
-            Clause { classes, operator, bits: 0, execute_if_any: false, sticky: false };
-        if len == 0 {
-            return None;
-        }
-        for c in tail[..len].chars() {
-            match c {
-                'r' => clause.bits |= 4,
-                'w' => clause.bits |= 2,
-                'x' => clause.bits |= 1,
-                'X' => clause.execute_if_any = true,
-                't' => clause.sticky = true,
-                _ => return None,
-            }
-        }
-        all.push(clause);
-        rest = &tail[len..];
-    }
-    Some(all)
-}
+use crate::dfs::modes::ModeChange;
 
 /// Changes permission bits.
 pub(super) fn chmod(context: &Context) -> Result<(), Failure> {
@@ -210,36 +110,6 @@ fn below(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn modes() {
-        for (text, file, directory) in [
-            ("644", 0o644, 0o644),
-            ("0755", 0o755, 0o755),
-            ("1777", 0o1777, 0o1777),
-            ("u+rwx,g-w,o=r", 0o744, 0o744),
-            ("a+X", 0o664, 0o775),
-            ("+x", 0o775, 0o775),
-            ("-x", 0o664, 0o664),
-            ("go=", 0, 0),
-            ("+t", 0o1664, 0o1664),
-            ("u=rw-r", 0o264, 0o264),
-        ] {
-            let change = ModeChange::parse(text);
-            if text == "go=" {
-                assert_eq!(change, None);
-                continue;
-            }
-            let change = change.unwrap();
-            assert_eq!(change.apply(0o664, false), file, "{text}");
-            assert_eq!(change.apply(0o664, true), directory, "{text}");
-        }
-        assert_eq!(ModeChange::parse("a+X").unwrap().apply(0o100, false), 0o111);
-        for text in ["", "7", "64", "999", "12345", "2777", "u", "u+", "z+r", "u+q", "u+r,", "ü+r"]
-        {
-            assert_eq!(ModeChange::parse(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn owners() {
