@@ -27,7 +27,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
     let target = Target::of(context, last)?;
-    let threads = pool::thread_count(context)?;
+    let sizes = pool::Sizes::of(context)?;
     interrupt::watch(&context.store)?;
     let items = context.expand_all(sources)?;
     target.check(context, items.len(), context.args.has("f"))?;
@@ -55,7 +55,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
         }
         Ok(())
     };
-    pool::run(context, threads, walk, |task, progress| copy.file(&task, progress))?;
+    pool::run(context, sizes, walk, |task, progress| copy.file(&task, progress))?;
     copy.preserve_directories();
     Ok(())
 }

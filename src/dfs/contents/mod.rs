@@ -34,7 +34,8 @@ Flags:
 
   -p                 Preserves timestamps, ownership and the mode.
   -f                 Overwrites the destination if it already exists.
-  -t <thread count>  Number of files copied at a time, default 32.
+  -t <thread count>  Number of files copied at a time, default 32, at most 512.
+  -q <queue size>    Number of files that may wait for a thread, default 1024, at most 65536.
   -l                 Makes one replica of each file only.
   -d                 Writes under the final name at once, without the temporary file <dst>._COPYING_.";
 const GET_HELP: &str =
@@ -46,7 +47,8 @@ Flags:
   -f                 Overwrites the destination if it already exists.
   -crc               Also writes a checksum file .<name>.crc beside each file.
   -ignoreCrc         Bytes that match their checksum on no replica are copied as they are, instead of an error.
-  -t <thread count>  Number of files copied at a time, default 32.";
+  -t <thread count>  Number of files copied at a time, default 32, at most 512.
+  -q <queue size>    Number of files that may wait for a thread, default 1024, at most 65536.";
 const GETMERGE_HELP: &str = "Get all the files in the directories that match the source file pattern and merge and sort them to only
 one file on local fs. <src> is kept.
 
@@ -64,7 +66,8 @@ Flags:
                      specified with no <arg>, then preserves timestamps, ownership, permission.
   -f                 Overwrite the destination if it already exists.
   -d                 Skip creation of temporary file (<dst>._COPYING_).
-  -t <thread count>  Number of files copied at a time, default 32.";
+  -t <thread count>  Number of files copied at a time, default 32, at most 512.
+  -q <queue size>    Number of files that may wait for a thread, default 1024, at most 65536.";
 const TEXT_HELP: &str = "Takes a source file and outputs the file in text format.
 The allowed formats are gzip, bzip2, zstd, Hadoop's snappy and deflate streams, SequenceFile and Avro.";
 const CP_OPTIONS: &[Opt] = &[flag("f"), attached("p", "topax"), flag("d"), value("t"), value("q")];

@@ -9,9 +9,12 @@ use std::thread;
 use super::progress::Progress;
 use crate::dfs::context::Context;
 use crate::dfs::fs::Failure;
+use crate::output::report;
 
-/// Files waiting for a thread.
-const QUEUE_MAX: usize = 256;
+/// Default files waiting for a thread, as in Hadoop.
+const QUEUE_DEFAULT: usize = 1024;
+/// Most files waiting that a user may choose: each takes a few hundred bytes.
+const QUEUE_MAX: usize = 1 << 16;
 /// Default threads of a copy: most of a small file's time is spent waiting for disks and answers.
 const THREADS_DEFAULT: usize = 32;
 /// Most threads that a user may choose.
@@ -30,29 +33,55 @@ impl<T> Queue<T> {
     }
 }
 
-/// Number of threads from `-t`.
-pub(super) fn thread_count(context: &Context) -> Result<usize, Failure> {
-    let Some(text) = context.args.value("t") else { return Ok(THREADS_DEFAULT) };
-    match text.parse::<i32>() {
-        // As in Hadoop: an invalid number counts as one.
-        Ok(count) => Ok(usize::try_from(count).unwrap_or(1).clamp(1, THREADS_MAX)),
-        Err(_) => Err(Failure::Usage(format!("For input string: \"{text}\""))),
+/// How many files are copied, and how many wait.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    threads: usize,
+    queue: usize,
+}
+
+impl Sizes {
+    /// From `-t` and `-q`. As in Hadoop, too few threads mean one, and too short a queue the default.
+    pub(super) fn of(context: &Context) -> Result<Self, Failure> {
+        let threads = number(context, "t", THREADS_MAX)?.map(|count| count.max(1));
+        let queue = number(context, "q", QUEUE_MAX)?.filter(|count| *count > 0);
+        Ok(Sizes {
+            threads: threads.unwrap_or(THREADS_DEFAULT),
+            queue: queue.unwrap_or(QUEUE_DEFAULT),
+        })
+    }
+
+    /// One file after the other.
+    pub(super) fn one_at_a_time(self) -> Self {
+        Sizes { threads: 1, ..self }
     }
 }
 
-/// Runs `walk` here and `copy` on `threads` threads for everything that `walk` pushes. Failures of single files are
+/// The value of an option; a warning says if it is cut. A negative one counts as zero.
+fn number(context: &Context, option: &str, max: usize) -> Result<Option<usize>, Failure> {
+    let Some(text) = context.args.value(option) else { return Ok(None) };
+    let given = text.parse::<i32>();
+    let given = given.map_err(|_| Failure::Usage(format!("For input string: \"{text}\"")))?;
+    let given = usize::try_from(given).unwrap_or_default();
+    if given > max {
+        report!("{}: -{option} {given}: {max} is used, the most there can be", context.command);
+    }
+    Ok(Some(given.min(max)))
+}
+
+/// Runs `walk` here and `copy` on several threads for everything that `walk` pushes. Failures of single files are
 /// reported and do not stop the others.
 pub(super) fn run<T: Send>(
     context: &Context,
-    threads: usize,
+    sizes: Sizes,
     walk: impl FnOnce(&Queue<T>) -> Result<(), Failure>,
     copy: impl Fn(T, &Progress) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     let progress = Progress::new();
-    let (sender, receiver) = sync_channel(QUEUE_MAX);
+    let (sender, receiver) = sync_channel(sizes.queue);
     let receiver = Mutex::new(receiver);
     let walked = thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..sizes.threads {
             scope.spawn(|| {
                 while let Some(task) = next(&receiver) {
                     match copy(task, &progress) {

@@ -29,7 +29,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     };
     let target = Target::of(context, target)?;
     let overwrite = context.args.has("f");
-    let threads = pool::thread_count(context)?;
+    let sizes = pool::Sizes::of(context)?;
     interrupt::watch(&context.store)?;
     let put = Put {
         context,
@@ -59,9 +59,12 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
         Ok(())
     };
     let single = sources.len() == 1 && sources[0].metadata().is_ok_and(|m| !m.is_dir());
-    pool::run(context, if single { 1 } else { threads }, walk, |task, progress| {
-        put.file(&task, progress)
-    })?;
+    pool::run(
+        context,
+        if single { sizes.one_at_a_time() } else { sizes },
+        walk,
+        |task, progress| put.file(&task, progress),
+    )?;
     put.finish();
     Ok(())
 }
