@@ -199,7 +199,7 @@ fn issue(rpc: &RpcClient, args: &TokenArgs, own: &str) -> Result<()> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    sys::fs::write_atomic(path, bytes, 0o600)
+    sys::fs::publish(path, 0o600, |file| file.write_all(bytes))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

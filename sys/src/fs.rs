@@ -33,8 +33,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Replaces `path` by `bytes`; after any crash it holds either the old or the new content, whole and durable.
 ///
-/// The file gets permission bits `mode`. A temporary file beside it (`.NAME.tmp`) may be left by a crash and is overwritten by
-/// the next call; callers of one path are serialised by the daemon's lock.
+/// The file gets permission bits `mode`. A temporary file beside it (`.NAME.tmp`) may be left by a crash and is removed by
+/// the next call; callers of one path are serialised by the daemon's lock. Others use [`publish`].
 ///
 /// # Errors
 /// The system's error; the old content is then intact.
@@ -51,22 +51,79 @@ pub fn write_atomic_with(
     mode: u32,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    // A bare name is in the working directory.
     let path = &std::path::absolute(path)?;
+    let temporary = beside(path, "tmp")?;
+    without_missing(disk::remove_file(&temporary))?;
+    replace((&temporary, disk::File::create_new(&temporary, mode)?), path, write)
+}
+
+/// As [`write_atomic_with`], for a path that a user named, in a directory where anybody may write: what lies there under the temporary name is neither written
+/// to nor followed, and several callers at a time do not mix their bytes. A crash leaves the temporary file (`.NAME.PROCESS-NUMBER.tmp`).
+///
+/// # Errors
+/// As for [`write_atomic_with`]; [`io::ErrorKind::AlreadyExists`] if somebody keeps all temporary names.
+pub fn publish(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    /// Names that are tried: few are left over, by crashes and by earlier processes of the same number.
+    const NAMES_MAX: u32 = 100;
+    let path = &std::path::absolute(path)?;
+    let mut number = 0;
+    loop {
+        let temporary = beside(path, &format!("{}-{number}.tmp", std::process::id()))?;
+        match disk::File::create_new(&temporary, mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NAMES_MAX => {
+                number += 1;
+            }
+            created => return replace((&temporary, created?), path, write),
+        }
+    }
+}
+
+/// Creates a file for writing, with these permissions less the process's mask. What is there under its name is removed: it is neither written to nor followed.
+///
+/// # Errors
+/// The system's error; [`io::ErrorKind::AlreadyExists`] if somebody else creates it at the same time.
+pub fn create_anew(path: &Path, mode: u32) -> io::Result<File> {
+    without_missing(fs::remove_file(path))?;
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+fn without_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The path `.NAME.SUFFIX` beside a file.
+fn beside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let temporary = directory.join(format!(".{}.tmp", name.to_string_lossy()));
-    let mut file = BufWriter::new(disk::File::create(&temporary, mode)?);
+    Ok(path.with_file_name(format!(".{}.{suffix}", name.to_string_lossy())))
+}
+
+/// Fills a new temporary file and renames it.
+fn replace(
+    (temporary, file): (&Path, disk::File),
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
     let written = write(&mut file)
         .and_then(|()| file.into_inner().map_err(IntoInnerError::into_error))
         .and_then(|file| file.sync_all())
-        .and_then(|()| disk::rename(&temporary, path));
+        .and_then(|()| disk::rename(temporary, path));
     if let Err(error) = written {
-        // On a full disk the file would be in the way of later writes; if it cannot be removed either, the next call overwrites it.
-        let _ = disk::remove_file(&temporary);
+        // On a full disk the file would be in the way of later writes; if it cannot be removed either, the next call tries again.
+        let _ = disk::remove_file(temporary);
         return Err(error);
     }
-    sync_dir(directory)
+    match path.parent() {
+        Some(directory) => sync_dir(directory),
+        None => Ok(()),
+    }
 }
 
 /// Creates `directory` and missing parents, private to the user (0700), durably, including the names of the parents that were missing.
@@ -253,6 +310,38 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(write_atomic(&directory.path().join("missing/x"), b"", 0o600).is_err());
+    }
+
+    #[test]
+    fn what_others_left_under_a_temporary_name_is_not_written_to() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let path = at("x");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let first = format!(".x.{}-0.tmp", std::process::id());
+        for (left, write) in [
+            (".x.tmp", (|path| write_atomic(path, b"secret", 0o600)) as fn(&Path) -> _),
+            (&first, |path| publish(path, 0o600, |file| file.write_all(b"secret"))),
+            ("x", |path| create_anew(path, 0o600)?.write_all(b"secret")),
+        ] {
+            for is_link in [false, true] {
+                fs::write(at("victim"), "mine").unwrap();
+                match is_link {
+                    true => symlink(at("victim"), at(left)).unwrap(),
+                    false => {
+                        fs::write(at(left), "").unwrap();
+                        fs::set_permissions(at(left), fs::Permissions::from_mode(0o666)).unwrap();
+                    }
+                }
+                write(&path).unwrap();
+                assert_eq!(fs::read(at("victim")).unwrap(), b"mine");
+                assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"secret".to_vec(), 0o600));
+                assert!(!fs::symlink_metadata(&path).unwrap().is_symlink());
+                fs::remove_file(&path).unwrap();
+                let _ = fs::remove_file(at(left));
+            }
+        }
     }
 
     #[test]

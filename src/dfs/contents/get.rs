@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use protocol::checksum::{CHUNK_BYTES, append_crcs};
 use protocol::namenode::FileStatus;
-use sys::fs::write_cached_at;
+use sys::fs::{create_anew, write_cached_at};
 
 use super::interrupt::{self, Temporary};
 use super::pool::{self, Queue};
@@ -21,6 +21,9 @@ use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, FsPath, Item, Problem, local, users};
 use crate::dfs::target;
 
+/// Permissions of new files, less the process's mask.
+const FILE_MODE: u32 = 0o666;
+
 /// Copies files of the cluster to this machine.
 pub(super) fn get(context: &Context) -> Result<(), Failure> {
     let operands = &context.args.operands;
@@ -28,7 +31,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
         Some((last, sources)) if !sources.is_empty() => (sources, local::path_of(last)),
         _ => (&operands[..], PathBuf::from(".")),
     };
-    let threads = pool::thread_count(context)?;
+    let sizes = pool::Sizes::of(context)?;
     interrupt::watch(&context.store)?;
     if target.as_os_str() == "-" {
         return read::print_files(context, sources);
@@ -57,7 +60,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
         }
         Ok(())
     };
-    pool::run(context, threads, walk, |task, progress| get.file(&task, progress))?;
+    pool::run(context, sizes, walk, |task, progress| get.file(&task, progress))?;
     get.finish();
     Ok(())
 }
@@ -152,7 +155,7 @@ impl Get<'_> {
         progress: &Progress,
     ) -> Result<(), Failure> {
         let fail = |error| Failure::local(temporary, &error);
-        let file = File::create(temporary).map_err(fail)?;
+        let file = create_anew(temporary, FILE_MODE).map_err(fail)?;
         let store = &self.context.store;
         if self.context.args.has("crc") {
             // Checksums must cover the bytes in order.
@@ -165,7 +168,9 @@ impl Get<'_> {
                 Ok(())
             })?;
             let path = checksum_path(target);
-            fs::write(&path, sums.finish()).map_err(|error| Failure::local(&path, &error))?;
+            let sums = sums.finish();
+            let written = create_anew(&path, FILE_MODE).and_then(|mut file| file.write_all(&sums));
+            written.map_err(|error| Failure::local(&path, &error))?;
         } else {
             store.read_by_blocks(&item.named, &|at, bytes| {
                 progress.bytes(bytes.len());
@@ -288,7 +293,7 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
 
 fn merge(context: &Context, files: &[Item], temporary: &Path) -> Result<(), Failure> {
     let fail = |error| Failure::local(temporary, &error);
-    let mut out = BufWriter::new(File::create(temporary).map_err(fail)?);
+    let mut out = BufWriter::new(create_anew(temporary, FILE_MODE).map_err(fail)?);
     for item in files {
         if item.status.length == 0 && context.args.has("skip-empty-file") {
             continue;

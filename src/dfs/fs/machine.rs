@@ -190,14 +190,17 @@ impl Machine {
         overwrite: bool,
         mode: u16,
     ) -> io::Result<MachineWriter> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
+        let file = match publish_as {
             // A temporary file may be left over from a copy that was killed.
-            .truncate(overwrite || publish_as.is_some())
-            .create_new(!overwrite && publish_as.is_none())
-            .mode(u32::from(mode))
-            .open(path)?;
+            Some(_) => sys::fs::create_anew(path, u32::from(mode))?,
+            None => OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(overwrite)
+                .create_new(!overwrite)
+                .mode(u32::from(mode))
+                .open(path)?,
+        };
         let publish_as = publish_as.map(Path::to_owned);
         let path = path.to_owned();
         Ok(MachineWriter { file, path, publish_as, overwrite, is_done: false })

@@ -87,16 +87,6 @@ impl File {
         options.read(true).write(true).create_new(true).mode(mode).open(path).map(File::from)
     }
 
-    /// Creates a file, or empties an existing one, for writing; a new one gets these permissions.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub fn create(path: &Path, mode: u32) -> io::Result<Self> {
-        on_machine!(path, machine => machine.open(path, sim::How::Truncate).map(File::simulated));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(mode).open(path).map(File::from)
-    }
-
     /// Opens a file for reading and writing, and creates it with these permissions if it is missing.
     ///
     /// # Errors

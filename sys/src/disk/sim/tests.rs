@@ -132,7 +132,7 @@ fn the_same_seed_does_the_same_again() {
         let machine = Machine::new(seed);
         let root = machine.add_disk(1 << 20);
         for number in 0..20u8 {
-            let file = File::create(&root.join(format!("{}", number % 7)), 0o600).unwrap();
+            let file = File::open_or_create(&root.join(format!("{}", number % 7)), 0o600).unwrap();
             file.write_all_at(&[number; 3000], 0).unwrap();
         }
         machine.cut_power();
