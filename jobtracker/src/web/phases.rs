@@ -17,7 +17,7 @@ const PART_MIN: f64 = 1.0;
 /// A job's phases as one strip over all its tasks; empty before a task was measured.
 pub(crate) fn of_job(counters: &Counters) -> Markup {
     let all = Phase::ALL.map(|phase| (phase, phase.micros(counters)));
-    let total: u64 = all.iter().map(|(_, micros)| micros).sum();
+    let total = total(&all);
     html! {
         @if total > 0 {
             h2 { "Where the time went" }
@@ -36,7 +36,7 @@ pub(crate) fn of_job(counters: &Counters) -> Markup {
 pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
     let own = Phase::ALL.into_iter().filter(|phase| phase.kind() == kind);
     let all: Vec<(Phase, u64)> = own.map(|phase| (phase, phase.micros(counters))).collect();
-    let total: u64 = all.iter().map(|(_, micros)| micros).sum();
+    let total = total(&all);
     html! {
         @if total > 0 {
             h2 { "Phases" }
@@ -54,6 +54,10 @@ pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
             } }
         }
     }
+}
+
+fn total(phases: &[(Phase, u64)]) -> u64 {
+    phases.iter().fold(0, |total, (_, micros)| total.saturating_add(*micros))
 }
 
 /// The phase that an attempt is in, or was in when it ended without a result, and its progress in that phase if known.
@@ -163,6 +167,17 @@ mod tests {
             [of_job(&Counters::default()), of_attempt(TaskKind::Map, &Counters::default())]
         {
             assert!(nothing.into_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn times_that_a_task_invents_make_a_page_all_the_same() {
+        let all = Phase::ALL.map(|phase| (phase.counter().to_owned(), u64::MAX));
+        // As they come from a message, not as they are added.
+        let counters = Counters([(GROUP.to_owned(), all.into())].into());
+        assert!(of_job(&counters).into_string().contains("Where the time went"));
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            assert!(of_attempt(kind, &counters).into_string().contains("Phases"));
         }
     }
 

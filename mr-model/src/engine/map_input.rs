@@ -98,14 +98,15 @@ impl<'a, F> MapInput<'a, F> {
     }
 }
 
-/// Group and name of the counter of skipped lines.
-const TOO_LONG: (&str, &str) = ("Engine", "LINES_TOO_LONG");
+/// The engine's counter of skipped lines.
+const TOO_LONG: &str = "LINES_TOO_LONG";
 
 /// How the properties of a task want text to be read. Skipped lines are counted and logged.
 fn text_rules(context: &Context) -> Result<TextRules> {
-    let mut rules = TextRules::of_job(TaskState::of(context).properties())?;
+    let state = TaskState::of(context);
+    let mut rules = TextRules::of_job(state.properties())?;
     if rules.bytes_max.is_some() {
-        let counter = context.counter(TOO_LONG.0, TOO_LONG.1);
+        let counter = state.engine_counter(TOO_LONG);
         rules.passed_over = Some(PassedOver(Arc::new(move |offset, length| {
             counter.increment();
             say(format_args!("passed over a line of {length} bytes at {offset}\n"));

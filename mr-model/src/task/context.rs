@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use protocol::AttemptId;
-use protocol::counters::{COUNTERS_MAX, CountersError, check_name};
+use protocol::counters::{COUNTERS_MAX, CountersError, check_group, check_name};
 
 use super::counters::{Counter, CounterGroup, Tally};
 use super::state::{TaskCounts, TaskInput, TaskState};
@@ -99,8 +99,8 @@ impl Context {
 
     /// The counter of this name, to keep (look it up in `setup`, not per record).
     ///
-    /// A job has at most [`COUNTERS_MAX`] different counters, with names of at most [`NAME_BYTES_MAX`] bytes. An attempt that requests more
-    /// continues with a counter that nobody sees, and fails when it ends.
+    /// A job has at most [`COUNTERS_MAX`] different counters, with names of at most [`NAME_BYTES_MAX`] bytes, in groups that are not the engine's
+    /// own. An attempt that requests others continues with a counter that nobody sees, and fails when it ends.
     ///
     /// [`NAME_BYTES_MAX`]: protocol::counters::NAME_BYTES_MAX
     pub fn counter(&self, group: &str, name: &str) -> Counter {
@@ -111,7 +111,7 @@ impl Context {
         let within = if counters.len() >= COUNTERS_MAX {
             Err(CountersError::TooMany)
         } else {
-            check_name(group).and_then(|()| check_name(name))
+            check_group(group).and_then(|()| check_name(group)).and_then(|()| check_name(name))
         };
         if let Err(error) = within {
             // Only the first error is reported.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use protocol::counters::CountersError;
 use protocol::jobs::Counters;
-use protocol::phase::Phase;
+use protocol::phase::{self, Phase};
 use protocol::property::{Key, Properties, PropertyError, Value};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, TaskKind};
@@ -162,6 +162,12 @@ impl TaskState {
     pub fn add_to(&self, group: &str, name: &str, amount: u64) {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.entry((group.to_owned(), name.to_owned())).or_default().add(amount);
+    }
+
+    /// A counter of the engine's own group, to keep.
+    pub fn engine_counter(&self, name: &str) -> Counter {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.entry((phase::GROUP.to_owned(), name.to_owned())).or_default().clone()
     }
 
     /// Adds to a counter of [`TASK_COUNTERS`].

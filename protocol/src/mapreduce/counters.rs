@@ -4,7 +4,8 @@
 //! task ends. Without limits, a job that names counters after its records would bring the JobTracker down. A job that exceeds a limit fails with a message;
 //! nothing is cut off silently.
 //!
-//! Invariant: [`bounded`] refuses while it decodes, so a message takes no more memory than the limits allow.
+//! Invariants: [`bounded`] refuses while it decodes, so a message takes no more memory than the limits allow; a sum stays at [`VALUE_MAX`] instead of starting
+//! again at 0.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +26,19 @@ pub const COUNTER_GROUPS_SENT_MAX: usize = 100_000;
 /// Longest name of a counter or of a group, bytes; Hadoop's limit for groups.
 pub const NAME_BYTES_MAX: usize = 128;
 
+/// Group of the counters that only this engine has.
+pub(super) const ENGINE_GROUP: &str = "Engine";
+/// Largest value of a counter: Java's `long`, which Hadoop's clients read.
+pub const VALUE_MAX: u64 = i64::MAX.cast_unsigned();
+/// Groups in which only the JobTracker counts, under all names that clients know them by.
+const GROUPS_OF_JOBS: [&str; 2] = ["org.apache.hadoop.mapreduce.JobCounter", "Job Counters"];
+/// Groups in which the engine counts, and no code of a job's own.
+const GROUPS_OF_TASKS: [&str; 3] =
+    ["org.apache.hadoop.mapreduce.TaskCounter", "Map-Reduce Framework", ENGINE_GROUP];
+/// The JobTracker's counters in a group where tasks count, too: launched and successful speculative attempts.
+pub const COUNTERS_OF_JOBS: [(&str, &str); 2] =
+    [(ENGINE_GROUP, "SPECULATIVE_LAUNCHED"), (ENGINE_GROUP, "SPECULATIVE_WON")];
+
 /// Named sums, by group and name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters(
@@ -44,6 +58,23 @@ pub enum CountersError {
         /// How it begins.
         start: String,
     },
+    /// Only the engine counts there.
+    #[error("The engine counts in {group}: count in a group of your own")]
+    Reserved {
+        /// The group, with the counter's name where only that is the engine's.
+        group: String,
+    },
+}
+
+/// Checks the group of a counter of the job's own code.
+///
+/// # Errors
+/// [`CountersError::Reserved`].
+pub fn check_group(group: &str) -> Result<(), CountersError> {
+    match GROUPS_OF_JOBS.contains(&group) || GROUPS_OF_TASKS.contains(&group) {
+        true => Err(CountersError::Reserved { group: group.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// Checks the name of a counter or group.
@@ -68,16 +99,16 @@ impl<'a> FromIterator<(&'a str, &'a str, u64)> for Counters {
 }
 
 impl Counters {
-    /// Adds `amount`.
+    /// Adds `amount`, up to [`VALUE_MAX`].
     pub fn add(&mut self, group: &str, name: &str, amount: u64) {
         if !self.0.contains_key(group) {
             self.0.insert(group.to_owned(), BTreeMap::new());
         }
         let names = self.0.get_mut(group).expect("just inserted");
         match names.get_mut(name) {
-            Some(value) => *value = value.saturating_add(amount),
+            Some(value) => *value = value.saturating_add(amount).min(VALUE_MAX),
             None => {
-                names.insert(name.to_owned(), amount);
+                names.insert(name.to_owned(), amount.min(VALUE_MAX));
             }
         }
     }
@@ -113,6 +144,23 @@ impl Counters {
             check_name(group)?;
             names.keys().try_for_each(|name| check_name(name))
         })
+    }
+
+    /// Checks that a task counts only where tasks do.
+    ///
+    /// # Errors
+    /// [`CountersError::Reserved`].
+    pub fn check_of_task(&self) -> Result<(), CountersError> {
+        let reserved = GROUPS_OF_JOBS.iter().find(|group| self.0.contains_key(**group));
+        let is_there = |(group, name): &&(&str, &str)| {
+            self.0.get(*group).is_some_and(|names| names.contains_key(*name))
+        };
+        let reserved = reserved.map(|group| (*group).to_owned());
+        let counter = || COUNTERS_OF_JOBS.iter().find(is_there).map(|(a, b)| format!("{a} {b}"));
+        match reserved.or_else(counter) {
+            Some(group) => Err(CountersError::Reserved { group }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -254,12 +302,41 @@ mod tests {
         let longest = "x".repeat(NAME_BYTES_MAX);
         for counters in [
             Counters::default(),
-            Counters::from_iter([("a", "x", 1), ("b", "x", u64::MAX), (&longest, &longest, 0)]),
+            Counters::from_iter([("a", "x", 1), ("b", "x", VALUE_MAX), (&longest, &longest, 0)]),
             named(COUNTERS_MAX + ENGINE_COUNTERS_MAX),
         ] {
             assert_eq!(counters.check(), Ok(()));
             assert_eq!(decoded(&counters), Some(counters));
         }
+    }
+
+    #[test]
+    fn sums_stay_at_the_largest_value() {
+        let mut counters = Counters::from_iter([("a", "x", u64::MAX)]);
+        assert_eq!(counters.value("a", "x"), VALUE_MAX);
+        counters.add("a", "x", 1);
+        assert_eq!(counters.value("a", "x"), VALUE_MAX);
+        // As a hostile task sends it.
+        let sent = Counters([("a".to_owned(), [("x".to_owned(), u64::MAX)].into())].into());
+        assert_eq!(decoded(&sent), Some(counters));
+    }
+
+    #[test]
+    fn tasks_count_where_tasks_do() {
+        for (group, of_task, of_user) in [
+            ("Job Counters", false, false),
+            ("org.apache.hadoop.mapreduce.JobCounter", false, false),
+            ("org.apache.hadoop.mapreduce.TaskCounter", true, false),
+            ("Engine", true, false),
+            ("My Group", true, true),
+        ] {
+            let counters = Counters::from_iter([(group, "x", 1)]);
+            assert_eq!(counters.check_of_task().is_ok(), of_task, "{group}");
+            assert_eq!(check_group(group).is_ok(), of_user, "{group}");
+        }
+        let speculative = Counters::from_iter([("Engine", "SPECULATIVE_WON", 1)]);
+        let error = speculative.check_of_task().unwrap_err();
+        assert!(error.to_string().contains("Engine SPECULATIVE_WON"), "{error}");
     }
 
     #[test]

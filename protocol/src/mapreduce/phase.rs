@@ -10,11 +10,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::Counters;
+use super::counters::{Counters, ENGINE_GROUP};
 use crate::TaskKind;
 
 /// Group of the counters of phases, with others that only this engine has.
-pub const GROUP: &str = "Engine";
+pub const GROUP: &str = ENGINE_GROUP;
 
 /// The phases of an attempt, one at a time. Append only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -17,11 +17,15 @@ fn a_job_that_counts_too_much_fails_and_says_so_and_harms_nobody() {
     let beside = stand.begin("beside", &["map-0"], &[]);
     beside.wait_at("map", 1);
     let long_name = format!("cat; echo 'reporter:counter:Own,{},1' >&2", "n".repeat(300));
+    let reserved =
+        |group| format!("cat; echo 'reporter:counter:{group},TOTAL_LAUNCHED_MAPS,7' >&2");
     // A million counters are 17 MB: more than a record of the journal holds.
     for (name, script, reason) in [
         ("many", counts(0, 20_000), "Too many counters: a job has at most 10000 different ones"),
         ("million", counts(0, 1_000_000), "Too many counters"),
         ("long", long_name, "The name of a counter or group is longer than 128 bytes: nnn"),
+        ("job", reserved("Job Counters"), "The engine counts in Job Counters"),
+        ("engine", reserved("Engine"), "The engine counts in Engine: count in a group of your own"),
     ] {
         let outcome = stand.script(name, &script);
         assert!(outcome.code != 0 && outcome.stderr.contains(reason), "{}", outcome.stderr);

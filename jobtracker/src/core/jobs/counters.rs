@@ -1,6 +1,6 @@
 //! Counters of a job's winners: running sums, and just enough per task to subtract its share again.
 //!
-//! Invariants: the sums are exactly those of the tallies added and not subtracted (modulo 2^64); a [`Tally`] is subtracted only from the
+//! Invariants: the sums are exactly those of the tallies added and not subtracted ; a [`Tally`] is subtracted only from the
 //! [`CounterSums`] that made it; added counters are kept completely, because [`CounterSums::admit`] refuses those beyond the limits before.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,8 @@ pub(crate) const JOB_GROUP: &str = "Job Counters";
 #[derive(Debug, Default)]
 pub(crate) struct CounterSums {
     ids: BTreeMap<String, BTreeMap<String, u32>>,
-    sums: Vec<u64>,
+    /// Wide enough for the largest values of all tasks that a job can have.
+    sums: Vec<u128>,
     /// Values in all tallies that were added and not subtracted.
     value_count: usize,
 }
@@ -63,6 +64,7 @@ impl CounterSums {
     /// Checks whether the counters of another one of `task_count` tasks can be added.
     pub(crate) fn admit(&self, counters: &Counters, task_count: usize) -> Result<(), Excess> {
         counters.check()?;
+        counters.check_of_task()?;
         let is_new = |group: &str, name: &str| self.find(group, name).is_none();
         let new = counters
             .0
@@ -85,7 +87,7 @@ impl CounterSums {
             for (name, value) in names {
                 let id = self.id(group, name);
                 let sum = &mut self.sums[id as usize];
-                *sum = sum.wrapping_add(*value);
+                *sum += u128::from(*value);
                 values.push((id, *value));
             }
         }
@@ -98,7 +100,7 @@ impl CounterSums {
         self.value_count -= tally.0.len();
         for (id, value) in &tally.0 {
             let sum = &mut self.sums[*id as usize];
-            *sum = sum.wrapping_sub(*value);
+            *sum -= u128::from(*value);
         }
     }
 
@@ -112,7 +114,7 @@ impl CounterSums {
         let mut counters = Counters::default();
         for (group, names) in &self.ids {
             for (name, id) in names {
-                counters.add(group, name, self.sums[*id as usize]);
+                counters.add(group, name, narrow(self.sums[*id as usize]));
             }
         }
         counters
@@ -120,16 +122,16 @@ impl CounterSums {
 
     /// The sums of some of the tallies that were added, under their names.
     pub(crate) fn sum_of<'a>(&self, tallies: impl Iterator<Item = &'a Tally>) -> Counters {
-        let mut sums: Vec<Option<u64>> = vec![None; self.sums.len()];
+        let mut sums: Vec<Option<u128>> = vec![None; self.sums.len()];
         for (id, value) in tallies.flat_map(|tally| &tally.0) {
             let sum = &mut sums[*id as usize];
-            *sum = Some(sum.unwrap_or(0).wrapping_add(*value));
+            *sum = Some(sum.unwrap_or(0) + u128::from(*value));
         }
         let mut counters = Counters::default();
         for (group, names) in &self.ids {
             for (name, id) in names {
                 if let Some(value) = sums[*id as usize] {
-                    counters.add(group, name, value);
+                    counters.add(group, name, narrow(value));
                 }
             }
         }
@@ -145,6 +147,11 @@ impl CounterSums {
         self.ids.entry(group.to_owned()).or_default().insert(name.to_owned(), id);
         id
     }
+}
+
+/// The largest value instead of one that does not fit; [`Counters::add`] keeps its own bound.
+fn narrow(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -186,6 +193,29 @@ mod tests {
         assert_eq!(sums.admit(&named(count_max), 1), refused);
         assert_eq!(sums.admit(&named(0), 1), Ok(()), "a known one");
         assert_eq!(sums.totals().count(), count_max);
+    }
+
+    #[test]
+    fn sums_that_do_not_fit_stay_at_the_largest_value_and_come_back() {
+        let mut sums = CounterSums::default();
+        let large = Counters::from_iter([("g", "x", u64::MAX)]);
+        sums.add(&Counters::from_iter([("g", "x", 1)]));
+        let tallies = [sums.add(&large), sums.add(&large), sums.add(&large)];
+        assert_eq!(sums.totals(), large);
+        assert_eq!(sums.sum_of(tallies.iter()), large);
+        tallies.iter().for_each(|tally| sums.subtract(tally));
+        assert_eq!(sums.totals().value("g", "x"), 1);
+    }
+
+    #[test]
+    fn what_only_the_jobtracker_counts_is_not_taken_of_tasks() {
+        for (group, name) in
+            [("Job Counters", "TOTAL_LAUNCHED_MAPS"), ("Engine", "SPECULATIVE_WON")]
+        {
+            let counters = Counters::from_iter([(group, name, 7)]);
+            let refused = CounterSums::default().admit(&counters, 1);
+            assert!(matches!(refused, Err(Excess::Counters(CountersError::Reserved { .. }))));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::counters::COUNTERS_OF_JOBS;
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
@@ -20,8 +21,6 @@ use super::task_set::TaskSet;
 use crate::core::edit::{Edit, Made, Ran, Reached, Submitted};
 use crate::core::level::Level;
 
-/// Group of the counters that only this engine has.
-const ENGINE_GROUP: &str = "Engine";
 /// Most hot keys kept of a job.
 const HOT_KEYS_MAX: usize = 20;
 /// Directory below a job's output that holds the directories of its attempts.
@@ -394,12 +393,10 @@ impl Job {
                 counters.add(JOB_GROUP, name, value);
             }
         }
-        for (name, value) in [
-            ("SPECULATIVE_LAUNCHED", self.launched.speculative),
-            ("SPECULATIVE_WON", self.launched.speculative_won),
-        ] {
+        let speculative = [self.launched.speculative, self.launched.speculative_won];
+        for ((group, name), value) in COUNTERS_OF_JOBS.into_iter().zip(speculative) {
             if value > 0 {
-                counters.add(ENGINE_GROUP, name, value);
+                counters.add(group, name, value);
             }
         }
         counters
