@@ -7,12 +7,14 @@ use protocol::transfer::PacketHeader;
 use transport::Packet;
 
 use crate::config::ClientConfig;
+use crate::site;
 
 /// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder.
-pub const DECODERS: &[Decoder] = &[("client_config", client_config), ("packets", packets)];
+pub const DECODERS: &[Decoder] =
+    &[("client_config", client_config), ("conf_files", conf_files), ("packets", packets)];
 
 /// `hanno.toml`.
 pub fn client_config(bytes: &[u8]) {
@@ -20,6 +22,16 @@ pub fn client_config(bytes: &[u8]) {
     if let Ok(config) = ClientConfig::parse(Path::new("hanno.toml"), &text) {
         let _ = (config.site(), config.user());
     }
+}
+
+/// Hadoop's configuration files, and the references in their values.
+pub fn conf_files(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = site::take(&text);
+    let text = format!(
+        "<configuration><property><name>a</name><value>{text}</value></property></configuration>"
+    );
+    let _ = site::take(&text);
 }
 
 /// A packet: length of the data (two bytes) and number of chunks before it (one), then its checksums and its data.

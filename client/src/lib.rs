@@ -1,4 +1,4 @@
-//! How programs talk to a cluster: where to find it ([`config`]), files and jobs; and the namespace as its faces see it
+//! How programs talk to a cluster: where to find it ([`config`]), files and jobs; Hadoop's configuration files ([`site`]); and the namespace as its faces see it
 //! ([`namesystem`]).
 
 pub mod config;
@@ -8,5 +8,6 @@ pub mod dfs;
 pub mod fuzz;
 pub mod job;
 pub mod namesystem;
+pub mod site;
 
 pub use config::{ClientConfig, Daemon};

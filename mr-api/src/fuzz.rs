@@ -1,9 +1,9 @@
-//! Decoders that accept any bytes, for `fuzz/`: files of properties, words of command lines, what scripts print.
+//! Decoders that accept any bytes, for `fuzz/`: words of command lines, what scripts print.
 
 use mr_model::runner::SideFile;
 use mr_model::task::replay::RecordPlace;
 
-use crate::run::{Args, conf};
+use crate::run::Args;
 use crate::streaming::fuzz as streaming;
 pub use crate::streaming::fuzz::{key_fields, script_records, typed_bytes};
 
@@ -16,7 +16,6 @@ pub const DECODERS: &[Decoder] = &[
     ("script_records", script_records),
     ("key_fields", key_fields),
     ("job_words", job_words),
-    ("conf_files", conf_files),
 ];
 
 /// The words of a job's command line, one a line.
@@ -34,16 +33,6 @@ pub fn job_words(bytes: &[u8]) {
         let _ = RecordPlace::of_failure(word);
     }
     streaming::words(&text, &words);
-}
-
-/// Files of properties, and the references in their values.
-pub fn conf_files(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    let _ = conf::take(&text);
-    let text = format!(
-        "<configuration><property><name>a</name><value>{text}</value></property></configuration>"
-    );
-    let _ = conf::take(&text);
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) fn write(client: &JobClient, id: JobId, file: &str) -> Result<u8> {
         }
         Err(error) => return Err(error.into()),
     };
-    sys::fs::write_atomic(file.as_ref(), text.as_bytes(), FILE_MODE)
+    sys::fs::publish(file.as_ref(), FILE_MODE, |out| out.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {file}"))?;
     Ok(EXIT_OK)
 }
@@ -69,7 +69,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("job.xml");
         std::fs::write(&file, text_of(&all)).unwrap();
-        let read = crate::dfs::xml::of_files(&[file.to_str().unwrap()]).unwrap();
+        let read = crate::generic::properties_of(&[file]).unwrap();
         assert_eq!(read, all);
         assert!(encoded("a\nb\u{1}").ends_with("a&#10;b\u{fffd}"));
     }

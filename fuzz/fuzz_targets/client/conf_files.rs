@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mr_api::fuzz::conf_files(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| client::fuzz::conf_files(bytes));

@@ -150,7 +150,7 @@ impl Fetcher {
                     match self.open(&output) {
                         Ok(input) => {
                             let bytes = input.stored;
-                            context.counter("Engine", "LOCAL_SHUFFLE_BYTES").add(bytes);
+                            TaskState::of(context).engine_counter("LOCAL_SHUFFLE_BYTES").add(bytes);
                             self.settle(gather, output.attempt, Ok(input), channel, context);
                         }
                         // Another user's file, or a container: the worker will serve it.
