@@ -13,6 +13,8 @@
 
 use std::io::{self, Read, Write};
 
+use protocol::property::{CodecClass, Value};
+
 /// Largest block of Hadoop's framing that is accepted (64 MiB); Hadoop writes 256 KiB.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 /// Raw bytes in a written block: Hadoop's default.
@@ -55,7 +57,7 @@ impl FileCodec {
 
     /// The codec of a Java class like `org.apache.hadoop.io.compress.GzipCodec`.
     pub fn of_class(class: &str) -> Option<FileCodec> {
-        let name = class.rsplit('.').next().unwrap_or(class);
+        let CodecClass(name) = CodecClass::parse(class)?;
         let name = if name == "DeflateCodec" { "DefaultCodec" } else { name };
         ALL.iter().find(|(.., known)| *known == name).map(|(codec, ..)| *codec)
     }
@@ -306,6 +308,8 @@ mod tests {
         for (codec, extension, _) in ALL {
             assert_eq!(FileCodec::of_path(&format!("/a.b/c.{extension}")), Some(codec));
             assert_eq!(FileCodec::of_class(&codec.class()), Some(codec));
+            let other = codec.class().replace("org.apache.hadoop", "com.foo");
+            assert_eq!(FileCodec::of_class(&other), None, "{other}");
             let stored = codec.compress(&raw).unwrap();
             assert!(stored.len() < raw.len() / 2, "{codec:?}");
             let mut back = Vec::new();

@@ -1,6 +1,6 @@
 //! Accepts a job: refusals, repeated calls, and the start of a new job.
 
-use protocol::jobs::JobSpec;
+use protocol::jobs::{ATTEMPTS_MAX, JobSpec};
 use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
 
 use protocol::sizing::SIZES_MAX;
@@ -17,9 +17,6 @@ const SPEC_BYTES_MAX: usize = 15 << 20;
 const NAME_BYTES_MAX: usize = 1024;
 /// Longest name of a user, bytes: as in the systems that assign them.
 const USER_BYTES_MAX: usize = 256;
-/// Largest number of attempts of a task that a job may set.
-const ATTEMPTS_MAX: u32 = 100;
-const TOO_MANY_ATTEMPTS: &str = "The number of attempts per task must be between 1 and 100";
 
 /// The first answer to a submission.
 #[derive(Debug)]
@@ -51,10 +48,6 @@ impl Core {
         check_name("user", user, USER_BYTES_MAX)?;
         let settings = Settings::parse(&spec.properties)
             .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))?;
-        let most = [settings.map_attempts_max, settings.reduce_attempts_max];
-        if most.into_iter().flatten().any(|count| count > ATTEMPTS_MAX) {
-            return Err(RemoteError::new(ErrorKind::InvalidArgument, TOO_MANY_ATTEMPTS));
-        }
         let queue = self.queues.admit(settings.queue.as_deref(), user)?;
         if self.outputs_claimed.contains_key(&spec.output) {
             return Err(output_exists(&spec));
@@ -111,7 +104,8 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
         ));
     }
     if spec.attempts_max == 0 || spec.attempts_max > ATTEMPTS_MAX {
-        return invalid(TOO_MANY_ATTEMPTS);
+        let text = format!("The number of attempts per task must be between 1 and {ATTEMPTS_MAX}");
+        return invalid(&text);
     }
     if spec.slow_start_permille > 1000 {
         return invalid("Slow start is at most 1000 per mille");

@@ -33,6 +33,84 @@ which is copied in, or out. With --local plain ones are of this machine, too. Wi
 cluster configured, an embedded one is started, IN is copied into it and OUT comes back as a local directory.
 ";
 
+/// How a job option takes values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    /// `--local[=N]`.
+    OneOrNothing,
+    One,
+    /// One each time it is given.
+    Several,
+}
+
+/// The job options.
+const JOB_OPTIONS: [(&str, Takes); 12] = [
+    ("--help", Takes::Nothing),
+    ("-h", Takes::Nothing),
+    ("--quiet", Takes::Nothing),
+    ("--json", Takes::Nothing),
+    ("--local", Takes::OneOrNothing),
+    ("--reducers", Takes::One),
+    ("--name", Takes::One),
+    ("--namenode", Takes::One),
+    ("--jobtracker", Takes::One),
+    ("--skip-bad", Takes::One),
+    ("--files", Takes::Several),
+    ("-D", Takes::Several),
+];
+
+/// A job option and its value as given.
+struct Given<'a> {
+    name: &'static str,
+    value: Option<&'a str>,
+}
+
+impl<'a> Given<'a> {
+    /// The job option that `word` is, if it is one; its value may be the next of `rest`.
+    fn of(
+        word: &'a str,
+        rest: &mut std::slice::Iter<'a, String>,
+        seen: &mut Vec<&'static str>,
+    ) -> Result<Option<Self>, Error> {
+        let (name, inline) = match word.split_once('=') {
+            Some((name, inline)) if name.starts_with("--") => (name, Some(inline)),
+            _ => match word.strip_prefix("-D") {
+                Some(property) if !property.is_empty() => ("-D", Some(property)),
+                _ => (word, None),
+            },
+        };
+        let Some((name, takes)) = JOB_OPTIONS.into_iter().find(|(known, _)| *known == name) else {
+            return Ok(None);
+        };
+        let value = match (takes, inline) {
+            (Takes::Nothing, Some(value)) => {
+                return Err(Error::usage(format!(
+                    "option {name} takes no value, and not `{value}`"
+                )));
+            }
+            (Takes::One | Takes::Several, None) => {
+                let next = rest.next().map(String::as_str);
+                Some(next.ok_or_else(|| Error::usage(format!("option {name} needs a value")))?)
+            }
+            (_, inline) => inline,
+        };
+        if matches!(takes, Takes::One | Takes::OneOrNothing) {
+            once(seen, name)?;
+        }
+        Ok(Some(Given { name, value }))
+    }
+}
+
+/// Refuses an option that was seen before: which of its values is meant?
+pub(crate) fn once(seen: &mut Vec<&'static str>, name: &'static str) -> Result<(), Error> {
+    if seen.contains(&name) {
+        return Err(Error::usage(format!("option {name} is given twice: give it once")));
+    }
+    seen.push(name);
+    Ok(())
+}
+
 /// The arguments of a program, job options removed.
 #[derive(Clone, Debug)]
 pub struct Args {
@@ -51,48 +129,18 @@ impl Args {
     /// Splits a command line (without the program's name) into job options and the rest.
     pub(crate) fn parse(words: &[String]) -> Result<(Args, Options), Error> {
         let (mut options, mut rest) = (Options::default(), Vec::new());
-        let mut words = words.iter();
+        let (mut words, mut seen) = (words.iter(), Vec::new());
         while let Some(word) = words.next() {
-            let mut value = |name: &str, inline: Option<&str>| match inline {
-                Some(value) => Ok(value.to_owned()),
-                None => words
-                    .next()
-                    .cloned()
-                    .ok_or_else(|| Error::usage(format!("option {name} needs a value"))),
-            };
-            let (name, inline) = match word.split_once('=') {
-                Some((name, inline)) if name.starts_with("--") => (name, Some(inline)),
-                _ => (word.as_str(), None),
-            };
-            match name {
-                "--" => {
-                    rest.extend(words.by_ref().cloned().map(Word::Plain));
+            if word == "--" {
+                rest.extend(words.by_ref().cloned().map(Word::Plain));
+                break;
+            }
+            match Given::of(word, &mut words, &mut seen)? {
+                Some(given) => take(&mut options, &given)?,
+                None if word.len() > 1 && word.starts_with('-') => {
+                    rest.push(Word::Dashed(word.clone()));
                 }
-                "--help" | "-h" => return Err(Error::HelpAsked),
-                "--local" => options.local = Some(inline.map(|n| number(name, n)).transpose()?),
-                "--reducers" => options.reducers = Some(number(name, &value(name, inline)?)?),
-                "--name" => options.name = Some(value(name, inline)?),
-                "--namenode" => options.namenode = Some(value(name, inline)?),
-                "--jobtracker" => options.jobtracker = Some(value(name, inline)?),
-                "--skip-bad" => {
-                    let count: u32 = number(name, &value(name, inline)?)?;
-                    keys::SKIP_MAX.set(&mut options.properties, count.to_string());
-                }
-                "--quiet" => options.quiet = true,
-                "--json" => options.json = true,
-                "--files" => {
-                    for file in value(name, inline)?.split(',') {
-                        options.side_files.push(SideFile::parse(file)?);
-                    }
-                }
-                "-D" => set_property(&mut options.properties, &value(name, None)?)?,
-                _ => match word.strip_prefix("-D") {
-                    Some(property) => set_property(&mut options.properties, property)?,
-                    None if word.len() > 1 && word.starts_with('-') => {
-                        rest.push(Word::Dashed(word.clone()));
-                    }
-                    None => rest.push(Word::Plain(word.clone())),
-                },
+                None => rest.push(Word::Plain(word.clone())),
             }
         }
         Ok((Args { words: rest, shipped: Shipped::default() }, options))
@@ -203,6 +251,33 @@ impl Args {
     }
 }
 
+/// Puts a job option into `options`.
+fn take(options: &mut Options, given: &Given<'_>) -> Result<(), Error> {
+    let (name, value) = (given.name, given.value.unwrap_or_default());
+    match name {
+        "--local" => options.local = Some(given.value.map(|n| number(name, n)).transpose()?),
+        "--reducers" => options.reducers = Some(number(name, value)?),
+        "--name" => options.name = Some(value.to_owned()),
+        "--namenode" => options.namenode = Some(value.to_owned()),
+        "--jobtracker" => options.jobtracker = Some(value.to_owned()),
+        "--skip-bad" => {
+            let count: u32 = number(name, value)?;
+            keys::SKIP_MAX.set(&mut options.properties, count.to_string());
+        }
+        "--quiet" => options.quiet = true,
+        "--json" => options.json = true,
+        "--files" => {
+            for file in value.split(',') {
+                options.side_files.push(SideFile::parse(file)?);
+            }
+        }
+        "-D" => set_property(&mut options.properties, value)?,
+        // `--help` and `-h`.
+        _ => return Err(Error::HelpAsked),
+    }
+    Ok(())
+}
+
 fn number<T: FromStr>(name: &str, text: &str) -> Result<T, Error> {
     text.parse().map_err(|_| Error::usage(format!("option {name}: `{text}` is no number it takes")))
 }
@@ -239,12 +314,33 @@ mod tests {
     }
 
     #[test]
+    fn every_option_takes_its_values_as_the_table_says() {
+        let long = |name: &str| name != "-h";
+        for (name, takes) in JOB_OPTIONS.into_iter().filter(|(name, _)| long(name)) {
+            let inline = if name == "-D" { "-Da=1".to_owned() } else { format!("{name}=1") };
+            let refused = parse(&inline).err().is_some();
+            assert_eq!(refused, takes == Takes::Nothing, "{inline}");
+            let twice = parse(&format!("{inline} {inline}")).is_ok();
+            assert_eq!(twice, takes == Takes::Several, "{inline} {inline}");
+            let alone = parse(name).err().map(|error| error.to_string()).unwrap_or_default();
+            let needs = matches!(takes, Takes::One | Takes::Several);
+            assert_eq!(alone.contains("needs a value"), needs, "{name}: {alone}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (line, expected) in [
             ("--reducers", "needs a value"),
             ("--reducers x", "no number"),
             ("--local=x", "no number"),
             ("-D nothing", "NAME=VALUE"),
+            ("--json=false", "option --json takes no value, and not `false`"),
+            ("--quiet=false", "option --quiet takes no value"),
+            ("--help=no", "option --help takes no value"),
+            ("--name a --name b", "option --name is given twice"),
+            ("--reducers=1 --reducers 2", "option --reducers is given twice"),
+            ("--local --local=2", "option --local is given twice"),
         ] {
             let error = parse(line).unwrap_err().to_string();
             assert!(error.contains(expected), "{line}: {error}");
@@ -252,6 +348,8 @@ mod tests {
         let error = parse("--what in out").unwrap().0.operands().unwrap_err().to_string();
         assert!(error.contains("unknown option `--what`"), "{error}");
         assert!(matches!(parse("in out --help"), Err(Error::HelpAsked)));
+        let error = parse("--=x in out").unwrap().0.operands().unwrap_err().to_string();
+        assert!(error.contains("unknown option `--=x`"), "{error}");
         let error = parse("--top=x a").unwrap().0.value::<u32>("--top").unwrap_err().to_string();
         assert!(error.contains("--top: `x`"), "{error}");
         assert!(parse("in").unwrap().0.inputs_and_output().is_err());

@@ -16,6 +16,7 @@ mod runner;
 mod shipped;
 mod side_files;
 
+pub(crate) use args::once;
 pub use args::{Args, usage_error};
 pub use entry::main;
 pub use local::LocalRunner;

@@ -69,8 +69,8 @@ impl Options {
 
     /// Refuses a job that would have more maps than allowed.
     pub(crate) fn check_map_count(&self, count: usize) -> Result<(), Error> {
-        match self.value(keys::MAPS_MAX)?.unwrap_or(0) {
-            most if most > 0 && count > most as usize => Err(Error::TooManyMaps { count, most }),
+        match self.value(keys::MAPS_MAX)?.and_then(|bound| bound.0) {
+            Some(most) if count > most as usize => Err(Error::TooManyMaps { count, most }),
             _ => Ok(()),
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn sort_bytes(properties: &Properties) -> Result<Option<usize>, Error
 /// Runs that are merged at once.
 pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
     let factor = keys::SORT_FACTOR.get(properties)?;
-    Ok(factor.map_or(MERGE_FACTOR_DEFAULT, |factor| factor as usize).max(2))
+    Ok(factor.map_or(MERGE_FACTOR_DEFAULT, |factor| factor.0 as usize))
 }
 
 /// How map output is stored: lz4, unless compression is off.
@@ -125,7 +125,7 @@ pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<()
 
 /// True if a streaming job's script counts the records it has finished, so that bad ones can be identified and skipped.
 pub(crate) fn script_counts(properties: &Properties) -> Result<bool, Error> {
-    let skips = keys::SKIP_MAX.get(properties)?.is_some_and(|count| count > 0);
+    let skips = keys::SKIP_MAX.get(properties)?.is_some_and(|most| most.0 > 0);
     Ok(skips && keys::SKIP_AUTO_COUNT.get(properties)? == Some(false))
 }
 
@@ -160,9 +160,11 @@ mod tests {
             let error = options(&[text]).check(Scope::Jobs).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        for (most, allowed) in [("mapreduce.job.max.map=3", 3), ("mapreduce.job.max.map=0", 1000)] {
+        for (most, allowed) in [("mapreduce.job.max.map=3", 3), ("mapreduce.job.max.map=-1", 1000)]
+        {
             options(&[most]).check_map_count(allowed).unwrap();
         }
+        assert!(options(&["mapreduce.job.max.map=0"]).check_map_count(1).is_err());
         let error = options(&["mapreduce.job.max.map=3"]).check_map_count(4).unwrap_err();
         assert!(error.to_string().contains("would have 4 maps, and may have 3"), "{error}");
     }

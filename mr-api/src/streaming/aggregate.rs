@@ -27,12 +27,16 @@ pub(super) enum Aggregate {
     DoubleSum(f64),
     StringMax(Option<Vec<u8>>),
     StringMin(Option<Vec<u8>>),
-    Unique(BTreeSet<Vec<u8>>),
+    Unique {
+        values: BTreeSet<Vec<u8>>,
+        /// Values beyond so many different ones are left out.
+        most: Option<u32>,
+    },
     Histogram(BTreeMap<Vec<u8>, u64>),
 }
 
-/// Splits `TYPE:name`.
-pub(super) fn begin(key: &[u8]) -> Result<(Aggregate, &[u8]), Error> {
+/// Splits `TYPE:name`; a `UniqValueCount` counts to `unique_max`, if there is one.
+pub(super) fn begin(key: &[u8], unique_max: Option<u32>) -> Result<(Aggregate, &[u8]), Error> {
     let unknown = || Error::Aggregate { text: String::from_utf8_lossy(key).into_owned() };
     let colon = memchr::memchr(b':', key).ok_or_else(unknown)?;
     let aggregate = match &key[..colon] {
@@ -42,7 +46,7 @@ pub(super) fn begin(key: &[u8]) -> Result<(Aggregate, &[u8]), Error> {
         b"DoubleValueSum" => Aggregate::DoubleSum(0.0),
         b"StringValueMax" => Aggregate::StringMax(None),
         b"StringValueMin" => Aggregate::StringMin(None),
-        b"UniqValueCount" => Aggregate::Unique(BTreeSet::new()),
+        b"UniqValueCount" => Aggregate::Unique { values: BTreeSet::new(), most: unique_max },
         b"ValueHistogram" => Aggregate::Histogram(BTreeMap::new()),
         _ => return Err(unknown()),
     };
@@ -66,7 +70,10 @@ impl Aggregate {
                     *min = Some(value.to_vec());
                 }
             }
-            Aggregate::Unique(values) => {
+            Aggregate::Unique { values, most } => {
+                if most.is_some_and(|most| values.len() >= most as usize) {
+                    return Ok(());
+                }
                 values.insert(value.to_vec());
                 if values.len() > UNIQUE_VALUES_MAX {
                     return Err(Error::Aggregate { text: "too many different values".to_owned() });
@@ -86,7 +93,7 @@ impl Aggregate {
     /// Passes the values for another round of the same aggregation to `each`.
     pub(super) fn parts(&self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
-            Aggregate::Unique(values) => values.iter().try_for_each(|value| each(value)),
+            Aggregate::Unique { values, .. } => values.iter().try_for_each(|value| each(value)),
             Aggregate::Histogram(counts) => counts.iter().try_for_each(|(text, count)| {
                 each(&[text, format!("\t{count}").as_bytes()].concat())
             }),
@@ -104,7 +111,7 @@ impl Aggregate {
             Aggregate::StringMax(text) | Aggregate::StringMin(text) => {
                 text.clone().unwrap_or_default()
             }
-            Aggregate::Unique(values) => values.len().to_string().into_bytes(),
+            Aggregate::Unique { values, .. } => values.len().to_string().into_bytes(),
             Aggregate::Histogram(counts) => histogram(counts).into_bytes(),
         }
     }
@@ -148,12 +155,12 @@ mod tests {
             ("ValueHistogram", &["b", "c\t3", "b"], "2\t2\t3\t3\t2.5\t0.5"),
         ] {
             let key = format!("{kind}:na:me");
-            let (mut once, name) = begin(key.as_bytes()).unwrap();
+            let (mut once, name) = begin(key.as_bytes(), None).unwrap();
             assert_eq!(name, b"na:me");
-            let (mut twice, _) = begin(key.as_bytes()).unwrap();
+            let (mut twice, _) = begin(key.as_bytes(), None).unwrap();
             for value in values {
                 once.add(value.as_bytes()).unwrap();
-                let (mut part, _) = begin(key.as_bytes()).unwrap();
+                let (mut part, _) = begin(key.as_bytes(), None).unwrap();
                 part.add(value.as_bytes()).unwrap();
                 part.parts(|part| Ok(twice.add(part)?)).unwrap();
             }
@@ -163,10 +170,17 @@ mod tests {
     }
 
     #[test]
+    fn different_values_are_counted_to_the_limit_of_the_job() {
+        let (mut count, _) = begin(b"UniqValueCount:x", Some(2)).unwrap();
+        ["a", "a", "b", "c", "d"].iter().for_each(|value| count.add(value.as_bytes()).unwrap());
+        assert_eq!(count.report(), b"2");
+    }
+
+    #[test]
     fn unknown_types_and_bad_numbers_are_named() {
-        assert!(begin(b"word").unwrap_err().to_string().contains("word"));
-        assert!(begin(b"Sum:x").is_err());
-        let (mut sum, _) = begin(b"LongValueSum:x").unwrap();
+        assert!(begin(b"word", None).unwrap_err().to_string().contains("word"));
+        assert!(begin(b"Sum:x", None).is_err());
+        let (mut sum, _) = begin(b"LongValueSum:x", None).unwrap();
         assert!(sum.add(b"one").unwrap_err().to_string().contains("one"));
     }
 }

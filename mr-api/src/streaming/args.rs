@@ -6,7 +6,10 @@ use std::sync::Arc;
 use mr_model::Error;
 use mr_model::job::{Input, OutputTo, from_files, text_out};
 use mr_model::runner::{Naming, PARTITION_SEED, Partition, SideFile};
-use protocol::property::{Count, Key, PipeEncoding as Encoding, Properties, Value, keys};
+use protocol::property::{
+    Comparator, Count, Key, Partitioner, PipeEncoding as Encoding, Properties, Value, is_class,
+    keys,
+};
 
 use super::aggregate::AGGREGATE;
 use super::input::{InputKind, StreamInput};
@@ -14,7 +17,7 @@ use super::io::{RecordReader, RecordWriter};
 use super::key_field::KeyFields;
 use super::process::Script;
 use super::{command, key_field};
-use crate::run::{Args, Options};
+use crate::run::{Args, Options, once};
 
 /// `hanno job streaming -help`.
 pub const HELP: &str = "\
@@ -60,7 +63,10 @@ pub(super) enum Work {
     /// Passes records on.
     Identity,
     /// Hadoop's aggregate library.
-    Aggregate,
+    Aggregate {
+        /// A `UniqValueCount` counts no further; `None`: to the limit of the library.
+        unique_max: Option<u32>,
+    },
     Script(Arc<Script>),
 }
 
@@ -106,10 +112,12 @@ struct Given {
     lazy: bool,
     job_words: Vec<String>,
     file_system: Option<String>,
+    /// Those that may be given once only.
+    seen: Vec<&'static str>,
 }
 
-/// Options with one value.
-const VALUES: [&str; 10] = [
+/// Options with one value, that are given once.
+const VALUES: [&str; 9] = [
     "output",
     "mapper",
     "reducer",
@@ -119,7 +127,6 @@ const VALUES: [&str; 10] = [
     "inputformat",
     "outputformat",
     "io",
-    "jobname",
 ];
 
 pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
@@ -153,7 +160,10 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
             "verbose" | "debug" => {}
             "help" | "info" | "-help" | "h" => return Err(Error::HelpAsked),
             "D" | "jobconf" => given.job_words.extend(["-D".to_owned(), value()?]),
-            "fs" => given.file_system = Some(value()?),
+            "fs" => {
+                once(&mut given.seen, "-fs")?;
+                given.file_system = Some(value()?);
+            }
             "jt" => given.job_words.extend(["--jobtracker".to_owned(), value()?]),
             "-name" | "-namenode" | "-jobtracker" | "-reducers" => {
                 given.job_words.extend([word.clone(), value()?]);
@@ -164,7 +174,11 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
             _ => match VALUES.into_iter().find(|known| *known == name) {
                 Some(known) => {
                     let value = value()?;
-                    given.values.insert(known, value);
+                    if given.values.insert(known, value).is_some() {
+                        return Err(Error::usage(format!(
+                            "option {word} is given twice: give it once"
+                        )));
+                    }
                 }
                 None => return Err(not_here(word, name)),
             },
@@ -180,7 +194,8 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
 }
 
 /// Hadoop's options that are missing here, and why.
-const NOT_HERE: [(&str, &str); 9] = [
+const NOT_HERE: [(&str, &str); 10] = [
+    ("jobname", "`-D mapreduce.job.name=NAME` or `--name NAME` names the job"),
     ("archives", "archives are not unpacked: `-files` sends files as they are"),
     ("cacheArchive", "archives are not unpacked: `-files` sends files as they are"),
     ("libjars", "there is no Java"),
@@ -313,10 +328,22 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     })
 }
 
-/// The last part of a Java class name.
-fn class(name: &str) -> &str {
-    name.rsplit(['.', '$']).next().unwrap_or(name)
-}
+/// The identity of Hadoop's former and its present interface.
+const IDENTITY: [&str; 4] = [
+    "org.apache.hadoop.mapred.lib.IdentityMapper",
+    "org.apache.hadoop.mapred.lib.IdentityReducer",
+    "org.apache.hadoop.mapreduce.Mapper",
+    "org.apache.hadoop.mapreduce.Reducer",
+];
+const AGGREGATE_PACKAGES: [&str; 2] =
+    ["org.apache.hadoop.mapred.lib.aggregate", "org.apache.hadoop.mapreduce.lib.aggregate"];
+const INPUT_PACKAGES: [&str; 2] =
+    ["org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"];
+const OUTPUT_PACKAGES: [&str; 3] = [
+    "org.apache.hadoop.mapred",
+    "org.apache.hadoop.mapred.lib",
+    "org.apache.hadoop.mapreduce.lib.output",
+];
 
 fn set_reduces(options: &mut Options, count: &str) -> Result<(), Error> {
     let count: u32 = count
@@ -371,15 +398,15 @@ struct Scripts<'a> {
 impl Scripts<'_> {
     fn work(&self, text: Option<String>) -> Result<Work, Error> {
         let Some(text) = text else { return Ok(Work::Identity) };
+        let of_library = |last| text.contains('.') && is_class(&text, &AGGREGATE_PACKAGES, last);
         if text == AGGREGATE
-            || text.ends_with(".ValueAggregatorReducer")
-            || text.ends_with(".ValueAggregatorCombiner")
+            || of_library("ValueAggregatorReducer")
+            || of_library("ValueAggregatorCombiner")
         {
-            return Ok(Work::Aggregate);
+            let most = keys::UNIQUE_VALUES_MAX.get(self.properties)?.map(|most| most.0);
+            return Ok(Work::Aggregate { unique_max: most.filter(|most| *most < u32::MAX) });
         }
-        if matches!(class(&text), "IdentityMapper" | "IdentityReducer" | "Mapper" | "Reducer")
-            && text.contains('.')
-        {
+        if IDENTITY.contains(&text.trim()) {
             return Ok(Work::Identity);
         }
         let words = command::split(&text);
@@ -425,29 +452,36 @@ fn is_java_class(text: &str) -> bool {
 }
 
 fn input_kind(name: Option<&str>) -> Result<InputKind, Error> {
-    match name.map(class) {
-        None | Some("TextInputFormat") => Ok(InputKind::Text),
-        Some("KeyValueTextInputFormat") => Ok(InputKind::KeyValueText),
-        Some(other) => Err(Error::usage(format!("-inputformat {other} is not known"))),
+    let is = |name, last| is_class(name, &INPUT_PACKAGES, last);
+    match name {
+        None => Ok(InputKind::Text),
+        Some(name) if is(name, "TextInputFormat") => Ok(InputKind::Text),
+        Some(name) if is(name, "KeyValueTextInputFormat") => Ok(InputKind::KeyValueText),
+        Some(other) => Err(Error::usage(format!(
+            "-inputformat {other} is not known here: TextInputFormat and KeyValueTextInputFormat are"
+        ))),
     }
 }
 
 fn output_kind(name: Option<&str>) -> Result<OutputKind, Error> {
-    match name.map(class) {
-        None | Some("TextOutputFormat") => Ok(OutputKind::Text),
-        Some("NullOutputFormat") => Ok(OutputKind::Null),
-        Some(other) => Err(Error::usage(format!("-outputformat {other} is not known"))),
+    let is = |name, last| is_class(name, &OUTPUT_PACKAGES, last);
+    match name {
+        None => Ok(OutputKind::Text),
+        Some(name) if is(name, "TextOutputFormat") => Ok(OutputKind::Text),
+        Some(name) if is(name, "NullOutputFormat") => Ok(OutputKind::Null),
+        Some(other) => Err(Error::usage(format!(
+            "-outputformat {other} is not known here: TextOutputFormat and NullOutputFormat are"
+        ))),
     }
 }
 
 fn comparator(properties: &Properties, separator: &[u8]) -> Result<Option<Arc<KeyFields>>, Error> {
-    match keys::COMPARATOR.get(properties)?.as_deref().map(class) {
-        None | Some("Comparator") => Ok(None),
-        Some("KeyFieldBasedComparator") => {
+    match keys::COMPARATOR.get(properties)? {
+        None | Some(Comparator::Bytes) => Ok(None),
+        Some(Comparator::KeyField) => {
             let options = keys::COMPARATOR_OPTIONS.get(properties)?.unwrap_or_default();
             KeyFields::parse(&options, separator).map(|fields| Some(Arc::new(fields)))
         }
-        Some(other) => Err(Error::usage(format!("comparator {other} is not known"))),
     }
 }
 
@@ -457,12 +491,14 @@ fn partitioner(
     separator: &[u8],
 ) -> Result<Option<Arc<KeyFields>>, Error> {
     let name = match name {
-        Some(name) => Some(name),
+        Some(name) => Some(Partitioner::parse(&name).ok_or_else(|| {
+            Error::usage(format!("-partitioner `{name}` is not {}", Partitioner::WANTED))
+        })?),
         None => keys::PARTITIONER.get(properties)?,
     };
-    match name.as_deref().map(class) {
-        None | Some("HashPartitioner") => Ok(None),
-        Some("KeyFieldBasedPartitioner") => {
+    match name {
+        None | Some(Partitioner::Hash) => Ok(None),
+        Some(Partitioner::KeyField) => {
             let options = keys::PARTITIONER_OPTIONS.get(properties)?;
             let fields = match (options, keys::PARTITIONER_FIELDS.get(properties)?) {
                 (Some(options), _) => KeyFields::parse(&options, separator)?,
@@ -471,7 +507,6 @@ fn partitioner(
             };
             Ok(Some(Arc::new(fields)))
         }
-        Some(other) => Err(Error::usage(format!("-partitioner {other} is not known"))),
     }
 }
 
@@ -561,7 +596,7 @@ mod tests {
         let Work::Script(script) = &spec.mapper else { panic!("a script") };
         assert_eq!(script.words, ["python3", "m.py", "-v"]);
         assert_eq!(script.variables, [("A".to_owned(), "b=c".to_owned())]);
-        assert!(matches!(spec.reducer, Some(Work::Aggregate)));
+        assert!(matches!(spec.reducer, Some(Work::Aggregate { unique_max: None })));
     }
 
     #[test]
@@ -575,6 +610,57 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_once_is_refused_twice() {
+        for name in VALUES {
+            let option = format!("-{name}");
+            let error = parsed(&[&option, "a", &option, "a"]).err().unwrap().to_string();
+            assert!(error.contains(&format!("option {option} is given twice")), "{error}");
+        }
+        let line = "-input a -input b -file m -file n -files o -files p -cmdenv A=1 -cmdenv B=2 \
+                    -D x=1 -jobconf x=2 -output c";
+        let request = parsed(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        assert_eq!(request.spec.inputs, ["a", "b"]);
+        assert_eq!(request.options.properties["x"], "2");
+    }
+
+    #[test]
+    fn classes_of_others_do_not_pass_for_hadoops() {
+        for (words, part) in [
+            (
+                ["-partitioner", "com.foo.KeyFieldBasedPartitioner"],
+                "com.foo.KeyFieldBasedPartitioner",
+            ),
+            (["-inputformat", "com.foo.TextInputFormat"], "-inputformat com.foo.TextInputFormat"),
+            (
+                ["-outputformat", "com.foo.NullOutputFormat"],
+                "-outputformat com.foo.NullOutputFormat",
+            ),
+            (["-mapper", "com.foo.IdentityMapper"], "looks like a Java class"),
+            (["-reducer", "com.foo.Reducer"], "looks like a Java class"),
+            (["-reducer", "com.foo.ValueAggregatorReducer"], "looks like a Java class"),
+            (
+                ["-D", "mapred.output.key.comparator.class=com.foo.KeyFieldBasedComparator"],
+                "mapreduce.job.output.key.comparator.class: `com.foo.KeyFieldBasedComparator`",
+            ),
+        ] {
+            let words = [&["-input", "a", "-output", "b"], &words[..]].concat();
+            let error = parsed(&words).err().unwrap().to_string();
+            assert!(error.contains(part), "{words:?}: {error}");
+        }
+        for words in [
+            ["-mapper", "org.apache.hadoop.mapred.lib.IdentityMapper"],
+            ["-reducer", "org.apache.hadoop.mapred.lib.aggregate.ValueAggregatorReducer"],
+            ["-inputformat", "org.apache.hadoop.mapred.KeyValueTextInputFormat"],
+            ["-inputformat", "KeyValueTextInputFormat"],
+            ["-outputformat", "org.apache.hadoop.mapred.lib.NullOutputFormat"],
+            ["-partitioner", "org.apache.hadoop.mapreduce.lib.partition.KeyFieldBasedPartitioner"],
+        ] {
+            let words = [&["-input", "a", "-output", "b"], &words[..]].concat();
+            assert!(parsed(&words).is_ok(), "{words:?}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (words, expected) in [
             (&["-output", "b"][..], "-input is missing"),
@@ -582,10 +668,14 @@ mod tests {
             (&["-input"], "needs a value"),
             (&["-what", "x"], "unknown option `-what`"),
             (&["stray"], "unexpected argument `stray`"),
-            (&["-input", "a", "-output", "b", "-inputformat", "x.Y"], "-inputformat Y"),
+            (&["-input", "a", "-output", "b", "-inputformat", "x.Y"], "-inputformat x.Y"),
             (&["-input", "a", "-output", "b", "-io", "json"], "`json`"),
             (&["-input", "a", "-output", "b", "-mapper", " "], "an empty command"),
             (&["-input", "a", "-output", "b", "-cmdenv", "A"], "NAME=VALUE"),
+            (&["-jobname", "x"], "option `-jobname` is not here: `-D mapreduce.job.name=NAME`"),
+            (&["-fs", "a", "-fs", "b"], "option -fs is given twice"),
+            (&["-jt", "a", "-jt", "b"], "option --jobtracker is given twice"),
+            (&["--quiet=false"], "option --quiet takes no value"),
         ] {
             let error = parsed(words).err().unwrap().to_string();
             assert!(error.contains(expected), "{words:?}: {error}");

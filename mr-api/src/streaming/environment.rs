@@ -5,15 +5,14 @@ use mr_model::Result;
 use mr_model::runner::{DESCRIPTION_PROPERTY, TaskState};
 use mr_model::task::Context;
 use protocol::TaskKind;
-use protocol::property::{self, keys};
+use protocol::property::{self, Properties, keys};
 
 /// Names and values for the environment of a task's script.
 pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
     let mut variables = Vec::new();
     let own = [DESCRIPTION_PROPERTY, crate::run::FILES_PROPERTY];
     let bytes_max = TaskState::of(context).value(keys::VARIABLE_BYTES_MAX)?;
-    let bytes_max =
-        bytes_max.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let bytes_max = bytes_max.and_then(|bound| bound.0).map_or(usize::MAX, |most| most as usize);
     for (name, value) in context.properties() {
         // An environment cannot hold a value with a zero byte.
         if !own.contains(&name) && !value.contains('\0') {
@@ -29,20 +28,27 @@ pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
 
 /// Variables that properties ask for.
 fn given_variables(context: &Context, variables: &mut Vec<(String, String)>) -> Result<()> {
-    let of_kind = match context.attempt().task.kind {
-        TaskKind::Map => keys::MAP_ENV,
-        TaskKind::Reduce => keys::REDUCE_ENV,
-    };
-    let lists = [(keys::CHILD_ENV, ','), (of_kind, ','), (keys::ADD_ENVIRONMENT, ' ')];
-    for (key, between) in lists {
-        let list = TaskState::of(context).value(key)?.unwrap_or_default();
-        let pairs = list.split(between).filter_map(|pair| pair.trim().split_once('='));
-        for (name, value) in pairs.filter(|(name, _)| !name.is_empty()) {
-            let value = substitute(value, |name| std::env::var(name).unwrap_or_default());
-            variables.push((name.to_owned(), value));
-        }
-    }
+    let given = given_in(TaskState::of(context).properties(), context.attempt().task.kind)?;
+    variables.extend(given.into_iter().map(|(name, value)| {
+        let value = substitute(&value, |name| std::env::var(name).unwrap_or_default());
+        (name, value)
+    }));
     Ok(())
+}
+
+/// These variables before those of the worker are put in; the last of a name counts.
+fn given_in(properties: &Properties, kind: TaskKind) -> Result<Vec<(String, String)>> {
+    let (of_kind, each) = match kind {
+        TaskKind::Map => (keys::MAP_ENV, keys::MAP_ENV_EACH),
+        TaskKind::Reduce => (keys::REDUCE_ENV, keys::REDUCE_ENV_EACH),
+    };
+    let mut given = Vec::new();
+    for key in [keys::CHILD_ENV, of_kind] {
+        given.extend(key.get(properties)?.into_iter().flat_map(|list| list.0));
+    }
+    given.extend(each.get(properties)?);
+    given.extend(keys::ADD_ENVIRONMENT.get(properties)?.into_iter().flat_map(|list| list.0));
+    Ok(given)
 }
 
 /// Replaces `$NAME` and `${NAME}`.
@@ -107,6 +113,8 @@ fn variable_name(property: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -117,6 +125,28 @@ mod tests {
         {
             assert_eq!(substitute(text, of), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_variable_of_its_own_wins_over_the_list_of_its_kind() {
+        let properties: Properties = [
+            ("mapred.child.env", "A=1,B=1"),
+            ("mapreduce.map.env", "B=2,C=2"),
+            ("mapreduce.map.env.C", "3,3"),
+            ("mapreduce.reduce.env.C", "4"),
+            ("stream.addenvironment", "D=5 E=6"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let last = |kind| -> Vec<String> {
+            let given: BTreeMap<_, _> = given_in(&properties, kind).unwrap().into_iter().collect();
+            given.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+        };
+        assert_eq!(last(TaskKind::Map), ["A=1", "B=2", "C=3,3", "D=5", "E=6"]);
+        assert_eq!(last(TaskKind::Reduce), ["A=1", "B=1", "C=4", "D=5", "E=6"]);
+        let bad: Properties = [("mapreduce.map.env".to_owned(), "A=1,B".to_owned())].into();
+        let error = given_in(&bad, TaskKind::Map).unwrap_err().to_string();
+        assert!(error.contains("mapreduce.map.env: `B` is not NAME=VALUE"), "{error}");
     }
 
     #[test]

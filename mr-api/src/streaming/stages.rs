@@ -184,9 +184,9 @@ impl Reducer for StreamReducer {
                 }
                 Ok(())
             }
-            Work::Aggregate => {
+            Work::Aggregate { unique_max } => {
                 while let Some((key, mut values)) = groups.next_group()? {
-                    let (mut sum, name) = aggregate::begin(plain_key(key, *sorted))?;
+                    let (mut sum, name) = aggregate::begin(plain_key(key, *sorted), *unique_max)?;
                     while let Some(value) = values.next_value()? {
                         sum.add(value)?;
                     }
@@ -227,7 +227,7 @@ impl StreamCombiner {
     pub(super) fn new(spec: &Spec) -> Option<Self> {
         let work = match (&spec.combiner, &spec.reducer) {
             (Some(work), _) => work.clone(),
-            (None, Some(Work::Aggregate)) => Work::Aggregate,
+            (None, Some(work @ Work::Aggregate { .. })) => work.clone(),
             _ => return None,
         };
         Some(StreamCombiner {
@@ -268,7 +268,7 @@ impl CombineFilling for StreamCombiner {
                 }
                 Ok(())
             }
-            Work::Aggregate => {
+            Work::Aggregate { unique_max } => {
                 let mut current: Option<(Vec<u8>, aggregate::Aggregate)> = None;
                 while let Some((key, value)) = pairs.next_pair() {
                     let key = plain_key(key, sorted);
@@ -276,7 +276,7 @@ impl CombineFilling for StreamCombiner {
                         if let Some((known, sum)) = current.take() {
                             sum.parts(|part| emit(&known, part))?;
                         }
-                        current = Some((key.to_vec(), aggregate::begin(key)?.0));
+                        current = Some((key.to_vec(), aggregate::begin(key, *unique_max)?.0));
                     }
                     if let Some((_, sum)) = &mut current {
                         sum.add(value)?;

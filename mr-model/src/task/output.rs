@@ -13,7 +13,7 @@ use mr_formats::codec::{Encoder, FileCodec};
 use mr_formats::sequence::SequenceStream;
 use mr_formats::writable::Writable;
 use mr_formats::{NewFile, OutputFormat, RecordWriter, TextOutput, TextWriter, ToText};
-use protocol::property::keys;
+use protocol::property::{BaseName, Value, keys};
 
 use super::context::Context;
 use super::state::{OUTPUT_COUNTERS, TaskState};
@@ -135,10 +135,7 @@ impl Output {
     ) -> Result<Self> {
         let base = TaskState::of(&context)
             .value(keys::OUTPUT_BASENAME)?
-            .unwrap_or_else(|| MAIN.to_owned());
-        if !is_base_name(&base) {
-            return Err(Error::OutputName { name: base }.into());
-        }
+            .map_or_else(|| MAIN.to_owned(), |name| name.0);
         let codec = codec(&options, &context)?;
         let target = Target { files, options: OutputOptions { codec, ..options }, context };
         let mut main = Stream::new(target.name(&base));
@@ -376,12 +373,7 @@ fn codec(options: &OutputOptions, context: &Context) -> Result<Option<FileCodec>
 }
 
 fn is_output_name(name: &str) -> bool {
-    name != MAIN && is_base_name(name)
-}
-
-fn is_base_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !name.is_empty() && !name.starts_with(['_', '.']) && name.chars().all(allowed)
+    name != MAIN && BaseName::parse(name).is_some()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub use arguments::{
 pub use call::{Call, RenameInto, RenameTo, TypedCall, calls};
 pub use limits::{
     BAD_REPLICAS_MAX, BATCH_CALLS_MAX, CONCAT_SOURCES_MAX, DATANODES_MAX, DIFF_ENTRIES_MAX,
-    DOT_SNAPSHOT, IMAGE_PIECE_BYTES, LIST_ENTRIES_MAX, MOVES_MAX, XATTR_NAMES_MAX,
+    DOT_SNAPSHOT, IMAGE_PIECE_BYTES, LIST_ENTRIES_MAX, MOVES_MAX, REPLICATION_MAX, XATTR_NAMES_MAX,
 };
 pub use reply::{Answer, Reply, UNEXPECTED};
 pub use table::{About, By, Logged, Refused, Target};

@@ -4,17 +4,26 @@
 //! property takes its key, so nothing reads a property that no row calls honoured. `tests/tidy/` checks for names outside the table, and `docs/properties.md`
 //! is the output of [`markdown`].
 
+mod class;
 mod row;
 mod table;
 mod value;
+mod variables;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Write;
 
+pub use class::{CodecClass, Comparator, Partitioner, is_class};
 pub use row::{Class, Key, Properties, PropertyError, Row, Scope};
 pub use table::{ROWS, keys};
 pub use value::{
-    CodecClass, CompressType, Count, Megabytes, Millis, PipeEncoding, Share, Size, Value,
+    Attempts, BaseName, BlockSize, Bound, CompressType, Count, Limit, Megabytes, MergeFactor,
+    Millis, Most, PipeEncoding, Replicas, Share, Size, Value,
 };
+
+pub use variables::{BlankVariables, CommaVariables, Each};
 
 /// The verdict on one property of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,16 +63,20 @@ pub fn former_names(name: &str) -> &'static [&'static str] {
 pub fn judge(name: &str, value: &str, scope: Scope) -> Verdict {
     let Some(row) = row(name) else { return unknown(name) };
     match row.class {
-        Class::Honoured { takes, wanted, .. } if !takes(value) => {
-            let (name, value) = (name.to_owned(), value.to_owned());
-            Verdict::Refusal(PropertyError { name, value, wanted }.to_string())
+        Class::Honoured { scope: of, culprit, wanted } => {
+            let stands_for =
+                row.name.strip_suffix('*').and_then(|start| name.strip_prefix(start)).unwrap_or("");
+            match culprit(stands_for, value) {
+                Some(culprit) => {
+                    let (name, value) = (name.to_owned(), culprit.to_owned());
+                    Verdict::Refusal(PropertyError { name, value, wanted }.to_string())
+                }
+                None if of == Scope::Streaming && scope == Scope::Jobs => Verdict::Warning(
+                    format!("property {name} is for streaming jobs and has no effect here"),
+                ),
+                None => Verdict::Fine,
+            }
         }
-        Class::Honoured { scope: Scope::Streaming, .. } if scope == Scope::Jobs => {
-            Verdict::Warning(format!(
-                "property {name} is for streaming jobs and has no effect here"
-            ))
-        }
-        Class::Honoured { .. } => Verdict::Fine,
         Class::Ignored => Verdict::Warning(format!("property {name} has no effect: {}", row.text)),
         Class::Refused { unless } => {
             let harmless = unless.iter().any(|same| same.eq_ignore_ascii_case(value.trim()));
@@ -75,24 +88,49 @@ pub fn judge(name: &str, value: &str, scope: Scope) -> Verdict {
     }
 }
 
-/// Prefixes of Hadoop's names.
-const HADOOP_PREFIXES: [&str; 16] = [
-    "mapreduce.",
-    "mapred.",
-    "stream.",
-    "yarn.",
+/// Prefixes of Hadoop's names: all first words of keys in its core-, hdfs-, mapred- and yarn-default.xml, of Streaming and of the `aggregate` library, those of
+/// today and former ones.
+const HADOOP_PREFIXES: [&str; 40] = [
+    "adl.",
+    "aggregate.",
+    "aggregator.",
+    "datanode.",
     "dfs.",
+    "file.",
     "fs.",
-    "io.",
-    "textinputformat.",
+    "ftp.",
+    "ha.",
     "hadoop.",
+    "hanno.",
+    "heartbeat.",
+    "httpfs.",
+    "io.",
     "ipc.",
-    "map.",
     "job.",
     "jobclient.",
-    "num.key.",
     "key.value.",
-    "hanno.",
+    "kfs.",
+    "map.",
+    "mapred.",
+    "mapreduce.",
+    "net.",
+    "nfs.",
+    "nfs3.",
+    "num.key.",
+    "reduce.",
+    "rpc.",
+    "s3.",
+    "s3native.",
+    "security.",
+    "seq.io.",
+    "sequencefile.",
+    "ssl.",
+    "stream.",
+    "textinputformat.",
+    "tfile.",
+    "topology.",
+    "yarn.",
+    "zlib.",
 ];
 /// A name that differs from all known ones in more than this share of its length is not a typing error.
 const SLIP_MAX_PERCENT: usize = 40;
@@ -176,76 +214,3 @@ What `-D NAME=VALUE` and `-conf FILE` do with each name of Hadoop 3.4. Former na
 checked before a job is submitted. Names that are not in this list reach the tasks (`context.property`, the environment of scripts) as they are; if they
 look like Hadoop's, a warning says so. This page is written from the table that the code reads: `hanno job properties > docs/properties.md`.
 ";
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    fn judged(name: &str, value: &str) -> Verdict {
-        judge(name, value, Scope::Jobs)
-    }
-
-    #[test]
-    fn the_page_is_what_the_table_says() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/properties.md");
-        let page = std::fs::read_to_string(path).unwrap();
-        assert!(page == markdown(), "`hanno job properties > docs/properties.md` writes it anew");
-    }
-
-    #[test]
-    fn every_name_stands_once() {
-        let mut seen = BTreeSet::new();
-        for row in ROWS {
-            for name in [row.name].iter().chain(row.former) {
-                assert!(seen.insert(*name), "{name} stands twice");
-            }
-            assert!(!row.text.is_empty() && !row.text.contains('|'), "{}", row.name);
-        }
-    }
-
-    #[test]
-    fn values_are_checked_and_named() {
-        let error = keys::SORT_MB.get(&[(keys::SORT_MB.name().into(), "abc".into())].into());
-        assert!(error.unwrap_err().to_string().contains("`abc` is not"));
-        for (name, value) in [
-            ("io.sort.mb", "abc"),
-            ("mapreduce.map.maxattempts", "0"),
-            ("mapreduce.map.speculative", "maybe"),
-            ("mapreduce.task.timeout", "-1"),
-            ("mapreduce.job.reduce.slowstart.completedmaps", "2"),
-            ("mapreduce.output.fileoutputformat.compress.codec", "x.Y"),
-            ("stream.map.input", "json"),
-        ] {
-            assert!(matches!(judged(name, value), Verdict::Refusal(_)), "{name}={value}");
-        }
-        assert_eq!(judged("mapred.task.timeout", "0"), Verdict::Fine);
-        assert_eq!(judged("mapred.min.split.size", "64m"), Verdict::Fine);
-    }
-
-    #[test]
-    fn what_would_change_the_outcome_is_refused_and_the_rest_told() {
-        assert_eq!(judged("mapreduce.map.failures.maxpercent", " 0 "), Verdict::Fine);
-        let refused = judged("mapred.max.map.failures.percent", "5");
-        assert!(matches!(refused, Verdict::Refusal(text) if text.contains("=5")));
-        for (name, part) in [
-            ("mapreduce.job.reducers", "did you mean mapreduce.job.reduces?"),
-            ("mapreduce.xyzzy.frobnicate.the.quux.of.all", "tasks can read it"),
-            ("textinputformat.record.delimeter", "did you mean textinputformat.record.delimiter?"),
-            ("mapreduce.map.java.opts", "no effect"),
-            ("yarn.nodemanager.aux-services", "no effect"),
-            ("stream.map.input", "for streaming jobs"),
-        ] {
-            let verdict = judged(name, "text");
-            assert!(
-                matches!(&verdict, Verdict::Warning(text) if text.contains(part)),
-                "{verdict:?}"
-            );
-        }
-        assert_eq!(judged("my.own", "1"), Verdict::Fine);
-        assert_eq!(present_name("mapred.reduce.tasks"), "mapreduce.job.reduces");
-        assert_eq!(present_name("yarn.x"), "yarn.x");
-        assert_eq!(former_names("mapreduce.job.name"), ["mapred.job.name"]);
-    }
-}

@@ -41,7 +41,7 @@ impl<T: Value> Key<T> {
         let Some(text) = properties.get(self.name) else { return Ok(None) };
         T::parse(text).map(Some).ok_or_else(|| PropertyError {
             name: self.name.to_owned(),
-            value: text.clone(),
+            value: T::culprit(text).to_owned(),
             wanted: T::WANTED,
         })
     }
@@ -77,8 +77,8 @@ pub enum Class {
     Honoured {
         /// Jobs to which it applies.
         scope: Scope,
-        /// True if the text is a valid value.
-        takes: fn(&str) -> bool,
+        /// What `*` of the row's name stands for, and a value: the part of them that is at fault, if there is one.
+        culprit: for<'a> fn(&'a str, &'a str) -> Option<&'a str>,
         /// A description of valid values, for people.
         wanted: &'static str,
     },

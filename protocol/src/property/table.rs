@@ -1,26 +1,36 @@
 //! The table: a row per property of jobs and of Hadoop Streaming that Hadoop 3.4 documents, and typed keys for those that are honoured.
 
+use super::class::{CodecClass, Comparator, Partitioner};
 use super::row::{Class, Key, Row, Scope};
 use super::value::{
-    CodecClass, CompressType, Count, Megabytes, Millis, PipeEncoding, Share, Size, Value,
+    Attempts, BaseName, BlockSize, Bound, CompressType, Count, Limit, Megabytes, MergeFactor,
+    Millis, Most, PipeEncoding, Replicas, Share, Size, Value,
 };
+use super::variables::{BlankVariables, CommaVariables, Each};
 use crate::jobs::Priority;
 
 macro_rules! table {
     (
         honoured { $( $key:ident : $type:ty = $name:literal [$($former:literal),*] $scope:ident $text:literal; )* }
+        each { $( $each:ident = $each_name:literal $each_text:literal; )* }
         ignored { $( $ignored:literal [$($ignored_former:literal),*] $ignored_text:literal; )* }
         refused { $( $refused:literal [$($refused_former:literal),*] unless [$($same:literal),*] $refused_text:literal; )* }
     ) => {
         /// The keys of the properties that are honoured.
         pub mod keys {
             use super::{
-                CodecClass, CompressType, Count, Key, Megabytes, Millis, PipeEncoding, Share, Size,
+                Attempts, BaseName, BlankVariables, BlockSize, Bound, CodecClass, CommaVariables,
+                Comparator, CompressType, Count, Each, Key, Limit, Megabytes, MergeFactor, Millis,
+                Most, Partitioner, PipeEncoding, Replicas, Share, Size,
             };
             use crate::jobs::Priority;
             $(
                 #[doc = concat!("`", $name, "`: ", $text, ".")]
                 pub const $key: Key<$type> = Key::new($name);
+            )*
+            $(
+                #[doc = concat!("`", $each_name, "`: ", $each_text, ".")]
+                pub const $each: Each = Each::new($each_name);
             )*
         }
 
@@ -31,10 +41,23 @@ macro_rules! table {
                 former: &[$($former),*],
                 class: Class::Honoured {
                     scope: Scope::$scope,
-                    takes: |text| <$type as Value>::parse(text).is_some(),
+                    culprit: |_, text| {
+                        let is_valid = <$type as Value>::parse(text).is_some();
+                        (!is_valid).then(|| <$type as Value>::culprit(text))
+                    },
                     wanted: <$type as Value>::WANTED,
                 },
                 text: $text,
+            }, )*
+            $( Row {
+                name: $each_name,
+                former: &[],
+                class: Class::Honoured {
+                    scope: Scope::Streaming,
+                    culprit: Each::culprit,
+                    wanted: Each::WANTED,
+                },
+                text: $each_text,
             }, )*
             $( Row {
                 name: $ignored,
@@ -59,25 +82,25 @@ table! {
     PRIORITY: Priority = "mapreduce.job.priority" ["mapred.job.priority"] Jobs "its urgency there";
     REDUCES: u32 = "mapreduce.job.reduces" ["mapred.reduce.tasks"] Jobs "number of reduces; 0: what maps emit is the output. `--reducers` wins";
     DEFAULT_FS: String = "fs.defaultFS" ["fs.default.name"] Jobs "the file system of paths without a scheme; `-fs` wins";
-        MAPS_MAX: u32 = "mapreduce.job.max.map" [] Jobs "a job with more maps is not submitted; 0 is no limit";
-    MAP_ATTEMPTS: Count = "mapreduce.map.maxattempts" ["mapred.map.max.attempts"] Jobs "attempts of a map before the job fails (4)";
-    REDUCE_ATTEMPTS: Count = "mapreduce.reduce.maxattempts" ["mapred.reduce.max.attempts"] Jobs "attempts of a reduce before the job fails (4)";
+        MAPS_MAX: Bound = "mapreduce.job.max.map" [] Jobs "a job with more maps is not submitted";
+    MAP_ATTEMPTS: Attempts = "mapreduce.map.maxattempts" ["mapred.map.max.attempts"] Jobs "attempts of a map before the job fails (4)";
+    REDUCE_ATTEMPTS: Attempts = "mapreduce.reduce.maxattempts" ["mapred.reduce.max.attempts"] Jobs "attempts of a reduce before the job fails (4)";
     TASK_TIMEOUT: Millis = "mapreduce.task.timeout" ["mapred.task.timeout"] Jobs "silence after which an attempt is ended; 0 is never; by default the worker's `task_timeout_ms`";
     SLOW_START: Share = "mapreduce.job.reduce.slowstart.completedmaps" ["mapred.reduce.slowstart.completed.maps"] Jobs "share of maps that are done before reduces start (0.05)";
-    MAP_LIMIT: u32 = "mapreduce.job.running.map.limit" [] Jobs "most maps at once; 0 is no limit";
-    REDUCE_LIMIT: u32 = "mapreduce.job.running.reduce.limit" [] Jobs "most reduces at once; 0 is no limit";
+    MAP_LIMIT: Limit = "mapreduce.job.running.map.limit" [] Jobs "most maps at once";
+    REDUCE_LIMIT: Limit = "mapreduce.job.running.reduce.limit" [] Jobs "most reduces at once";
     MAP_SPECULATIVE: bool = "mapreduce.map.speculative" ["mapred.map.tasks.speculative.execution"] Jobs "whether slow maps get a backup (true)";
     REDUCE_SPECULATIVE: bool = "mapreduce.reduce.speculative" ["mapred.reduce.tasks.speculative.execution"] Jobs "whether slow reduces get a backup (true)";
-    FAILURES_PER_WORKER: u32 = "mapreduce.job.maxtaskfailures.per.tracker" ["mapred.max.tracker.failures"] Jobs "failures on a worker after which the job avoids it (3)";
+    FAILURES_PER_WORKER: Count = "mapreduce.job.maxtaskfailures.per.tracker" ["mapred.max.tracker.failures"] Jobs "failures on a worker after which the job avoids it (3)";
     ACL_MODIFY: String = "mapreduce.job.acl-modify-job" [] Jobs "who else may kill it and change its priority: users, a blank, groups";
     ACL_VIEW: String = "mapreduce.job.acl-view-job" [] Jobs "who else may view it, its counters and logs: users, a blank, groups";
-    SKIP_MAX: u32 = "mapreduce.map.skip.maxrecords" ["mapred.skip.map.max.skip.records"] Jobs "records that a map may leave out because attempts ended in them (0); `--skip-bad`";
+    SKIP_MAX: Most = "mapreduce.map.skip.maxrecords" ["mapred.skip.map.max.skip.records"] Jobs "records that a map may leave out because attempts ended in them (0); `--skip-bad`";
     SKIP_START: u32 = "mapreduce.task.skip.start.attempts" ["mapred.skip.attempts.to.start.skipping"] Jobs "failed attempts of a map before it does so (1)";
     SKIP_AUTO_COUNT: bool = "mapreduce.map.skip.proc-count.auto-incr" ["mapred.skip.map.auto.incr.proc.count", "mapreduce.map.skip.proc.count.autoincr"] Streaming "false: the script counts the records it is done with, so that bad ones can be found";
     LOCALITY_WAIT: u64 = "locality_wait" [] Jobs "milliseconds for which a map waits for a slot next to its input; Hanno's own";
 
     SORT_MB: Megabytes = "mapreduce.task.io.sort.mb" ["io.sort.mb"] Jobs "memory in which map output is sorted, within what the worker gives a task";
-    SORT_FACTOR: u32 = "mapreduce.task.io.sort.factor" ["io.sort.factor"] Jobs "sorted runs that are merged at once (100; at least 2)";
+    SORT_FACTOR: MergeFactor = "mapreduce.task.io.sort.factor" ["io.sort.factor"] Jobs "sorted runs that are merged at once (100)";
     MAP_COMPRESS: bool = "mapreduce.map.output.compress" ["mapred.compress.map.output"] Jobs "whether map output is compressed, with lz4 (true)";
 
     SPLIT_MIN: Size = "mapreduce.input.fileinputformat.split.minsize" ["mapred.min.split.size"] Jobs "least bytes of a split";
@@ -88,13 +111,13 @@ table! {
     LINE_BYTES_MAX: u64 = "mapreduce.input.linerecordreader.line.maxlength" ["mapred.linerecordreader.maxlength"] Jobs "lines of at least so many bytes, line end included, are skipped";
     KEY_VALUE_SEPARATOR: String = "mapreduce.input.keyvaluelinerecordreader.key.value.separator" ["key.value.separator.in.input.line"] Streaming "between key and value of KeyValueTextInputFormat (a tab); its first byte";
 
-    OUTPUT_BASENAME: String = "mapreduce.output.basename" [] Jobs "what names of output files begin with (`part`)";
+    OUTPUT_BASENAME: BaseName = "mapreduce.output.basename" [] Jobs "what names of output files begin with (`part`)";
     OUTPUT_SEPARATOR: String = "mapreduce.output.textoutputformat.separator" ["mapred.textoutputformat.separator", "mapreduce.textoutputformat.separator"] Jobs "between key and value of a line of output (a tab)";
     OUTPUT_COMPRESS: bool = "mapreduce.output.fileoutputformat.compress" ["mapred.output.compress"] Jobs "whether output files are compressed (false)";
     OUTPUT_CODEC: CodecClass = "mapreduce.output.fileoutputformat.compress.codec" ["mapred.output.compression.codec"] Jobs "how (DefaultCodec)";
     OUTPUT_COMPRESS_TYPE: CompressType = "mapreduce.output.fileoutputformat.compress.type" ["mapred.output.compression.type"] Jobs "what of a SequenceFile is compressed (RECORD)";
-    REPLICATION: u16 = "dfs.replication" [] Jobs "replicas of output files";
-    BLOCK_SIZE: Size = "dfs.blocksize" ["dfs.block.size"] Jobs "bytes of the blocks of output files";
+    REPLICATION: Replicas = "dfs.replication" [] Jobs "replicas of output files";
+    BLOCK_SIZE: BlockSize = "dfs.blocksize" ["dfs.block.size"] Jobs "bytes of the blocks of output files";
 
     MAP_INPUT_ENCODING: PipeEncoding = "stream.map.input" [] Streaming "how records reach the mapper; `-io` sets all four";
     MAP_OUTPUT_ENCODING: PipeEncoding = "stream.map.output" [] Streaming "how the mapper prints records";
@@ -109,17 +132,23 @@ table! {
     REDUCE_OUTPUT_KEY_FIELDS: Count = "stream.num.reduce.output.key.fields" [] Streaming "fields of a reducer's line that are the key (1)";
     EXIT_CODE_MATTERS: bool = "stream.non.zero.exit.is.failure" [] Streaming "whether an exit code other than 0 fails the attempt (true)";
     REPORTER_PREFIX: String = "stream.stderr.reporter.prefix" [] Streaming "prefix of lines on standard error that update counters and status (`reporter:`)";
-    ADD_ENVIRONMENT: String = "stream.addenvironment" [] Streaming "variables of the scripts, `A=b C=d`";
-    VARIABLE_BYTES_MAX: u64 = "stream.jobconf.truncate.limit" [] Streaming "values of properties are cut to this many bytes in the environment of scripts";
-    CHILD_ENV: String = "mapred.child.env" [] Streaming "variables of all scripts, `A=b,C=d`; `$A` is the worker's";
-    MAP_ENV: String = "mapreduce.map.env" ["mapred.map.child.env"] Streaming "the same for mappers";
-    REDUCE_ENV: String = "mapreduce.reduce.env" ["mapred.reduce.child.env"] Streaming "the same for reducers";
-    PARTITIONER: String = "mapreduce.job.partitioner.class" ["mapred.partitioner.class", "mapreduce.partitioner.class"] Streaming "HashPartitioner or KeyFieldBasedPartitioner; `-partitioner` wins";
+    ADD_ENVIRONMENT: BlankVariables = "stream.addenvironment" [] Streaming "variables of the scripts, `A=b C=d`";
+    VARIABLE_BYTES_MAX: Bound = "stream.jobconf.truncate.limit" [] Streaming "values of properties are cut to this many bytes in the environment of scripts";
+    CHILD_ENV: CommaVariables = "mapred.child.env" [] Streaming "variables of all scripts, `A=b,C=d`; `$A` is the worker's";
+    MAP_ENV: CommaVariables = "mapreduce.map.env" ["mapred.map.child.env"] Streaming "the same for mappers";
+    REDUCE_ENV: CommaVariables = "mapreduce.reduce.env" ["mapred.reduce.child.env"] Streaming "the same for reducers";
+    PARTITIONER: Partitioner = "mapreduce.job.partitioner.class" ["mapred.partitioner.class", "mapreduce.partitioner.class"] Streaming "which reduce a key goes to (by its hash); `-partitioner` wins";
+    UNIQUE_VALUES_MAX: Most = "mapreduce.aggregate.max.num.unique.values" ["aggregate.max.num.unique.values"] Streaming "`-reducer aggregate`: a UniqValueCount counts no further";
     PARTITIONER_OPTIONS: String = "mapreduce.partition.keypartitioner.options" ["mapred.text.key.partitioner.options"] Streaming "`-k` options of KeyFieldBasedPartitioner";
     PARTITIONER_FIELDS: Count = "num.key.fields.for.partition" [] Streaming "the first so many fields instead of those options";
-    COMPARATOR: String = "mapreduce.job.output.key.comparator.class" ["mapred.output.key.comparator.class"] Streaming "KeyFieldBasedComparator or none";
+    COMPARATOR: Comparator = "mapreduce.job.output.key.comparator.class" ["mapred.output.key.comparator.class"] Streaming "the order in which keys are sorted (by bytes)";
     COMPARATOR_OPTIONS: String = "mapreduce.partition.keycomparator.options" ["mapred.text.key.comparator.options"] Streaming "its `-k`, `-n` and `-r` options";
     KEY_FIELD_SEPARATOR: String = "mapreduce.map.output.key.field.separator" ["map.output.key.field.separator"] Streaming "between the fields of a key for these two (a tab)";
+
+    }
+    each {
+    MAP_ENV_EACH = "mapreduce.map.env.*" "a variable of mappers, whose value can have commas; `mapreduce.map.env.A=b`";
+    REDUCE_ENV_EACH = "mapreduce.reduce.env.*" "the same for reducers";
 
     }
     ignored {
@@ -379,7 +408,9 @@ table! {
     "mapreduce.pipes.*" ["hadoop.pipes.command-file.keep", "hadoop.pipes.executable", "hadoop.pipes.executable.interpretor", "hadoop.pipes.java.mapper", "hadoop.pipes.java.recordreader", "hadoop.pipes.java.recordwriter", "hadoop.pipes.java.reducer", "hadoop.pipes.partitioner", "mapred.pipes.user.inputformat"] unless [] "there are no pipes jobs; a Rust job or `hanno job streaming` takes their place";
     "mapreduce.chain.*" [] unless [] "a Rust mapper calls the next itself; a script is a pipe";
     "mapreduce.jdbc.*" ["mapred.jdbc.input.bounding.query"] unless [] "databases are neither inputs nor outputs; a program reads and writes them itself";
-    "mapreduce.aggregate.*" [] unless [] "`-reducer aggregate` has Hadoop's built-in sums without limits; others are programs";
+    "mapreduce.aggregate.*" [] unless [] "`-reducer aggregate` has Hadoop's built-in sums; others are programs";
+    "aggregator.descriptor*" [] unless ["0"] "`-reducer aggregate` has Hadoop's built-in sums; others are programs";
+    "aggregate.descriptor*" [] unless [] "`-reducer aggregate` has Hadoop's built-in sums; others are programs";
     "mapreduce.multipleoutputs*" [] unless ["false"] "the code of a job says what else it writes";
     "mapred.outputformat.numOfTrailingLegs" [] unless ["0"] "the code of a job says what its files are called";
     "mapreduce.outputcommitter.named.classname" [] unless [] "the JobTracker commits";

@@ -1,11 +1,18 @@
 //! Types of property values, read as Hadoop reads them, except that a value which Hadoop would silently ignore is an error.
 
+use crate::jobs::ATTEMPTS_MAX;
+use crate::namenode::REPLICATION_MAX;
+
 /// A value that a property's text stands for.
 pub trait Value: Sized {
     /// A description of valid texts, for messages and documentation.
     const WANTED: &'static str;
     /// Reads it; spaces around it are ignored.
     fn parse(text: &str) -> Option<Self>;
+    /// The part of an invalid text that is at fault.
+    fn culprit(text: &str) -> &str {
+        text
+    }
 }
 
 impl Value for String {
@@ -44,11 +51,119 @@ impl Value for u64 {
     }
 }
 
-impl Value for u16 {
-    const WANTED: &'static str = "a whole number from 0 to 65535";
+/// A number of which 0 and less is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit(pub u32);
+
+impl Value for Limit {
+    const WANTED: &'static str = "a whole number; 0 or less is no limit";
 
     fn parse(text: &str) -> Option<Self> {
-        text.trim().parse().ok()
+        text.trim().parse().ok().map(|most: i64| Limit(clamped(most)))
+    }
+}
+
+/// A number of which less than 0 is no limit, and 0 is a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound(pub Option<u32>);
+
+impl Value for Bound {
+    const WANTED: &'static str = "a whole number; less than 0 is no limit";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok().map(|most: i64| Bound((most >= 0).then(|| clamped(most))))
+    }
+}
+
+/// A number of which Hadoop's largest means all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Most(pub u32);
+
+impl Value for Most {
+    const WANTED: &'static str = "a whole number from 0 to 9223372036854775807";
+
+    fn parse(text: &str) -> Option<Self> {
+        let most: i64 = text.trim().parse().ok()?;
+        (most >= 0).then(|| Most(clamped(most)))
+    }
+}
+
+/// The nearest number that a counter of 32 bits holds.
+fn clamped(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+/// Attempts of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attempts(pub u32);
+
+impl Value for Attempts {
+    const WANTED: &'static str = "a whole number from 1 to 100";
+
+    fn parse(text: &str) -> Option<Self> {
+        let count = text.trim().parse().ok()?;
+        (1..=ATTEMPTS_MAX).contains(&count).then_some(Attempts(count))
+    }
+}
+
+/// Runs that are merged at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MergeFactor(pub u32);
+
+impl Value for MergeFactor {
+    const WANTED: &'static str = "a whole number from 2";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok().filter(|factor| *factor > 1).map(MergeFactor)
+    }
+}
+
+/// Replicas of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replicas(pub u16);
+
+impl Value for Replicas {
+    const WANTED: &'static str = "a whole number from 1 to 512";
+
+    fn parse(text: &str) -> Option<Self> {
+        let count = text.trim().parse().ok()?;
+        (1..=REPLICATION_MAX).contains(&count).then_some(Replicas(count))
+    }
+}
+
+/// Bytes of the blocks of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockSize(pub u64);
+
+/// The largest block (1 TiB): a volume of a DataNode has room for a whole one.
+const BLOCK_SIZE_MAX: u64 = 1 << 40;
+
+impl Value for BlockSize {
+    const WANTED: &'static str = "a number of bytes from 1 to 1t, as 134217728 or 128m";
+
+    fn parse(text: &str) -> Option<Self> {
+        let size = Size::parse(text)?.0;
+        (1..=BLOCK_SIZE_MAX).contains(&size).then_some(BlockSize(size))
+    }
+}
+
+/// What names of output files begin with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BaseName(pub String);
+
+/// The longest such name, bytes: a part's number and an extension still fit an element of a path.
+const BASE_NAME_BYTES_MAX: usize = 200;
+
+impl Value for BaseName {
+    const WANTED: &'static str =
+        "up to 200 letters, digits, `-`, `_` and `.`, the first of them a letter, a digit or `-`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = (1..=BASE_NAME_BYTES_MAX).contains(&text.len())
+            && !text.starts_with(['_', '.'])
+            && text.chars().all(allowed);
+        is_name.then(|| BaseName(text.to_owned()))
     }
 }
 
@@ -138,29 +253,6 @@ impl Value for Size {
     }
 }
 
-/// The last part of the name of a codec's Java class.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CodecClass(pub &'static str);
-
-const CODECS: [&str; 7] = [
-    "DefaultCodec",
-    "DeflateCodec",
-    "GzipCodec",
-    "BZip2Codec",
-    "ZStandardCodec",
-    "Lz4Codec",
-    "SnappyCodec",
-];
-
-impl Value for CodecClass {
-    const WANTED: &'static str = "the class of one of DefaultCodec, DeflateCodec, GzipCodec, BZip2Codec, ZStandardCodec, Lz4Codec, SnappyCodec";
-
-    fn parse(text: &str) -> Option<Self> {
-        let name = text.trim().rsplit('.').next()?;
-        CODECS.into_iter().find(|known| *known == name).map(CodecClass)
-    }
-}
-
 /// How SequenceFiles are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CompressType {
@@ -224,9 +316,28 @@ mod tests {
         assert_eq!(Count::parse("0"), None);
         assert_eq!(Megabytes::parse("64").map(Megabytes::bytes), Some(64 << 20));
         assert_eq!(Share::parse("NaN"), None);
+    }
+
+    #[test]
+    fn numbers_end_where_the_engine_does() {
+        assert_eq!(Limit::parse("-1"), Some(Limit(0)));
         assert_eq!(
-            CodecClass::parse("org.apache.hadoop.io.compress.GzipCodec"),
-            Some(CodecClass("GzipCodec"))
+            (Bound::parse("-1"), Bound::parse("0")),
+            (Some(Bound(None)), Some(Bound(Some(0))))
         );
+        assert_eq!(Most::parse("9223372036854775807"), Some(Most(u32::MAX)));
+        assert_eq!((Most::parse("-1"), Most::parse("9223372036854775808")), (None, None));
+        assert!(Attempts::WANTED.ends_with(&ATTEMPTS_MAX.to_string()));
+        assert_eq!((Attempts::parse("0"), Attempts::parse("101")), (None, None));
+        assert!(Replicas::WANTED.ends_with(&REPLICATION_MAX.to_string()));
+        assert_eq!((Replicas::parse("0"), Replicas::parse("513")), (None, None));
+        assert_eq!((BlockSize::parse("0"), BlockSize::parse("7e")), (None, None));
+        assert_eq!(BlockSize::parse("1t"), Some(BlockSize(BLOCK_SIZE_MAX)));
+        assert_eq!(MergeFactor::parse("1"), None);
+        let longest = "x".repeat(BASE_NAME_BYTES_MAX);
+        assert!(BaseName::parse(&longest).is_some() && BaseName::WANTED.contains("200"));
+        for name in ["", "a/b", "_a", ".a", "a b", &format!("{longest}x")] {
+            assert_eq!(BaseName::parse(name), None, "{name}");
+        }
     }
 }

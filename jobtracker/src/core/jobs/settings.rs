@@ -69,14 +69,16 @@ impl Settings {
         Ok(Settings {
             queue: queue.filter(|name| !name.is_empty()),
             priority: keys::PRIORITY.get(properties)?.unwrap_or(default.priority),
-            map_limit: keys::MAP_LIMIT.get(properties)?.unwrap_or(default.map_limit),
-            reduce_limit: keys::REDUCE_LIMIT.get(properties)?.unwrap_or(default.reduce_limit),
+            map_limit: keys::MAP_LIMIT.get(properties)?.map_or(default.map_limit, |most| most.0),
+            reduce_limit: keys::REDUCE_LIMIT
+                .get(properties)?
+                .map_or(default.reduce_limit, |most| most.0),
             map_speculative: keys::MAP_SPECULATIVE.get(properties)?.unwrap_or(true),
             reduce_speculative: keys::REDUCE_SPECULATIVE.get(properties)?.unwrap_or(true),
             map_attempts_max: keys::MAP_ATTEMPTS.get(properties)?.map(|count| count.0),
             reduce_attempts_max: keys::REDUCE_ATTEMPTS.get(properties)?.map(|count| count.0),
-            failures_per_worker: failures.unwrap_or(default.failures_per_worker).max(1),
-            skip_max: keys::SKIP_MAX.get(properties)?.unwrap_or(default.skip_max),
+            failures_per_worker: failures.map_or(default.failures_per_worker, |count| count.0),
+            skip_max: keys::SKIP_MAX.get(properties)?.map_or(default.skip_max, |most| most.0),
             skip_start: keys::SKIP_START.get(properties)?.unwrap_or(default.skip_start),
             locality_wait: keys::LOCALITY_WAIT.get(properties)?.map(Duration::from_millis),
         })
@@ -110,7 +112,7 @@ mod tests {
                 (keys::MAP_LIMIT.name(), "3"),
                 (keys::REDUCE_SPECULATIVE.name(), "false"),
                 (keys::LOCALITY_WAIT.name(), "250"),
-                (keys::FAILURES_PER_WORKER.name(), "0"),
+                (keys::FAILURES_PER_WORKER.name(), "1"),
                 (keys::SKIP_MAX.name(), "7"),
             ]),
             Ok(Settings {
@@ -129,7 +131,12 @@ mod tests {
                 (keys::PRIORITY.name(), "URGENT"),
                 "`URGENT` is not one of VERY_HIGH, HIGH, NORMAL, LOW, VERY_LOW",
             ),
-            ((keys::MAP_LIMIT.name(), "-1"), "mapreduce.job.running.map.limit: `-1`"),
+            ((keys::MAP_LIMIT.name(), "x"), "mapreduce.job.running.map.limit: `x`"),
+            ((keys::MAP_ATTEMPTS.name(), "200"), "mapreduce.map.maxattempts: `200`"),
+            (
+                (keys::FAILURES_PER_WORKER.name(), "0"),
+                "mapreduce.job.maxtaskfailures.per.tracker: `0`",
+            ),
             ((keys::MAP_SPECULATIVE.name(), "maybe"), "mapreduce.map.speculative: `maybe`"),
         ] {
             let error = parse(&[pair]).unwrap_err().to_string();

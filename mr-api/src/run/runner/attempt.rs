@@ -257,7 +257,7 @@ impl Host {
             return Output::new(files, options, context.clone());
         }
         let replication = match options.replication {
-            None => keys::REPLICATION.get(&self.setup.program.properties)?,
+            None => keys::REPLICATION.get(&self.setup.program.properties)?.map(|count| count.0),
             given => given,
         };
         let block_size = keys::BLOCK_SIZE.get(&self.setup.program.properties)?.map(|size| size.0);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use protocol::namenode::REPLICATION_MAX;
 use protocol::path::RESERVED;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
@@ -10,9 +11,6 @@ use super::planner::Planner;
 use crate::core::edit::Edit;
 use crate::core::inodes::Inode;
 use crate::error::refuse;
-
-/// Most replicas a file may want, as `dfs.replication.max`.
-const REPLICATION_MAX: u16 = 512;
 
 /// Longest name of a user, group or host, bytes; every record that contains one stays small.
 const NAME_BYTES_MAX: usize = 255;

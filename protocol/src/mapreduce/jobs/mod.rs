@@ -19,7 +19,7 @@ pub use self::reports::{
     AttemptReport, JobReport, JobState, QueueReport, Replay, TaskCounts, TaskReport, TrackerStatus,
     WorkerReport,
 };
-pub use self::spec::{JobSpec, Priority, SPLITS_MAX};
+pub use self::spec::{ATTEMPTS_MAX, JobSpec, Priority, SPLITS_MAX};
 pub use self::table::{Argument, By, Logged};
 pub use super::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
 pub use super::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};

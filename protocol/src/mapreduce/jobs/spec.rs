@@ -13,6 +13,9 @@ use crate::{BinaryHash, DfsPath};
 /// Most map tasks of a job, well beyond what one JobTracker can schedule.
 pub const SPLITS_MAX: usize = 1_000_000;
 
+/// Most attempts of a task that a job may set: far beyond what helps against failures by chance.
+pub const ATTEMPTS_MAX: u32 = 100;
+
 /// Everything the cluster needs to run a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobSpec {
