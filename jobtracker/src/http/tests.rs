@@ -305,7 +305,7 @@ const REFUSED: [(&str, &str, &str); 20] = [
     ("H", "finishedTimeBegin=5&finishedTimeEnd=4", "finishedTimeEnd"),
     ("H", "startTimeBegin=5", "did you mean \"startedTimeBegin\"?"),
     ("H", "user=ann&user=bob", "parameter \"user\" is given more than once"),
-    ("H", "queue=%FF", "not percent-encoded UTF-8"),
+    ("/jobs", "queue=%FF", "not percent-encoded UTF-8"),
     ("J/tasks", "type=map", "parameter \"type\" is \"map\"; allowed is one of m, r"),
     ("J/tasks", "type=M", "parameter \"type\" is \"M\""),
     ("/jmx", "qry=a&qry=b", "parameter \"qry\" is given more than once"),
