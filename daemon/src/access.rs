@@ -13,7 +13,7 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use axum::Router;
-use axum::extract::{FromRequestParts, Query, Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -23,9 +23,9 @@ use protocol::auth::Role;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Authenticator;
-use crate::rpc;
 use crate::serve::line::Peer;
 use crate::session::{self, SessionError, Sessions, is_user_name};
+use crate::{params, rpc};
 
 /// The user of a request without a name where names are trusted: Hadoop's static user of its pages, who has no rights of their own.
 pub const STATIC_USER: &str = "dr.who";
@@ -94,12 +94,8 @@ pub struct Access {
     names: Auth,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Named {
-    #[serde(rename = "user.name")]
-    user: Option<String>,
-}
+/// Parameter with the name of the user.
+const USER_NAME: &str = "user.name";
 
 impl Access {
     /// Identifies callers by signatures, by the sessions of its pages if it has any, and by names if `names` allows it.
@@ -118,10 +114,8 @@ impl Access {
         let bad = |text: &'static str| (StatusCode::BAD_REQUEST, text).into_response();
         let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip().to_canonical());
         let named = || {
-            let query = Query::<Named>::try_from_uri(&parts.uri);
-            let Query(named) =
-                query.map_err(|_| bad("user.name is given twice, or is no text\n"))?;
-            match named.user {
+            let user = params::one(parts.uri.query().unwrap_or_default(), USER_NAME);
+            match user.map_err(IntoResponse::into_response)? {
                 Some(user) if !is_user_name(&user) => Err(bad("user.name is no name of a user\n")),
                 user => Ok(user),
             }
@@ -308,7 +302,10 @@ mod tests {
             ("/who?user.name=ann", (200, "ann")),
             ("/who?user.name=a%0Ab", (400, "user.name is no name of a user\n")),
             ("/who?user.name=", (400, "user.name is no name of a user\n")),
-            ("/who?user.name=a&user.name=b", (400, "user.name is given twice, or is no text\n")),
+            (
+                "/who?user.name=a&user.name=b",
+                (400, "parameter \"user.name\" is given more than once\n"),
+            ),
         ] {
             let (status, text) = ask(&simple, target, &[]).await;
             assert_eq!((status, text.as_str()), expected, "{target}");

@@ -6,17 +6,22 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::registry::Registry;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::metrics;
+use crate::params::{BadParameter, Given, Parameters};
 
 /// The query of a request.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// A name, in the form that [`chosen`] takes.
     qry: String,
+}
+
+impl Parameters for Wanted {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        Ok(Wanted { qry: given.text_or_empty("qry")? })
+    }
 }
 
 /// The answer with the requested beans.

@@ -1,4 +1,4 @@
-//! Errors at the start of a daemon.
+//! Errors at the start of a daemon, and refusals of what a request says.
 
 use std::io;
 use std::path::PathBuf;
@@ -87,5 +87,48 @@ pub enum ServeError {
         path: PathBuf,
         /// Why.
         reason: String,
+    },
+}
+
+/// A parameter of a request that cannot be understood.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadParameter {
+    /// A value that is not allowed.
+    #[error("parameter \"{name}\" is \"{value}\"; allowed is {allowed}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// The value.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// More than one value.
+    #[error("parameter \"{name}\" is given more than once")]
+    Repeated {
+        /// Its name.
+        name: String,
+    },
+    /// A parameter without which another makes no sense.
+    #[error("parameter \"{name}\" is missing: {why}")]
+    Missing {
+        /// Its name.
+        name: String,
+        /// What needs it.
+        why: String,
+    },
+    /// A name like that of a known parameter.
+    #[error("there is no parameter \"{given}\"; did you mean \"{meant}\"?")]
+    Mistyped {
+        /// The name.
+        given: String,
+        /// The known name.
+        meant: String,
+    },
+    /// What cannot be decoded.
+    #[error("\"{text}\" in the query is not percent-encoded UTF-8; a percent sign is written %25")]
+    Encoding {
+        /// The name or value.
+        text: String,
     },
 }

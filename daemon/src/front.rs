@@ -8,6 +8,7 @@
 //! | by a method that no route has (`TRACE`, `CONNECT`, …) | 405 |
 //! | that a browser sends for a page of another site, unless the user followed a link | 403 |
 //!
+//! Every answer names the parameters that were ignored ([`Ear`]).
 //! Every answer says `X-Content-Type-Options: nosniff`: no browser takes bytes of files for a script or a page.
 //!
 //! Invariant: [`crate::serve::serve`] accepts only a [`Guarded`] router, and only [`guard`] makes one.
@@ -21,6 +22,7 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use crate::hosts::Hosts;
+use crate::params::Ear;
 
 /// Bytes of a request's line and headers: the longest path as a parameter beside the longest token, each percent-encoded.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -50,9 +52,10 @@ impl Guarded {
     /// Answers a request. Every request of every daemon passes through here: only the one future is boxed.
     pub(crate) fn answer(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
     ) -> impl Future<Output = Response> + Send + use<> {
         let refused = refusal(&self.hosts, request.method(), request.uri(), request.headers());
+        let ear = Ear::listen(&mut request);
         let answering = match refused {
             Some((status, text)) => Err((status, format!("{text}\n"))),
             None => Ok(self.routes.clone().call(request)),
@@ -62,6 +65,9 @@ impl Guarded {
                 Ok(routed) => routed.await.unwrap_or_else(|never| match never {}),
                 Err(refusal) => refusal.into_response(),
             };
+            if let Some(ear) = ear {
+                ear.tell(&mut response);
+            }
             response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
             response
         }

@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use maud::{PreEscaped, html};
 use protocol::auth::HELLO;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use toml::{Table, Value};
 
 use crate::access::{Access, Audience, Routes, User};
 use crate::auth::AuthError;
+use crate::params::{BadParameter, Given, Parameters, Params};
 use crate::{log, rpc};
 
 /// Source of a value that nobody set, in the words of `/conf`.
@@ -89,31 +90,32 @@ pub fn routes(access: &Access, settings: Vec<Setting>) -> Routes {
         .with_state(Arc::new(settings))
 }
 
-#[derive(Deserialize)]
 struct Wanted {
     name: Option<String>,
-    format: Option<String>,
+    is_json: Option<bool>,
+}
+
+impl Parameters for Wanted {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        Ok(Wanted {
+            name: given.text("name")?.map(str::to_owned),
+            is_json: given.choice("format", &[("json", true), ("xml", false)])?,
+        })
+    }
 }
 
 /// `/conf` as Hadoop's: XML, or JSON if the client accepts or requests that.
 async fn conf(
     State(all): State<Arc<Vec<Setting>>>,
     headers: HeaderMap,
-    Query(wanted): Query<Wanted>,
+    Params(wanted): Params<Wanted>,
 ) -> Response {
     let accepts_json = headers
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| accept.contains("application/json"));
-    let is_json = match wanted.format.as_deref() {
-        Some("json") => true,
-        Some("xml") => false,
-        Some(other) => {
-            return (StatusCode::BAD_REQUEST, format!("Bad format: {other}\n")).into_response();
-        }
-        None => accepts_json,
-    };
-    let name = wanted.name.as_deref().filter(|name| !name.is_empty());
+    let is_json = wanted.is_json.unwrap_or(accepts_json);
+    let name = wanted.name.as_deref();
     let chosen: Vec<&Setting> =
         all.iter().filter(|setting| name.is_none_or(|name| name == setting.key)).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
@@ -162,18 +164,29 @@ fn printable(text: &str) -> String {
     text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect()
 }
 
-#[derive(Deserialize)]
 struct Level {
     log: Option<String>,
     level: Option<String>,
 }
 
+impl Parameters for Level {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let text = |name| Ok(given.text(name)?.map(str::to_owned));
+        let (log, level) = (text("log")?, text("level")?);
+        if log.is_none() && level.is_some() {
+            let (name, why) = ("log".to_owned(), "a level is one of a logger".to_owned());
+            return Err(BadParameter::Missing { name, why });
+        }
+        Ok(Level { log, level })
+    }
+}
+
 /// `/logLevel` as Hadoop's: reports the level of a logger, and sets it if `level` is given.
-async fn log_level(user: User, Query(asked): Query<Level>) -> Response {
+async fn log_level(user: User, Params(asked): Params<Level>) -> Response {
     let mut lines = Vec::new();
-    if let Some(logger) = asked.log.as_deref().filter(|logger| !logger.is_empty()) {
+    if let Some(logger) = asked.log.as_deref() {
         lines.push(("Submitted Class Name", logger.to_owned()));
-        if let Some(level) = asked.level.as_deref().filter(|level| !level.is_empty()) {
+        if let Some(level) = asked.level.as_deref() {
             if let Err(refusal) = change(&user, logger, level) {
                 return refusal;
             }
@@ -289,7 +302,17 @@ mod tests {
             ask("/conf?name=none", &[]).await,
             (404, "Property none not found\n".to_owned())
         );
-        assert_eq!(ask("/conf?format=yaml", &[]).await.0, 400);
+        for (target, text) in [
+            (
+                "/conf?format=yaml",
+                "parameter \"format\" is \"yaml\"; allowed is one of json, xml\n",
+            ),
+            ("/conf?name=a&name=b", "parameter \"name\" is given more than once\n"),
+            ("/conf?formt=json", "there is no parameter \"formt\"; did you mean \"format\"?\n"),
+            ("/logLevel?level=debug", "parameter \"log\" is missing: a level is one of a logger\n"),
+        ] {
+            assert_eq!(ask(target, &[]).await, (400, text.to_owned()));
+        }
     }
 
     #[tokio::test]

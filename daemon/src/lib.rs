@@ -15,6 +15,7 @@
 //! | [`metrics`] | figures for monitors |
 //! | [`inspect`] | configuration and log levels for operators |
 //! | [`beans`] | `/jmx` for tools built around Hadoop |
+//! | [`params`] | the parameters of requests: one strict reader for every route |
 //! | [`page`] | frame, style, script and protective headers of the pages |
 //! | [`front`] [`hosts`] | checks on every request before a route gets it; names under which clients may reach a daemon |
 //! | [`session`] | who is signed in at the pages, and which of their requests may change something |
@@ -36,6 +37,7 @@ pub mod inspect;
 pub mod log;
 pub mod metrics;
 pub mod page;
+pub mod params;
 pub mod rpc;
 pub mod secret;
 pub mod serve;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daemon::access::Access;
 use daemon::auth::Authenticator;
+use daemon::params::Params;
 use daemon::{beans, inspect};
 use protocol::auth::{self, Key};
 use protocol::namenode::DatanodeInfo;
@@ -51,7 +52,7 @@ pub(crate) fn router(
         .merge(inspect::routes(&access, settings))
 }
 
-async fn jmx(State(monitor): State<Monitor>, Query(wanted): Query<beans::Wanted>) -> Response {
+async fn jmx(State(monitor): State<Monitor>, Params(wanted): Params<beans::Wanted>) -> Response {
     let own = [("DataNodeInfo", info(&monitor)), ("FSDatasetState", dataset(&monitor.service))];
     let own = own.map(|(name, bean)| (format!("Hadoop:service=DataNode,name={name}"), bean));
     let figures = crate::metrics::registry(&monitor.service);

@@ -115,6 +115,23 @@ fn hadoops(cluster: &Cluster, job: &str) {
     let missing =
         http::request("GET", &named(&format!("{of_job}/tasks/task_1_0001_m_000000")), b"").is(404);
     compare("refusal", &shape(&missing.json()));
+    for (url, status, warning) in [
+        (format!("{base}/mapreduce/jobs?state=succeeded"), 400, None),
+        (format!("{of_job}/tasks?type=map"), 400, None),
+        (format!("{base}/mapreduce/jobs?state=SUCCEEDED&limit=1"), 200, None),
+        (format!("{base}/mapreduce/jobs?depth=1"), 200, Some("depth")),
+        (format!("{of_job}/counters?doas=bob"), 200, Some("doas")),
+        (format!("{}/api/v1/jobs?state=RUNNING", cluster.jobtracker), 200, Some("state")),
+        (format!("{}/jmx?get=a", cluster.namenode), 200, Some("get")),
+        (format!("{}/api/v1/nodes?state=live", cluster.namenode), 200, Some("state")),
+        (format!("{}/browse?preview=all", cluster.namenode), 400, None),
+        (format!("{}/fsck?delete=0", cluster.namenode), 400, None),
+    ] {
+        let answer = http::request("GET", &named(&url), b"");
+        let told =
+            warning.map(|name| format!("299 hanno \"ignored, this address has not: {name}\""));
+        assert_eq!((answer.status, answer.header("warning")), (status, told.as_deref()), "{url}");
+    }
     let counters = get(&format!("{of_job}/counters"));
     let text = counters.to_string();
     let groups = counters["jobCounters"]["counterGroup"].as_array().unwrap();

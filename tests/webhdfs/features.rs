@@ -1,5 +1,6 @@
 //! What not every file has - lists of rights, attributes, snapshots - and who may call: tokens, proxies, a gateway.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
@@ -179,6 +180,7 @@ fn snapshots_are_taken_compared_and_read() {
     let top = modified.iter().find(|entry| entry["sourcePath"] == "").unwrap();
     assert_eq!((&g["dirId"], &top["isReference"]), (&top["dirId"], &json!(true)), "{listing}");
     assert_eq!((&listing["lastPath"], &listing["lastIndex"]), (&json!(""), &json!(-1)));
+    listing_in_pages(&web);
     let list = web.ask("GET", "/d?op=GETSNAPSHOTLIST").is(200).json()["SnapshotList"].clone();
     assert_eq!(list.as_array().unwrap().len(), 2);
     let directories = web.ask("GET", "/?op=GETSNAPSHOTTABLEDIRECTORYLIST").is(200).json();
@@ -191,6 +193,47 @@ fn snapshots_are_taken_compared_and_read() {
     assert_eq!((status, class.rsplit('.').next()), (403, Some("SnapshotException")));
     web.ask("DELETE", "/d?op=DELETESNAPSHOT&snapshotname=s2").is(200);
     assert_eq!(web.ask("GET", "/d/.snapshot/s2/f?op=OPEN").status, 404);
+}
+
+/// More differences than fit in one answer; a client goes on where the last answer ended.
+fn listing_in_pages(web: &Web) {
+    let names: Vec<String> = (0..1_200).map(|number| format!("/d/many/{number:04}")).collect();
+    let mut mkdir = vec!["-mkdir", "-p"];
+    mkdir.extend(names.iter().map(String::as_str));
+    web.cluster.dfs(&["-mkdir", "/d/many"]).ok();
+    web.ask("PUT", "/d?op=CREATESNAPSHOT&snapshotname=before").is(200);
+    web.cluster.dfs(&mkdir).ok();
+    let page = |path: &str, index: i64| {
+        let query = format!(
+            "oldsnapshotname=before&snapshotname=&snapshotdiffstartpath={path}&snapshotdiffindex={index}"
+        );
+        web.ask("GET", &format!("/d?op=GETSNAPSHOTDIFFLISTING&{query}"))
+    };
+    let (mut found, mut pages) = (BTreeSet::new(), 0);
+    let (mut path, mut index) = (String::new(), -1);
+    loop {
+        let listing = page(&path, index).is(200).json()["SnapshotDiffReportListing"].clone();
+        pages += 1;
+        for entry in listing["createList"].as_array().unwrap() {
+            assert!(
+                found.insert(entry["sourcePath"].as_str().unwrap().to_owned()),
+                "{entry} twice"
+            );
+        }
+        path = listing["lastPath"].as_str().unwrap().to_owned();
+        index = listing["lastIndex"].as_i64().unwrap();
+        if path.is_empty() && index == -1 {
+            break;
+        }
+    }
+    assert_eq!((found.len(), pages), (names.len(), 2));
+    for (path, index, status) in
+        [("many/0001", -1, 400), ("many/0001", 1_000, 403), ("", 5_000, 403)]
+    {
+        assert_eq!(page(path, index).status, status, "{path} {index}");
+    }
+    web.ask("DELETE", "/d/many?op=DELETE&recursive=true").is(200);
+    web.ask("DELETE", "/d?op=DELETESNAPSHOT&snapshotname=before").is(200);
 }
 
 #[test]

@@ -230,6 +230,7 @@ fn newer_operations(web: &Web) {
     let warning = "299 hanno \"ignored, MKDIRS has not: overwrite, noredirect\"";
     assert_eq!(answer.header("warning"), Some(warning));
     assert_eq!(web.ask("GET", "/d?op=LISTSTATUS").header("warning"), None);
+    both_steps_judge_alike(&web);
     // The audit log tells addresses, whether or not a DataNode runs there.
     let log = web.cluster.directory.join("namenode-1/audit.log");
     let told = || std::fs::read_to_string(&log).unwrap_or_default();
@@ -558,4 +559,38 @@ fn only_known_hosts_are_served_and_names_are_checked() {
     let (status, class, message) = exception(&request("GET", &url, b""));
     assert_eq!((status, message.as_str()), (403, "User: alice is not allowed to impersonate bob"));
     assert_eq!(class, "org.apache.hadoop.security.authorize.AuthorizationException");
+}
+
+/// What the NameNode's step says of parameters, the DataNode's step says, too.
+fn both_steps_judge_alike(web: &Web) {
+    let flags = "op=CREATE&createflag=CREATE,OVERWRITE,LAZY_PERSIST,SYNC_BLOCK";
+    let told = "299 hanno \"ignored, CREATE does nothing with createflag=LAZY_PERSIST\"";
+    let first = web.ask("PUT", &format!("/d/flags?{flags}")).is(307);
+    assert_eq!(first.header("warning"), Some(told));
+    let second = request("PUT", first.header("location").unwrap(), b"x").is(201);
+    assert_eq!(second.header("warning"), Some(told));
+    let synced = web.send("PUT", "/d/flags?op=CREATE&createflag=CREATE,OVERWRITE,SYNC_BLOCK", b"y");
+    assert_eq!(synced.is(201).header("warning"), None);
+    let open = web.second_step("GET", "/d/flags?op=OPEN");
+    let append = web.second_step("POST", "/d/flags?op=APPEND");
+    for (method, url, more, told) in [
+        ("GET", &open, "recursive=true", "OPEN has not: recursive"),
+        ("GET", &open, "length=1&length=0", "the first value counts of: length"),
+        ("POST", &append, "createflag=OVERWRITE", "APPEND does nothing with createflag=OVERWRITE"),
+    ] {
+        let answer = request(method, &format!("{url}&{more}"), b"").is(200);
+        let told = format!("299 hanno \"ignored, {told}\"");
+        assert_eq!(answer.header("warning"), Some(told.as_str()), "{more}");
+    }
+    for (method, url, more) in [
+        ("GET", &open, "lenght=1"),
+        ("GET", &open, "length=-1"),
+        ("GET", &open, "length=%FF"),
+        ("POST", &append, "createflag=SYNC"),
+        ("POST", &append, "bufersize=1"),
+    ] {
+        let refused = exception(&request(method, &format!("{url}&{more}"), b"z"));
+        assert_eq!((refused.0, refused.1.as_str()), (400, ILLEGAL), "{more}: {}", refused.2);
+    }
+    assert_eq!(web.read("/d/flags"), b"y", "what was refused was not done");
 }

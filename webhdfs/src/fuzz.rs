@@ -41,7 +41,7 @@ pub fn webhdfs_requests(bytes: &[u8]) {
         let again = path::decode(&format!("{}{}", path::PREFIX, path::encode(path)));
         assert_eq!(again.as_ref(), Ok(path));
     }
-    let query = Query::parse(query);
+    let Ok(query) = Query::parse(query) else { return };
     let config = Config::default();
     let user = identity::believed(&query, &config);
     let _ = (identity::unproven(&query), identity::effective("me", &query, &config));

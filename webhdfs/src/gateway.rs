@@ -19,6 +19,7 @@ use client::namesystem::Remote;
 use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
+use daemon::params::Ear;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::session;
 use daemon::{ServeError, Shutdown};
@@ -199,8 +200,11 @@ impl Gateway {
     /// A read in one step, for any caller who proves an identity.
     async fn data(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        match self.names.identify(&parts, &query).await {
+        let identity = match Query::of(&parts.uri) {
+            Ok(query) => self.names.identify(&parts, &query).await,
+            Err(refusal) => Err(refusal),
+        };
+        match identity {
             Ok(identity) => {
                 parts.extensions.insert(KnownUser(identity.user));
                 self.data.handle(Request::from_parts(parts, body)).await
@@ -215,6 +219,7 @@ impl Gateway {
     /// The URL of the second step: here again, under the name that the client used.
     async fn location(&self, parts: &Parts, op: Op, query: &Query) -> Result<String, WebError> {
         let user = self.names.identify(parts, query).await?.user;
+        Ear::judged(&parts.extensions, op.judge(query)?);
         let path = path::decode(parts.uri.path())?;
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let address = host.unwrap_or(&self.advertised);
@@ -226,14 +231,21 @@ impl Gateway {
 }
 
 async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
-    let query = Query::parse(request.uri().query().unwrap_or_default());
-    let op = Op::find(request.method(), query.text("op").unwrap_or_default());
-    let (Ok(op), Ok(direct)) = (op, query.boolean("noredirect", false).map(|no| !no)) else {
-        return gateway.names.handle(request).await;
-    };
+    let understood = Query::of(request.uri()).and_then(|query| {
+        let op = Op::find(request.method(), query.text("op").unwrap_or_default())?;
+        let direct = !query.boolean("noredirect", false)?;
+        Ok((op, direct, query))
+    });
+    // The face says what is wrong.
+    let Ok((op, direct, query)) = understood else { return gateway.names.handle(request).await };
     let is_read = matches!(op, Op::Open | Op::GetFileChecksum);
     let is_write = matches!(op, Op::Create | Op::Append);
-    let is_second = query.boolean(DATA, false).unwrap_or(false);
+    let Ok(is_second) = query.boolean(DATA, false) else {
+        let (parts, body) = request.into_parts();
+        drain::linger(&parts.headers, body);
+        let problem = "it marks the second step of a write, which is \"true\"";
+        return WebError::parameter(DATA, problem).response();
+    };
     match () {
         () if op == Op::Open && direct => gateway.open(request, &query).await,
         () if is_read && direct => gateway.data(request).await,

@@ -78,7 +78,7 @@ mod tests {
             .into(),
             ..Config::default()
         };
-        let user = |text: &str| believed(&Query::parse(text), &config);
+        let user = |text: &str| believed(&Query::parse(text).unwrap(), &config);
         for (text, expected) in [
             ("", "dr.who"),
             ("user.name=", "dr.who"),

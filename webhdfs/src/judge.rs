@@ -6,22 +6,23 @@
 //! |---|---|
 //! | of this operation with an invalid value | refused |
 //! | that nobody knows and that looks like one of this operation's | refused: it would change the outcome |
+//! | given twice with different values | the first one counts, as in HDFS because clients add what is there already; reported in the header `Warning` |
+//! | with a value that has no effect here | ignored and reported, too |
 //! | of other operations, or that nobody knows | ignored, as HDFS does because clients send them, and reported in the header `Warning` |
 
-use axum::http::Method;
+use axum::http::{HeaderValue, Method, header};
+use axum::response::Response;
+use daemon::params;
 
 use crate::error::WebError;
 use crate::op::{Kind, Op, PARAMETERS};
 use crate::query::Query;
+use crate::steps::unhonoured_flags;
 
 /// What every operation may have: itself, who asks, and what servers put into the URLs of second steps.
 const COMMON: [&str; 6] = ["op", "user.name", "doas", "delegation", "namenoderpcaddress", "data"];
-/// Most letters by which a mistyped name differs from the one that was meant.
-const MISTAKES_MAX: usize = 2;
-/// Names that are shorter are too much like each other.
-const NAME_LETTERS_MIN: usize = 5;
-/// Most ignored parameters that are reported.
-const LISTED_MAX: usize = 8;
+/// The parameter that may have several values.
+const MANY: &str = "xattr.name";
 
 impl Op {
     /// The operation of `method` that `name` (any case) stands for.
@@ -54,13 +55,13 @@ impl Op {
                 Some(Kind::Text) | None => {}
             }
         }
-        let mut ignored = Vec::new();
+        let mut unknown = Vec::new();
         for name in query.names() {
             if COMMON.contains(&name) || self.parameters().contains(&name) {
                 continue;
             }
             let is_known = PARAMETERS.iter().any(|(known, ..)| *known == name);
-            let meant = self.parameters().iter().find(|known| looks_like(name, known));
+            let meant = params::meant(name, self.parameters().iter().copied());
             if let Some(meant) = meant.filter(|_| !is_known) {
                 let text = format!(
                     "{} has no parameter \"{}\"; did you mean \"{meant}\"?",
@@ -69,21 +70,26 @@ impl Op {
                 );
                 return Err(WebError::illegal(text));
             }
-            if !ignored.contains(&name) && ignored.len() < LISTED_MAX {
-                ignored.push(name);
-            }
+            unknown.push(name);
         }
-        let listed = ignored.join(", ").escape_default().to_string().replace(['"', '\\'], "");
+        let flags = unhonoured_flags(self, query)?;
+        let read = |name: &&str| COMMON.contains(name) || self.parameters().contains(name);
+        let repeated = query.contradicted().filter(|name| *name != MANY).filter(read);
         let op = self.name();
-        let listed: String = listed.chars().take(200).collect();
-        Ok((!ignored.is_empty()).then(|| format!("299 hanno \"ignored, {op} has not: {listed}\"")))
+        let reasons = [
+            params::listed(unknown).map(|names| format!("{op} has not: {names}")),
+            params::listed(flags).map(|flags| format!("{op} does nothing with createflag={flags}")),
+            params::listed(repeated).map(|names| format!("the first value counts of: {names}")),
+        ];
+        Ok(params::ignored(&reasons.into_iter().flatten().collect::<Vec<_>>()))
     }
 }
 
-fn looks_like(name: &str, known: &str) -> bool {
-    name.len() >= NAME_LETTERS_MIN
-        && name.len() <= known.len() + MISTAKES_MAX
-        && strsim::osa_distance(name, known) <= MISTAKES_MAX
+/// An answer with a header that says what was not done; an answer may have several.
+pub(crate) fn warned(mut response: Response, warning: &str) -> Response {
+    let warning = HeaderValue::from_str(warning).expect("a warning is printable ASCII");
+    response.headers_mut().append(header::WARNING, warning);
+    response
 }
 
 #[cfg(test)]
@@ -106,10 +112,14 @@ mod tests {
 
     #[test]
     fn nothing_that_is_said_is_lost_in_silence() {
-        let judge = |op: Op, text: &str| op.judge(&Query::parse(text));
+        let judge = |op: Op, text: &str| op.judge(&Query::parse(text).unwrap());
         for (op, text) in [
             (Op::Delete, "op=DELETE&recursive=true&user.name=a&doas=b&delegation=c"),
             (Op::Open, "op=OPEN&offset=1&length=2&buffersize=3&noredirect=true"),
+            (Op::Open, "op=OPEN&offset=1&offset=1&user.name=a&user.name=a&user.name="),
+            (Op::GetXattrs, "xattr.name=user.a&xattr.name=user.b"),
+            (Op::Create, "createflag=CREATE,OVERWRITE,NEW_BLOCK,SYNC_BLOCK"),
+            (Op::Append, "createflag=append,new_block,sync_block"),
             (Op::Create, "permission=644&unmaskedpermission=666&Overwrite=TRUE&data=true"),
         ] {
             assert_eq!(judge(op, text), Ok(None), "{text}");
@@ -118,6 +128,17 @@ mod tests {
             (Op::Mkdirs, "overwrite=true&noredirect=true", "MKDIRS has not: overwrite, noredirect"),
             (Op::Open, "delegation_token=x", "OPEN has not: delegation_token"),
             (Op::Open, "a%22%0D%0Ab=x", "OPEN has not: arnb"),
+            (
+                Op::Create,
+                "createflag=create,lazy_persist,SYNC_BLOCK,APPEND&x=1",
+                "CREATE has not: x; CREATE does nothing with createflag=LAZY_PERSIST, APPEND",
+            ),
+            (Op::Append, "createflag=OVERWRITE", "APPEND does nothing with createflag=OVERWRITE"),
+            (
+                Op::Open,
+                "offset=1&Offset=2&user.name=a&user.name=b",
+                "the first value counts of: offset, user.name",
+            ),
         ] {
             let warning = judge(op, text).unwrap().unwrap();
             assert_eq!(warning, format!("299 hanno \"ignored, {told}\""), "{text}");
@@ -137,6 +158,8 @@ mod tests {
             (Op::Create, "blocksize=0"),
             (Op::SetTimes, "accesstime=-2"),
             (Op::Mkdirs, "unmaskedpermission=7777"),
+            (Op::Create, "createflag=CREATE,SYNC"),
+            (Op::Append, "createflag=nothing"),
         ] {
             assert!(judge(op, text).is_err(), "{text}");
         }
@@ -145,7 +168,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_query_is_judged_and_told_in_a_header(text in ".{0,300}", which in 0..Op::ALL.len()) {
-            if let Ok(Some(warning)) = Op::ALL[which].judge(&Query::parse(&text)) {
+            let Ok(query) = Query::parse(&text) else { return Ok(()) };
+            if let Ok(Some(warning)) = Op::ALL[which].judge(&query) {
                 proptest::prop_assert!(axum::http::HeaderValue::from_str(&warning).is_ok());
             }
         }

@@ -1,6 +1,9 @@
 //! The query: names in any case, form decoding, the first value wins, blank is absent; numbers and booleans with Hadoop's
 //! texts for what does not parse.
 
+use axum::http::Uri;
+use daemon::params;
+
 use crate::error::WebError;
 use crate::op::Op;
 
@@ -16,11 +19,21 @@ pub struct Query {
 
 impl Query {
     /// Reads what follows the `?`.
-    pub fn parse(text: &str) -> Self {
-        let pairs = form_urlencoded::parse(text.as_bytes())
-            .map(|(name, value)| (name.to_lowercase(), value.into_owned()))
-            .collect();
-        Query { pairs }
+    ///
+    /// # Errors
+    /// If it is not percent-encoded UTF-8.
+    pub fn parse(text: &str) -> Result<Self, WebError> {
+        let pairs = params::pairs(text).map_err(|error| WebError::illegal(error.to_string()))?;
+        let pairs = pairs.into_iter().map(|(name, value)| (name.to_lowercase(), value));
+        Ok(Query { pairs: pairs.collect() })
+    }
+
+    /// The parameters of a request.
+    ///
+    /// # Errors
+    /// As [`Query::parse`].
+    pub fn of(uri: &Uri) -> Result<Self, WebError> {
+        Query::parse(uri.query().unwrap_or_default())
     }
 
     /// The first value of `name` (lower case); `None` also if it is blank.
@@ -29,10 +42,23 @@ impl Query {
         (!value.trim().is_empty()).then_some(value)
     }
 
+    /// The first value of `name`, also a blank one; empty if there is none.
+    pub fn any_text(&self, name: &str) -> &str {
+        self.pairs.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
     /// The names that have a value.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let said = self.pairs.iter().filter(|(_, value)| !value.trim().is_empty());
         said.map(|(name, _)| name.as_str())
+    }
+
+    /// The names that have a value and then another one.
+    pub fn contradicted(&self) -> impl Iterator<Item = &str> {
+        self.names().filter(|name| {
+            let mut values = self.all(name);
+            values.next().is_some_and(|first| values.any(|value| value != first))
+        })
     }
 
     /// All values of `name` that are not blank.
@@ -169,7 +195,12 @@ mod tests {
     fn names_and_values_are_read_as_hadoop_reads_them() {
         let query = Query::parse(
             "OP=OPEN&startAfter=a+b%2B%C3%BC&owner=&group=%20&x=1&X=2&xattr.name=a&xattr.name=b&flag&&=v",
-        );
+        )
+        .unwrap();
+        for text in ["destination=%FF", "a=1&%C3=2", "xattr.value=100%", "x=%zz"] {
+            let refused = Query::parse(text).unwrap_err();
+            assert!(refused.message.contains("percent-encoded"), "{}", refused.message);
+        }
         assert_eq!(query.text("op"), Some("OPEN"));
         assert_eq!(query.text("startafter"), Some("a b+ü"));
         assert_eq!(
@@ -186,8 +217,9 @@ mod tests {
 
     #[test]
     fn booleans() {
-        let value =
-            |text: &str| Query::parse(&format!("recursive={text}")).boolean("recursive", false);
+        let value = |text: &str| {
+            Query::parse(&format!("recursive={text}")).unwrap().boolean("recursive", false)
+        };
         assert_eq!((value("True"), value("FALSE"), value("")), (Ok(true), Ok(false), Ok(false)));
         assert_eq!(
             value("x").unwrap_err().message,
@@ -197,7 +229,7 @@ mod tests {
 
     #[test]
     fn numbers() {
-        let query = |text: &str| Query::parse(text);
+        let query = |text: &str| Query::parse(text).unwrap();
         assert_eq!(query("offset=12").size("offset", 0), Ok(Some(12)));
         assert_eq!(query("length=null").size("length", 0), Ok(None));
         assert_eq!(query("permission=1777").permission("permission"), Ok(Some(0o1777)));
@@ -233,7 +265,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read_without_a_panic(text in ".{0,200}") {
-            let query = Query::parse(&text);
+            let Ok(query) = Query::parse(&text) else { return Ok(()) };
             for (name, value) in &query.pairs {
                 proptest::prop_assert_eq!(name, &name.to_lowercase());
                 let first = query.pairs.iter().find(|(key, _)| key == name).map(|(_, v)| v);
@@ -246,7 +278,7 @@ mod tests {
         #[test]
         fn what_was_encoded_is_decoded(value in ".{1,60}") {
             let encoded: String = form_urlencoded::byte_serialize(value.as_bytes()).collect();
-            let query = Query::parse(&format!("a=1&DestinatioN={encoded}"));
+            let query = Query::parse(&format!("a=1&DestinatioN={encoded}")).unwrap();
             let expected = (!value.trim().is_empty()).then_some(value.as_str());
             proptest::prop_assert_eq!(query.text("destination"), expected);
         }

@@ -190,15 +190,22 @@ mod tests {
     fn a_location_says_what_the_client_said() {
         let query = Query::parse(
             "op=CREATE&overwrite=True&Permission=644&blockSize=1048576&noredirect=true&offset=3&junk=1&user.name=x",
-        );
+        )
+        .unwrap();
         let path = DfsPath::parse("/a b/100%+&?#;=ü").unwrap();
         let credentials = ("user.name", "bob$".to_owned());
         assert_eq!(
             location("h:9864", &path, Op::Create, &credentials, "nn:9870", &query),
             "http://h:9864/webhdfs/v1/a%20b/100%25%2B%26%3F%23%3B%3D%C3%BC?op=CREATE&user.name=bob%24&namenoderpcaddress=nn%3A9870&blocksize=1048576&overwrite=True&permission=644"
         );
-        let open =
-            location("h:9864", &path, Op::Open, &credentials, "nn:9870", &Query::parse("op=OPEN"));
+        let open = location(
+            "h:9864",
+            &path,
+            Op::Open,
+            &credentials,
+            "nn:9870",
+            &Query::parse("op=OPEN").unwrap(),
+        );
         assert!(!open.contains("offset") && !open.contains("length"), "{open}");
     }
 
@@ -214,7 +221,7 @@ mod tests {
             ("10.0.0.2:9864,,", false),
             ("", false),
         ] {
-            let query = Query::parse(&format!("excludedatanodes={list}"));
+            let query = Query::parse(&format!("excludedatanodes={list}")).unwrap();
             assert_eq!(Excluded::of(&query).contains(&node(1, 9864)), excluded, "{list}");
         }
     }
@@ -235,7 +242,7 @@ mod tests {
             assert_ne!(any.host, "host2");
         }
         assert_eq!(host_of(&nodes, at("10.0.0.2")), "host2");
-        let query = Query::parse("excludedatanodes=host1,host3");
+        let query = Query::parse("excludedatanodes=host1,host3").unwrap();
         let error = choose_any(&nodes, &Excluded::of(&query), 0).unwrap_err();
         assert_eq!(
             error.message,
@@ -249,7 +256,7 @@ mod tests {
         let holders = [node(1, 9864), node(2, 9864)];
         let block = protocol::BlockId(7);
         let choose = |list: &str| {
-            let query = Query::parse(&format!("excludedatanodes={list}"));
+            let query = Query::parse(&format!("excludedatanodes={list}")).unwrap();
             choose_for_read(&holders, &nodes, &Excluded::of(&query), block)
                 .map(|node| node.host.clone())
         };

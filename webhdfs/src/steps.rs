@@ -1,11 +1,33 @@
 //! What both sides of a two-step operation read from its parameters.
 
 use crate::error::WebError;
+use crate::op::Op;
 use crate::query::Query;
 
 /// What `createflag` may hold.
 const CREATE_FLAGS: [&str; 6] =
     ["CREATE", "OVERWRITE", "APPEND", "LAZY_PERSIST", "NEW_BLOCK", "SYNC_BLOCK"];
+
+/// The flags that have an effect on an operation. Every new file begins a block, and every block that is closed is synced, as
+/// `SYNC_BLOCK` wants it.
+fn honoured(op: Op) -> &'static [&'static str] {
+    match op {
+        Op::Append => &["APPEND", "NEW_BLOCK", "SYNC_BLOCK"],
+        _ => &["CREATE", "OVERWRITE", "NEW_BLOCK", "SYNC_BLOCK"],
+    }
+}
+
+/// The flags of `op` that are valid and have no effect on it.
+///
+/// # Errors
+/// As [`create_flags`].
+pub fn unhonoured_flags(op: Op, query: &Query) -> Result<Vec<&'static str>, WebError> {
+    if !op.parameters().contains(&"createflag") {
+        return Ok(Vec::new());
+    }
+    let flags = create_flags(query)?.unwrap_or_default();
+    Ok(flags.into_iter().filter(|flag| !honoured(op).contains(flag)).collect())
+}
 
 /// The flags of CREATE; `None` if there are none.
 ///

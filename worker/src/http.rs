@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{Query, Request};
+use axum::extract::Request;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -22,6 +22,8 @@ use bytes::Bytes;
 use daemon::access::{Access, Audience, Routes};
 use daemon::auth::{Authenticator, Signer};
 use daemon::beans;
+use daemon::params::logs::{LogRange, StreamKind};
+use daemon::params::{self, Ear, Params};
 use daemon::rpc;
 use futures_util::stream;
 use prometheus_client::registry::Registry;
@@ -33,7 +35,6 @@ use tokio::sync::{mpsc, oneshot};
 use transport::rpc::Health;
 
 use crate::input::Input;
-use crate::logs::StreamKind;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};
 use crate::scratch::OpenDir;
@@ -73,7 +74,7 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
     };
     let beans = {
         let (shared, served, since) = (shared.clone(), Arc::clone(&served), Instant::now());
-        get(move |Query(wanted): Query<beans::Wanted>| async move {
+        get(move |Params(wanted): Params<beans::Wanted>| async move {
             match registry(&shared, served.load(Ordering::Relaxed)).await {
                 Some(figures) => {
                     beans::answer(beans::common("Worker", &figures, since.elapsed()), &wanted)
@@ -91,7 +92,12 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
     // The JobTracker decides who may see a job.
     let log_reads = rpc::signed_get(auth, &[Role::Jobtracker], move |_, request: Request| {
         let logs = for_logs.clone();
-        async move { attempt_logs(logs, request.uri().clone()).await }
+        async move {
+            match params::read(request.uri(), request.extensions()) {
+                Ok(wanted) => attempt_logs(logs, request.uri().clone(), wanted).await,
+                Err(error) => error.into_response(),
+            }
+        }
     });
     let (slot_count, isolation) = (shared.slot_count, shared.isolation);
     let health = get(move || {
@@ -136,6 +142,7 @@ fn map_output(
     served: Arc<AtomicU64>,
 ) -> Response {
     let query = request.uri().query().unwrap_or("");
+    Ear::judged(request.extensions(), None);
     let fetch = match FetchRequest::parse_query(query) {
         Ok(fetch) => fetch,
         Err(reason) => return (StatusCode::BAD_REQUEST, reason).into_response(),
@@ -234,25 +241,23 @@ fn send(sender: &mpsc::Sender<io::Result<Bytes>>, answer: &SegmentAnswer) -> Opt
     sender.blocking_send(Ok(Bytes::from(frame::encode(answer)))).ok()
 }
 
-/// Serves both logs of an attempt as text. In the query, `stream=stdout` or `stderr` selects one of them, `tail=N` the last N bytes of
-/// each.
-async fn attempt_logs(root: OpenDir, uri: Uri) -> Response {
+/// Serves logs of an attempt as text.
+async fn attempt_logs(root: OpenDir, uri: Uri, LogRange { stream, tail }: LogRange) -> Response {
     let name = uri.path().rsplit('/').next().unwrap_or("");
     let Ok(attempt) = name.parse::<AttemptId>() else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let Some((wanted, tail)) = parse_log_query(uri.query().unwrap_or("")) else {
-        return StatusCode::BAD_REQUEST.into_response();
-    };
+    let wanted = stream.map_or(StreamKind::ALL.to_vec(), |one| vec![one]);
+    let tail = tail.unwrap_or(u64::MAX);
     let alone = wanted.len() == 1;
     let read = tokio::task::spawn_blocking(move || {
         let directory = root.dir.dir(attempt.to_string())?;
         let mut text = Vec::new();
         for kind in wanted {
             if !alone {
-                text.extend_from_slice(format!("==> {} <==\n", kind.file_name()).as_bytes());
+                text.extend_from_slice(format!("==> {} <==\n", kind.name()).as_bytes());
             }
-            let mut file = directory.file(kind.file_name())?;
+            let mut file = directory.file(kind.name())?;
             let length = file.metadata()?.len();
             if tail < length {
                 file.seek(SeekFrom::Start(length - tail))?;
@@ -273,20 +278,6 @@ async fn attempt_logs(root: OpenDir, uri: Uri) -> Response {
         }
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
-}
-
-/// The requested streams, and the number of bytes at the end of each.
-fn parse_log_query(query: &str) -> Option<(Vec<StreamKind>, u64)> {
-    let (mut wanted, mut tail) = (vec![StreamKind::Stdout, StreamKind::Stderr], u64::MAX);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=')? {
-            ("stream", "stdout") => wanted = vec![StreamKind::Stdout],
-            ("stream", "stderr") => wanted = vec![StreamKind::Stderr],
-            ("tail", count) => tail = count.parse().ok()?,
-            _ => return None,
-        }
-    }
-    Some((wanted, tail))
 }
 
 #[cfg(test)]

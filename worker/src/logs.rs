@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use daemon::params::logs::StreamKind;
 use protocol::AttemptId;
 use sys::beneath::Dir;
 
@@ -16,23 +17,6 @@ const TAIL_BYTES_MAX: usize = 2 << 10;
 
 /// Only the worker can read the logs; it serves them to users who may see them.
 const LOG_MODE: u32 = 0o600;
-
-/// The two streams of a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum StreamKind {
-    Stdout,
-    Stderr,
-}
-
-impl StreamKind {
-    /// Name of its file.
-    pub(crate) fn file_name(self) -> &'static str {
-        match self {
-            StreamKind::Stdout => "stdout",
-            StreamKind::Stderr => "stderr",
-        }
-    }
-}
 
 /// The logs of one attempt, being written.
 #[derive(Debug)]
@@ -54,7 +38,7 @@ impl AttemptLogs {
     pub(crate) fn create(root: &Dir, attempt: AttemptId, bytes_max: u64) -> io::Result<Self> {
         let directory = root.ensure_dir(attempt.to_string())?;
         let open = |kind: StreamKind| {
-            let file = directory.append(kind.file_name(), LOG_MODE)?;
+            let file = directory.append(kind.name(), LOG_MODE)?;
             Ok::<_, io::Error>(Log { file, left: bytes_max, limit: bytes_max })
         };
         let (stdout, stderr) = (open(StreamKind::Stdout)?, open(StreamKind::Stderr)?);
@@ -103,7 +87,7 @@ pub(crate) fn prune(root: &Dir, retention: Duration) -> io::Result<()> {
     let Some(limit) = SystemTime::now().checked_sub(retention) else { return Ok(()) };
     for name in root.names()? {
         let modified = |kind: StreamKind| {
-            let log = root.dir(&name).ok()?.file(kind.file_name()).ok()?;
+            let log = root.dir(&name).ok()?.file(kind.name()).ok()?;
             log.metadata().ok()?.modified().ok()
         };
         let touched =
@@ -150,7 +134,7 @@ mod tests {
         for kind in [StreamKind::Stdout, StreamKind::Stderr] {
             let file = File::options()
                 .append(true)
-                .open(root.path().join(attempt.to_string()).join(kind.file_name()))
+                .open(root.path().join(attempt.to_string()).join(kind.name()))
                 .unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         }

@@ -1,6 +1,6 @@
 //! The routes for signing in and out.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -8,6 +8,7 @@ use axum::routing::{get, post};
 use super::{Actor, Link, Sessions, explain};
 use crate::access::{Access, Audience, Routes};
 use crate::auth::AuthError;
+use crate::params::Params;
 
 impl Sessions {
     /// The routes `/login` and `/logout`.
@@ -19,7 +20,7 @@ impl Sessions {
     }
 }
 
-async fn login(State(sessions): State<Sessions>, Query(link): Query<Link>) -> Response {
+async fn login(State(sessions): State<Sessions>, Params(link): Params<Link>) -> Response {
     if link.proof.is_empty() {
         return explain(StatusCode::OK, None);
     }

@@ -22,10 +22,10 @@ use axum::response::{IntoResponse, Response};
 use maud::html;
 use parking_lot::Mutex;
 use protocol::auth::{LOGIN_METHOD, Role, SignedRequest, login_target};
-use serde::Deserialize;
 
 use crate::auth::{AuthError, Authenticator};
 use crate::page;
+use crate::params::{BadParameter, Given, Parameters};
 
 /// Header that scripts of our pages send with requests that change something.
 pub const HEADER: &str = "x-hanno-page";
@@ -189,11 +189,21 @@ fn is_from_here(headers: &HeaderMap) -> Option<bool> {
     Some(origin.zip(host).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host)))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 struct Link {
     user: String,
     proof: String,
+}
+
+impl Parameters for Link {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let (user, proof) = (given.text_or_empty("user")?, given.text_or_empty("proof")?);
+        if proof.is_empty() && !user.is_empty() {
+            let (name, why) = ("proof".to_owned(), "a link has both".to_owned());
+            return Err(BadParameter::Missing { name, why });
+        }
+        Ok(Link { user, proof })
+    }
 }
 
 /// True if a text can be the name of a user.

@@ -11,13 +11,14 @@ pub(crate) mod xml;
 use std::io;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
 use daemon::access::{Access, Audience, Routes};
 use daemon::beans;
+use daemon::params::Params;
 use protocol::JobId;
 use protocol::jobs::calls;
 
@@ -113,7 +114,7 @@ async fn metrics(State(shared): State<Shared>) -> Result<Response> {
 
 async fn jmx(
     State(shared): State<Shared>,
-    Query(wanted): Query<beans::Wanted>,
+    Params(wanted): Params<beans::Wanted>,
 ) -> Result<Response> {
     let figures = metrics::registry(&*shared.overview().await?);
     let all = beans::common("JobTracker", &figures, shared.since.elapsed());

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery};
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response, Result};
+use daemon::params::Params;
+use daemon::params::logs::LogRange;
 use futures_util::stream;
 use protocol::address::url_of;
 use protocol::auth::{Role, Service};
@@ -18,8 +20,6 @@ use super::shared::{Shared, named};
 
 /// If a worker does not begin to send a log within this time, the JobTracker gives up.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Parameters that are passed on to the worker.
-const HANDED_ON: [&str; 2] = ["stream=", "tail="];
 
 /// A log from the worker at an address.
 ///
@@ -29,29 +29,25 @@ pub(crate) async fn ask(
     shared: &Shared,
     worker: &str,
     id: AttemptId,
-    query: &str,
+    wanted: LogRange,
 ) -> std::result::Result<transport::rpc::Body, RpcError> {
     let client = RpcClient::new(&url_of(worker), Role::Jobtracker, Some(&shared.secret))?
         .expecting(Service::Worker);
-    client.get(&format!("/logs/{id}?{query}")).await
+    client.get(&format!("/logs/{id}?{}", wanted.to_query())).await
 }
 
 /// The route: passes on a log from the worker.
 pub(crate) async fn route(
     desk: Desk,
     Path((job, attempt)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
+    Params(wanted): Params<LogRange>,
 ) -> Result<Response> {
     let (job, id): (JobId, AttemptId) = (named(&job)?, named(&attempt)?);
     if id.task.job != job {
         return Err(StatusCode::NOT_FOUND.into());
     }
     let picture = desk.find(job, |core| core.attempt_picture(id)).await?;
-    let query = query.unwrap_or_default();
-    let handed_on =
-        query.split('&').filter(|pair| HANDED_ON.iter().any(|name| pair.starts_with(name)));
-    let query = handed_on.collect::<Vec<_>>().join("&");
-    let asked = ask(&desk, &picture.worker.http_address, id, &query);
+    let asked = ask(&desk, &picture.worker.http_address, id, wanted);
     let body = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(Ok(body)) => body,
         Ok(Err(error)) => return Err(refused(&error)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, Query, State};
+use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
@@ -16,6 +16,8 @@ use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
 use daemon::access::{Access, Audience, Routes, SIMPLE_WARNING, User};
 use daemon::page::{self, Frame, Search, Site, live};
+use daemon::params::Params;
+use daemon::params::logs::LogRange;
 use daemon::session::Sessions;
 use futures_util::stream;
 use maud::Markup;
@@ -30,7 +32,7 @@ use crate::server::query::Overview;
 use crate::web;
 
 /// Bytes displayed from the end of each of an attempt's two streams.
-const LOG_TAIL_BYTES: usize = 64 << 10;
+const LOG_TAIL_BYTES: u64 = 64 << 10;
 /// If a worker does not send a log within this time, the page is drawn without it.
 const LOG_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -147,7 +149,7 @@ impl OptionalFromRequestParts<Shared> for SignedIn {
 
 async fn jobs(
     desk: Desk,
-    Query(query): Query<web::jobs::Query>,
+    Params(query): Params<web::jobs::Query>,
     viewer: Drawing,
 ) -> Result<Response> {
     let draw =
@@ -189,7 +191,7 @@ async fn about(State(shared): State<Shared>, viewer: Drawing) -> Result<Response
 /// Two runs side by side.
 async fn compare(
     desk: Desk,
-    Query(query): Query<web::compare::Query>,
+    Params(query): Params<web::compare::Query>,
     viewer: Drawing,
 ) -> Result<Response> {
     let (_, a) = picture(&desk, &query.a).await?;
@@ -240,7 +242,7 @@ async fn job(desk: Desk, Path(id): Path<String>, viewer: Drawing) -> Result<Resp
 async fn attempts(
     desk: Desk,
     Path(id): Path<String>,
-    Query(query): Query<web::attempts::Query>,
+    Params(query): Params<web::attempts::Query>,
     viewer: Drawing,
 ) -> Result<Response> {
     let (id, picture) = picture(&desk, &id).await?;
@@ -286,10 +288,10 @@ async fn read_log(shared: &Shared, worker: &str, id: AttemptId) -> web::attempts
     let missing = |reason: &dyn std::fmt::Display| {
         Log::Missing(format!("The log cannot be had from the worker: {reason}"))
     };
-    let query = format!("tail={LOG_TAIL_BYTES}");
+    let wanted = LogRange { stream: None, tail: Some(LOG_TAIL_BYTES) };
     let read = async {
         let response =
-            logs::ask(shared, worker, id, &query).await.map_err(|error| error.to_string())?;
+            logs::ask(shared, worker, id, wanted).await.map_err(|error| error.to_string())?;
         response.text().await.map_err(|error| error.to_string())
     };
     match tokio::time::timeout(LOG_TIMEOUT, read).await {

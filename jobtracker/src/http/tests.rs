@@ -285,3 +285,67 @@ async fn no_call_is_answered_before_what_it_says_is_committed() {
     assert!(!submitted.is_finished(), "its directory is not made");
     submitted.abort();
 }
+
+/// A route below a job or none, and a query that it refuses with this line.
+const REFUSED: [(&str, &str, &str); 20] = [
+    (
+        "H",
+        "state=running",
+        "parameter \"state\" is \"running\"; allowed is one of NEW, INITED, RUNNING, SUCCEEDED, FAILED, KILLED, ERROR",
+    ),
+    ("H", "limit=0", "parameter \"limit\" is \"0\"; allowed is a whole number of at least 1"),
+    ("H", "limit=ten", "parameter \"limit\" is \"ten\""),
+    ("H", "Limit=1", "did you mean \"limit\"?"),
+    ("H", "startedTimeBegin=-1", "parameter \"startedTimeBegin\" is \"-1\""),
+    (
+        "H",
+        "startedTimeBegin=5&startedTimeEnd=4",
+        "parameter \"startedTimeEnd\" is \"4\"; allowed is startedTimeBegin, which is 5, or later",
+    ),
+    ("H", "finishedTimeBegin=5&finishedTimeEnd=4", "finishedTimeEnd"),
+    ("H", "startTimeBegin=5", "did you mean \"startedTimeBegin\"?"),
+    ("H", "user=ann&user=bob", "parameter \"user\" is given more than once"),
+    ("/jobs", "queue=%FF", "not percent-encoded UTF-8"),
+    ("J/tasks", "type=map", "parameter \"type\" is \"map\"; allowed is one of m, r"),
+    ("J/tasks", "type=M", "parameter \"type\" is \"M\""),
+    ("/jmx", "qry=a&qry=b", "parameter \"qry\" is given more than once"),
+    ("/jobs", "state=odd", "parameter \"state\" is \"odd\""),
+    ("/jobs", "within=soon", "parameter \"within\" is \"soon\""),
+    ("/jobs", "page=-1", "parameter \"page\" is \"-1\""),
+    ("/compare", "a=job_202611201830_0001", "parameter \"b\" is missing"),
+    ("P/attempts", "kind=maps", "parameter \"kind\" is \"maps\"; allowed is one of map, reduce"),
+    ("P/attempts", "sort=size", "parameter \"sort\" is \"size\""),
+    ("L", "tail=1k", "parameter \"tail\" is \"1k\""),
+];
+
+#[tokio::test]
+async fn a_parameter_that_is_not_understood_is_named_and_refused() {
+    let bench = Bench::start();
+    bench.commit();
+    bench.shared.groups.of("ann").await;
+    let submitted = bench.submit().await;
+    bench.commit();
+    let router = Router::from(bench.routes());
+    let history = "/ws/v1/history/mapreduce/jobs";
+    let attempt = format!("attempt_{}_m_000000_0", &JOB.to_string()["job_".len()..]);
+    for (route, query, text) in REFUSED {
+        let route = match route.split_at(1) {
+            ("H", rest) => format!("{history}{rest}"),
+            ("J", rest) => format!("{history}/{JOB}{rest}"),
+            ("P", rest) => format!("/jobs/{JOB}{rest}"),
+            ("L", _) => format!("/api/v1/jobs/{JOB}/attempts/{attempt}/log"),
+            _ => route.to_owned(),
+        };
+        let target = format!("{route}?user.name=ann&{query}");
+        let request = HttpRequest::builder().uri(&target).header("host", "h:1");
+        let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = answer.status();
+        let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap().replace("\\\"", "\"");
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{target}: {body}");
+        assert!(body.contains(text), "{target}: {body}");
+        let is_hadoops = body.contains("\"exception\":\"BadRequestException\"");
+        assert_eq!(is_hadoops, target.contains("/ws/v1/"), "{body}");
+    }
+    submitted.abort();
+}

@@ -1,11 +1,12 @@
 //! Attempts: a filtered, paged table of a job's attempts, and one attempt with its log.
 
 use daemon::page::{bar, format};
+use daemon::params::{BadParameter, Given, Parameters};
 use maud::{Markup, html};
 use protocol::phase::Phase;
 use protocol::{AttemptId, TaskKind};
-use serde::Deserialize;
 
+use super::jobs::page_number;
 use super::phases;
 use crate::core::jobs::AttemptState;
 use crate::core::views::{AttemptPicture, AttemptRow, Picture};
@@ -14,16 +15,41 @@ use crate::core::views::{AttemptPicture, AttemptRow, Picture};
 const FORECAST_PROGRESS_MIN: f64 = 0.05;
 /// Attempts per page.
 const PAGE_ROWS: usize = 200;
+/// Which attempts, as the form offers them; without a word all.
+const KINDS: [(&str, &str); 3] = [("", "maps and reduces"), ("map", "maps"), ("reduce", "reduces")];
+const STATES: [(&str, &str); 5] = [
+    ("", "any state"),
+    ("RUNNING", "running"),
+    ("SUCCEEDED", "succeeded"),
+    ("FAILED", "failed"),
+    ("KILLED", "killed"),
+];
+const SORTS: [(&str, &str); 3] =
+    [("", "by task"), ("time", "longest first"), ("start", "by start")];
 
 /// The requested part of the table; it is in the address, so it can be sent to a colleague.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
-    kind: String,
-    state: String,
+    kind: &'static str,
+    state: &'static str,
     host: String,
-    sort: String,
+    sort: &'static str,
     page: usize,
+}
+
+impl Parameters for Query {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let words = |options: &[(&'static str, &str)]| -> Vec<&'static str> {
+            options.iter().map(|(word, _)| *word).filter(|word| !word.is_empty()).collect()
+        };
+        Ok(Query {
+            kind: given.word("kind", &words(&KINDS))?,
+            state: given.word("state", &words(&STATES))?,
+            host: given.text_or_empty("host")?,
+            sort: given.word("sort", &words(&SORTS))?,
+            page: page_number(given)?,
+        })
+    }
 }
 
 /// A state, coloured.
@@ -96,7 +122,7 @@ fn choose(picture: &Picture, query: &Query, now_ms: u64) -> Vec<usize> {
     let rows = picture.attempts.iter().enumerate();
     let mut chosen: Vec<usize> =
         rows.filter(|(_, attempt)| fits(attempt)).map(|(place, _)| place).collect();
-    match query.sort.as_str() {
+    match query.sort {
         "time" => chosen
             .sort_by_key(|place| std::cmp::Reverse(picture.attempts[*place].elapsed_ms(now_ms))),
         "start" => chosen.sort_by_key(|place| picture.attempts[*place].started_ms),
@@ -117,11 +143,9 @@ fn filter(query: &Query) -> Markup {
     };
     html! {
         form.filter method="get" {
-            (choice("kind", &query.kind, &[("", "maps and reduces"), ("map", "maps"), ("reduce", "reduces")]))
-            (choice("state", &query.state, &[
-                ("", "any state"), ("RUNNING", "running"), ("SUCCEEDED", "succeeded"), ("FAILED", "failed"), ("KILLED", "killed"),
-            ]))
-            (choice("sort", &query.sort, &[("", "by task"), ("time", "longest first"), ("start", "by start")]))
+            (choice("kind", query.kind, &KINDS))
+            (choice("state", query.state, &STATES))
+            (choice("sort", query.sort, &SORTS))
             input type="search" name="host" value=(query.host) placeholder="machine" aria-label="machine";
             button { "Show" }
         }
@@ -131,10 +155,10 @@ fn filter(query: &Query) -> Markup {
 fn pager(query: &Query, page: usize, pages: usize) -> Markup {
     let target = |page: usize| {
         let pairs = [
-            ("kind", &query.kind),
-            ("state", &query.state),
-            ("host", &query.host),
-            ("sort", &query.sort),
+            ("kind", query.kind),
+            ("state", query.state),
+            ("host", query.host.as_str()),
+            ("sort", query.sort),
         ];
         let mut text = format!("?page={page}");
         for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use daemon::page::format::{self, Unit};
+use daemon::params::{BadParameter, Given, Parameters};
 use maud::{Markup, html};
 use protocol::TaskKind;
-use serde::Deserialize;
 
 use super::spread::{Quantiles, durations};
 use super::{state, timeline};
@@ -17,11 +17,22 @@ pub(crate) const RUNS_MAX: usize = 5;
 const NOISE_PERCENT: f64 = 10.0;
 
 /// Which jobs.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) a: String,
     pub(crate) b: String,
+}
+
+impl Parameters for Query {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let job = |name: &'static str| {
+            let why = "two jobs are compared, ?a=JOB&b=JOB".to_owned();
+            let missing = BadParameter::Missing { name: name.to_owned(), why };
+            Ok(given.text(name)?.ok_or(missing)?.to_owned())
+        };
+        let (a, b) = (job("a"), job("b"));
+        Ok(Query { a: a?, b: b? })
+    }
 }
 
 /// One number of both runs.

@@ -5,28 +5,53 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use daemon::page::{bar, format};
+use daemon::params::{BadParameter, Given, Parameters};
 use maud::{Markup, html};
 use protocol::jobs::{JobReport, JobState};
-use serde::Deserialize;
 
 use super::state;
 
 /// Jobs per page.
 const PAGE_ROWS: usize = 100;
 const HOUR_MS: u64 = 60 * 60 * 1000;
+/// Most hours back; the whole time of the clock.
+const HOURS_MAX: u64 = u64::MAX / HOUR_MS;
+/// What a job's state may be required to be.
+const STATES: [&str; 4] = ["running", "succeeded", "failed", "killed"];
+/// What jobs are ordered by, except for their age.
+const SORTS: [&str; 3] = ["time", "name", "user"];
 
 /// The requested part of the table.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
-    pub(crate) state: String,
+    pub(crate) state: &'static str,
     pub(crate) user: String,
     pub(crate) queue: String,
-    /// Submitted within this many hours; empty for any time.
-    pub(crate) within: String,
+    /// Submitted within this many hours.
+    pub(crate) within: Option<u64>,
     pub(crate) q: String,
-    pub(crate) sort: String,
+    pub(crate) sort: &'static str,
     pub(crate) page: usize,
+}
+
+impl Parameters for Query {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        Ok(Query {
+            state: given.word("state", &STATES)?,
+            user: given.text_or_empty("user")?,
+            queue: given.text_or_empty("queue")?,
+            within: given.number("within", 1..=HOURS_MAX)?,
+            q: given.text_or_empty("q")?,
+            sort: given.word("sort", &SORTS)?,
+            page: page_number(given)?,
+        })
+    }
+}
+
+/// The wanted page of a table, counted from 0. Past the last one, the last one is shown, and named as such.
+pub(crate) fn page_number(given: &Given) -> Result<usize, BadParameter> {
+    let page = given.number("page", 0..=u64::from(u32::MAX))?.unwrap_or(0);
+    Ok(usize::try_from(page).unwrap_or(usize::MAX))
 }
 
 /// The page.
@@ -83,7 +108,7 @@ fn elapsed_ms(job: &JobReport, now_ms: u64) -> u64 {
 fn choose<'a>(jobs: &'a [Cow<'_, JobReport>], query: &Query, now_ms: u64) -> Vec<&'a JobReport> {
     let wanted = query.q.to_lowercase();
     let fits = |job: &&JobReport| {
-        let state = match query.state.as_str() {
+        let state = match query.state {
             "" => true,
             "running" => !job.state.is_final(),
             "succeeded" => job.state == JobState::Succeeded,
@@ -93,7 +118,7 @@ fn choose<'a>(jobs: &'a [Cow<'_, JobReport>], query: &Query, now_ms: u64) -> Vec
         };
         let texts = [&job.name, &job.id, &job.user, &job.queue];
         let text = || texts.iter().any(|text| text.to_lowercase().contains(&wanted));
-        let hours = query.within.parse::<u64>().unwrap_or(u64::MAX / HOUR_MS);
+        let hours = query.within.unwrap_or(HOURS_MAX);
         state
             && (query.user.is_empty() || job.user == query.user)
             && (query.queue.is_empty() || job.queue == query.queue)
@@ -101,7 +126,7 @@ fn choose<'a>(jobs: &'a [Cow<'_, JobReport>], query: &Query, now_ms: u64) -> Vec
             && (wanted.is_empty() || text())
     };
     let mut chosen: Vec<&JobReport> = jobs.iter().map(|job| &**job).filter(fits).collect();
-    match query.sort.as_str() {
+    match query.sort {
         "time" => chosen.sort_by_key(|job| Reverse(elapsed_ms(job, now_ms))),
         "name" => chosen.sort_by(|a, b| a.name.cmp(&b.name)),
         "user" => chosen.sort_by(|a, b| a.user.cmp(&b.user)),
@@ -126,14 +151,15 @@ fn filter(query: &Query) -> Markup {
         ("24", "the last day"),
         ("168", "the last week"),
     ];
+    let within = query.within.map(|hours| hours.to_string()).unwrap_or_default();
     html! {
         form.filter method="get" {
             input type="search" name="q" value=(query.q) placeholder="name, id, user or queue" aria-label="name, id, user or queue";
             input name="user" value=(query.user) placeholder="user" aria-label="user" size="10";
             input name="queue" value=(query.queue) placeholder="queue" aria-label="queue" size="10";
-            (choice("state", &query.state, &states))
-            (choice("within", &query.within, &times))
-            (choice("sort", &query.sort, &sorts))
+            (choice("state", query.state, &states))
+            (choice("within", &within, &times))
+            (choice("sort", query.sort, &sorts))
             button { "Show" }
         }
     }
@@ -148,13 +174,14 @@ fn choice(name: &str, chosen: &str, options: &[(&str, &str)]) -> Markup {
 }
 
 fn address(query: &Query, page: usize) -> String {
+    let within = query.within.map(|hours| hours.to_string()).unwrap_or_default();
     let pairs = [
-        ("state", &query.state),
+        ("state", query.state),
         ("user", &query.user),
         ("queue", &query.queue),
-        ("within", &query.within),
+        ("within", &within),
         ("q", &query.q),
-        ("sort", &query.sort),
+        ("sort", query.sort),
     ];
     let mut text = format!("?page={page}");
     for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
@@ -172,6 +199,7 @@ pub(crate) fn encoded(value: &str) -> impl std::fmt::Display {
 mod tests {
     use super::*;
     use crate::web::tests::report;
+    use daemon::params::understand;
 
     fn jobs() -> Vec<JobReport> {
         let mut jobs = Vec::new();
@@ -205,9 +233,27 @@ mod tests {
         assert_eq!(names(Query { sort: "time".into(), ..query() }), ["sort", "Word Count", "grep"]);
         assert_eq!(names(Query { queue: "default".into(), ..query() }).len(), 3);
         let later = |query: &Query| choose(&jobs, query, 1_000 + 2 * HOUR_MS).len();
-        assert_eq!(later(&Query { within: "1".into(), ..query() }), 0);
-        assert_eq!(later(&Query { within: "24".into(), ..query() }), 3);
-        assert!(names(Query { state: "odd".into(), ..query() }).is_empty());
+        assert_eq!(later(&Query { within: Some(1), ..query() }), 0);
+        assert_eq!(later(&Query { within: Some(24), ..query() }), 3);
+    }
+
+    #[test]
+    fn what_the_form_offers_is_what_is_taken() {
+        let read = |text: &str| understand::<Query>(text).map(|(query, _)| query);
+        let form = filter(&Query::default()).into_string();
+        for (name, words) in
+            [("state", &STATES[..]), ("sort", &SORTS), ("within", &["1", "24", "168"])]
+        {
+            for word in words {
+                assert!(form.contains(&format!("<option value=\"{word}\"")), "{word}");
+                assert!(read(&format!("{name}={word}&q=&user=")).is_ok(), "{name}={word}");
+            }
+            for wrong in ["odd", "RUNNING", "-1", "0"] {
+                let refused = read(&format!("{name}={wrong}")).unwrap_err().to_string();
+                assert!(refused.contains(name) && refused.contains(wrong), "{refused}");
+            }
+        }
+        assert!(read("page=-1").is_err() && read("page=x").is_err() && read("page=3").is_ok());
     }
 
     #[test]

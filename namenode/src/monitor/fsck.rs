@@ -12,6 +12,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use client::config::{NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use daemon::auth::Authenticator;
+use daemon::params::{self, BadParameter, Ear};
 use daemon::rpc;
 use futures_util::stream;
 use protocol::address::url_of;
@@ -43,6 +44,10 @@ const SWITCHES: [(&str, &str); 11] = [
     ("move", "-move"),
     ("delete", "-delete"),
 ];
+/// The parameter with names of blocks.
+const BLOCKS: &str = "blockid";
+/// Parameters that are no switches.
+const OTHERS: [&str; 4] = ["ugi", "user.name", "path", BLOCKS];
 /// Those that change something.
 const REPAIRS: [&str; 2] = ["move", "delete"];
 
@@ -68,7 +73,11 @@ impl Fsck {
 /// Answers `GET /fsck?ugi=USER&path=PATH&files=1…`.
 pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let bad = |text: String| (StatusCode::BAD_REQUEST, format!("{text}\n")).into_response();
+    let query = match Query::of(&parts.uri) {
+        Ok(query) => query,
+        Err(error) => return bad(error.message),
+    };
     let signed = rpc::check(&fsck.auth, &parts, &[Role::Client]);
     let repairs = REPAIRS.iter().any(|name| query.text(name).is_some());
     match signed {
@@ -82,7 +91,11 @@ pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response
     let user = query.text("ugi").or_else(|| query.text("user.name"));
     let user = user.unwrap_or(webhdfs::identity::STATIC_USER);
     if !webhdfs::identity::is_user(user) {
-        return (StatusCode::BAD_REQUEST, "ugi is no name of a user\n").into_response();
+        return bad("ugi is no name of a user".to_owned());
+    }
+    match judge(&query) {
+        Ok(warning) => Ear::judged(&parts.extensions, warning),
+        Err(text) => return bad(text),
     }
     let Ok(turn) = Arc::clone(&fsck.turns).try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "other checks are running\n").into_response();
@@ -110,11 +123,49 @@ pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response
     }
 }
 
+/// Checks all parameters. Returns the text for the header `Warning`, if something is ignored.
+fn judge(query: &Query) -> Result<Option<String>, String> {
+    let switches = || SWITCHES.iter().map(|(name, _)| *name);
+    for name in switches() {
+        // As Hadoop's tool sends it. A switch counts because it is there, so a 0 would be taken for a 1.
+        if let Some(value) = query.text(name).filter(|value| !["1", "true"].contains(value)) {
+            return Err(params::bad_value(name, value, "1, or leave it out").to_string());
+        }
+    }
+    if let Some(id) = block_ids(query).find(|id| id.starts_with('-')) {
+        return Err(params::bad_value("blockId", id, "names of blocks with spaces").to_string());
+    }
+    let known = || switches().chain(OTHERS);
+    let unknown: Vec<&str> =
+        query.names().filter(|name| known().all(|known| known != *name)).collect();
+    if let Some((given, meant)) =
+        unknown.iter().find_map(|name| Some((*name, params::meant(name, known())?)))
+    {
+        let (given, meant) = (given.escape_debug().to_string(), meant.to_owned());
+        return Err(BadParameter::Mistyped { given, meant }.to_string());
+    }
+    let has_blocks = query.text(BLOCKS).is_some();
+    let beside = query.names().filter(|name| {
+        has_blocks && (*name == "path" || SWITCHES.iter().any(|(switch, _)| switch == name))
+    });
+    let reasons = [
+        params::listed(unknown).map(|names| format!("fsck has not: {names}")),
+        params::listed(beside).map(|names| format!("blockId counts alone, without: {names}")),
+        params::listed(query.contradicted())
+            .map(|names| format!("the first value counts of: {names}")),
+    ];
+    Ok(params::ignored(&reasons.into_iter().flatten().collect::<Vec<_>>()))
+}
+
+fn block_ids(query: &Query) -> impl Iterator<Item = &str> {
+    query.text(BLOCKS).unwrap_or_default().split_whitespace()
+}
+
 /// The path, then the options that the parameters stand for: before it `-files` would be the generic option of that name, which
 /// takes a list. A path is absolute, so it is never taken for an option.
 fn arguments(query: &Query) -> Vec<String> {
-    if let Some(ids) = query.text("blockid") {
-        let ids = ids.split_whitespace().filter(|id| !id.starts_with('-')).map(str::to_owned);
+    if query.text(BLOCKS).is_some() {
+        let ids = block_ids(query).map(str::to_owned);
         return std::iter::once("-blockId".to_owned()).chain(ids).collect();
     }
     let path = query.text("path").unwrap_or("/");
@@ -150,9 +201,31 @@ mod tests {
             ("", &["/"][..]),
             ("path=%2Fa+b&files=1&blocks=1", &["/a b", "-files", "-blocks"]),
             ("path=-delete&racks=1&files=", &["/-delete", "-racks"]),
-            ("blockId=blk_1+-delete+blk_2&files=1", &["-blockId", "blk_1", "blk_2"]),
+            ("blockId=blk_1+blk_2", &["-blockId", "blk_1", "blk_2"]),
         ] {
-            assert_eq!(arguments(&Query::parse(query)), expected, "{query}");
+            assert_eq!(judge(&Query::parse(query).unwrap()), Ok(None), "{query}");
+            assert_eq!(arguments(&Query::parse(query).unwrap()), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_done_is_refused_or_told() {
+        for (query, text) in [
+            ("blockId=blk_1+-delete", "\"blockId\" is \"-delete\""),
+            ("delete=0", "\"delete\" is \"0\"; allowed is 1"),
+            ("files=false", "\"files\" is \"false\""),
+            ("blcoks=1", "did you mean \"blocks\"?"),
+        ] {
+            let refused = judge(&Query::parse(query).unwrap()).unwrap_err();
+            assert!(refused.contains(text), "{query}: {refused}");
+        }
+        for (query, text) in [
+            ("upgradedomains=1&path=%2Fa", "fsck has not: upgradedomains"),
+            ("blockId=blk_1&files=1&ugi=ann", "blockId counts alone, without: files"),
+            ("path=%2Fa&path=%2Fb", "the first value counts of: path, path"),
+        ] {
+            let told = judge(&Query::parse(query).unwrap()).unwrap().unwrap();
+            assert!(told.contains(text.trim_end_matches(", path")), "{query}: {told}");
         }
     }
 }

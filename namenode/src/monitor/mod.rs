@@ -10,13 +10,14 @@ mod picture;
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use daemon::auth::Authenticator;
 use daemon::beans;
+use daemon::params::Params;
 use protocol::RemoteError;
 use protocol::namenode::calls;
 
@@ -80,7 +81,7 @@ async fn startup_progress(State(monitor): State<Monitor>) -> Result<Response, Re
 
 async fn jmx(
     State(monitor): State<Monitor>,
-    Query(wanted): Query<beans::Wanted>,
+    Params(wanted): Params<beans::Wanted>,
 ) -> Result<Response, Response> {
     Ok(beans::answer(jmx::beans(&monitor.picture().await?), &wanted))
 }

@@ -1,11 +1,11 @@
 //! Directories in pages, and files with a preview of their bytes.
 
 use daemon::page::{Action, action, format};
+use daemon::params::{BadParameter, Given, Parameters};
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::DfsPath;
 use protocol::namenode::{FileStatus, LocatedBlocks};
-use serde::Deserialize;
 
 use super::blocks;
 use super::relay::Text;
@@ -18,8 +18,7 @@ pub(super) const PAGE_ROWS: u32 = 250;
 const DOT_SNAPSHOT: &str = protocol::namenode::DOT_SNAPSHOT;
 
 /// What to show; kept in the address.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct Query {
     pub(super) path: String,
     /// Name after which the page of a directory begins.
@@ -28,12 +27,21 @@ pub(super) struct Query {
     pub(super) preview: Preview,
 }
 
+impl Parameters for Query {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let previews = [("none", Preview::None), ("head", Preview::Head), ("tail", Preview::Tail)];
+        Ok(Query {
+            path: given.text_or_empty("path")?,
+            after: given.text_or_empty("after")?,
+            preview: given.choice("preview", &previews)?.unwrap_or(Preview::None),
+        })
+    }
+}
+
 /// A part of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Preview {
     /// Nothing.
-    #[default]
     None,
     /// Its beginning.
     Head,
@@ -256,8 +264,9 @@ mod tests {
         };
         let located = LocatedBlocks { status: entry.clone(), blocks: Vec::new() };
         let text = Text { offset: 0, content: Ok(hostile.to_owned()) };
+        let query = Query { path: String::new(), after: String::new(), preview: Preview::None };
         for user in [None, Some("alice")] {
-            let directory = directory(&shown, &Query::default(), user).into_string();
+            let directory = directory(&shown, &query, user).into_string();
             let file = file(&path, &located, Some(&text), user).into_string();
             for page in [directory, file] {
                 assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");

@@ -4,34 +4,94 @@
 //! ([`daemon::session`]); the permissions of the file system decide.
 
 use axum::body::Body;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use client::namesystem::{CallOrigin, Namesystem};
+use daemon::params::{BadParameter, Given, Parameters, Params, bad_value};
 use daemon::session::Actor;
 use protocol::namenode::{DIRECTORY_MODE, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, calls};
 use protocol::{ErrorKind, RemoteError};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::context::{Found, Pages, path_of, status_of};
 
 /// A description of the API, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
+/// Largest place in a file that WebHDFS takes.
+const JAVA_LONG_MAX: u64 = i64::MAX.unsigned_abs();
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Named {
+/// What to read.
+#[derive(Debug)]
+struct Listed {
     path: String,
+    /// The name after which the entries of a directory begin.
     after: String,
-    recursive: bool,
+}
+
+impl Parameters for Listed {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        Ok(Listed { path: given.text_or_empty("path")?, after: given.text_or_empty("after")? })
+    }
+}
+
+/// Bytes of a file.
+#[derive(Debug)]
+struct Content {
+    path: String,
+    range: [(&'static str, Option<u64>); 2],
+}
+
+impl Parameters for Content {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let number = |name| Ok((name, given.number(name, 0..=JAVA_LONG_MAX)?));
+        let range = [number("offset")?, number("length")?];
+        Ok(Content { path: given.text_or_empty("path")?, range })
+    }
+}
+
+/// What to make.
+#[derive(Debug)]
+struct Made {
+    path: String,
+    is_directory: bool,
     overwrite: bool,
-    /// `directory`, or a file.
-    r#type: String,
-    offset: Option<u64>,
-    length: Option<u64>,
+}
+
+impl Parameters for Made {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let kind = given.choice("type", &[("file", false), ("directory", true)])?;
+        let (path, overwrite) = (given.text_or_empty("path")?, given.flag("overwrite")?);
+        let is_directory = kind.unwrap_or(false);
+        if is_directory && overwrite {
+            return Err(bad_value("overwrite", "true", "false for a directory"));
+        }
+        Ok(Made { path, is_directory, overwrite })
+    }
+}
+
+/// What to delete.
+#[derive(Debug)]
+struct Deleted {
+    path: String,
+    recursive: bool,
+}
+
+impl Parameters for Deleted {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        Ok(Deleted { path: given.text_or_empty("path")?, recursive: given.flag("recursive")? })
+    }
+}
+
+/// Parameters whose refusal has the shape of this API.
+type Asked<T> = Result<Params<T>, BadParameter>;
+
+fn taken<T>(asked: Asked<T>) -> Result<T, RemoteError> {
+    let Params(asked) =
+        asked.map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))?;
+    Ok(asked)
 }
 
 /// All routes.
@@ -63,21 +123,22 @@ async fn nodes(State(pages): State<Pages>) -> Response {
     }
 }
 
-async fn read(
-    State(pages): State<Pages>,
-    Query(named): Query<Named>,
-    headers: HeaderMap,
-) -> Response {
+async fn read(State(pages): State<Pages>, asked: Asked<Listed>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
-    match described(&pages, &named, user.as_deref()).await {
+    match described(&pages, asked, user.as_deref()).await {
         Ok(value) => Json(value).into_response(),
         Err(error) => refused(&error),
     }
 }
 
-async fn described(pages: &Pages, named: &Named, user: Option<&str>) -> Result<Value, RemoteError> {
-    let path = path_of(&named.path)?;
-    Ok(match pages.find(user, &path, (&named.after, LIST_ENTRIES_MAX)).await? {
+async fn described(
+    pages: &Pages,
+    asked: Asked<Listed>,
+    user: Option<&str>,
+) -> Result<Value, RemoteError> {
+    let Listed { path, after } = taken(asked)?;
+    let path = path_of(&path)?;
+    Ok(match pages.find(user, &path, (&after, LIST_ENTRIES_MAX)).await? {
         Found::Directory { status, entries, remaining } => json!({
             "path": path, "status": status, "entries": entries, "remaining": remaining,
         }),
@@ -98,11 +159,12 @@ fn block(block: &LocatedBlock) -> Value {
 
 async fn content(
     State(pages): State<Pages>,
-    Query(named): Query<Named>,
+    asked: Asked<Content>,
     headers: HeaderMap,
 ) -> Response {
-    let path = match path_of(&named.path) {
-        Ok(path) => path,
+    let understood = taken(asked).and_then(|Content { path, range }| Ok((path_of(&path)?, range)));
+    let (path, range) = match understood {
+        Ok(understood) => understood,
         Err(error) => return refused(&error),
     };
     let user = pages.user(&headers);
@@ -111,7 +173,7 @@ async fn content(
         Err(error) => return refused(&error),
     };
     let mut parameters = String::new();
-    for (name, value) in [("offset", named.offset), ("length", named.length)] {
+    for (name, value) in range {
         if let Some(value) = value {
             parameters.push_str(&format!("&{name}={value}"));
         }
@@ -125,18 +187,19 @@ async fn content(
 async fn make(
     Actor(user): Actor,
     State(pages): State<Pages>,
-    Query(named): Query<Named>,
+    asked: Asked<Made>,
     request: Request,
 ) -> Response {
     let made = async {
-        let path = path_of(&named.path)?;
-        if named.r#type == "directory" {
+        let Made { path, is_directory, overwrite } = taken(asked)?;
+        let path = path_of(&path)?;
+        if is_directory {
             let mode = DIRECTORY_MODE;
             let call = calls::Mkdirs { path, mode, unmasked: Some(0o777), parents: false };
             return pages.web.ask(&user, CallOrigin::default(), call).await;
         }
         let body: Body = request.into_body();
-        pages.relay.write(&user, &path, named.overwrite, body).await
+        pages.relay.write(&user, &path, overwrite, body).await
     };
     match made.await {
         Ok(()) => (StatusCode::CREATED, Json(json!({}))).into_response(),
@@ -144,21 +207,53 @@ async fn make(
     }
 }
 
-async fn delete(
-    Actor(user): Actor,
-    State(pages): State<Pages>,
-    Query(named): Query<Named>,
-) -> Response {
+async fn delete(Actor(user): Actor, State(pages): State<Pages>, asked: Asked<Deleted>) -> Response {
     let deleted = async {
-        let call = calls::Delete { path: path_of(&named.path)?, recursive: named.recursive };
-        pages.web.ask(&user, CallOrigin::default(), call).await
+        let Deleted { path, recursive } = taken(asked)?;
+        let path = path_of(&path)?;
+        let call = calls::Delete { path: path.clone(), recursive };
+        match pages.web.ask(&user, CallOrigin::default(), call).await? {
+            true => Ok(()),
+            false => Err(RemoteError::new(ErrorKind::NotFound, format!("{path} does not exist"))),
+        }
     };
     match deleted.await {
-        Ok(false) => refused(&RemoteError::new(
-            ErrorKind::NotFound,
-            format!("{} does not exist", named.path),
-        )),
-        Ok(true) => Json(json!({})).into_response(),
+        Ok(()) => Json(json!({})).into_response(),
         Err(error) => refused(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daemon::params::understand;
+
+    #[test]
+    fn what_is_made_is_what_was_asked_for() {
+        let made = |query: &str| understand::<Made>(query).map(|(made, _)| made.is_directory);
+        assert_eq!(made("path=/a&type=directory"), Ok(true));
+        for query in ["path=/a", "path=/a&type=file&overwrite=true", "path=/a&type="] {
+            assert_eq!(made(query), Ok(false), "{query}");
+        }
+        for (query, text) in [
+            (
+                "path=/a&type=dir",
+                "parameter \"type\" is \"dir\"; allowed is one of file, directory",
+            ),
+            ("path=/a&type=DIRECTORY", "allowed is one of file, directory"),
+            ("path=/a&type=file&type=directory", "parameter \"type\" is given more than once"),
+            ("path=/a&Type=directory", "did you mean \"type\"?"),
+            ("path=/a&overwrite=yes", "allowed is one of true, false"),
+            ("path=/a&type=directory&overwrite=true", "allowed is false for a directory"),
+            ("path=/a&overwrit=true", "did you mean \"overwrite\"?"),
+            ("path=%FF", "not percent-encoded UTF-8"),
+        ] {
+            let refused = made(query).unwrap_err().to_string();
+            assert!(refused.contains(text), "{query}: {refused}");
+        }
+        assert!(understand::<Deleted>("path=/a&recursive=1").is_err());
+        assert!(understand::<Content>("path=/a&offset=-1").is_err());
+        let (_, warning) = understand::<Listed>("path=/a&recursive=true").unwrap();
+        assert!(warning.unwrap().contains("recursive"), "it is told");
     }
 }

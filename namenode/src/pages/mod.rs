@@ -19,13 +19,14 @@ mod relay;
 mod snapshots;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 use daemon::access::Access;
 use daemon::page::live::Board;
 use daemon::page::{self, Frame, Search, Site};
+use daemon::params::Params;
 use daemon::session::Sessions;
 use maud::Markup;
 use protocol::namenode::calls;
@@ -141,7 +142,7 @@ async fn about(State(pages): State<Pages>, headers: HeaderMap) -> Response {
 
 async fn browse(
     State(pages): State<Pages>,
-    Query(query): Query<browse::Query>,
+    Params(query): Params<browse::Query>,
     headers: HeaderMap,
 ) -> Response {
     let user = pages.user(&headers);
@@ -181,7 +182,7 @@ async fn browsed(
 
 async fn snapshots(
     State(pages): State<Pages>,
-    Query(query): Query<snapshots::Query>,
+    Params(query): Params<snapshots::Query>,
     headers: HeaderMap,
 ) -> Response {
     let user = pages.user(&headers);

@@ -1,20 +1,19 @@
 //! Snapshots: directories that may have them, those of one directory, and what changed between two.
 
 use daemon::page::format;
+use daemon::params::{BadParameter, Given, Parameters};
 use maud::{Markup, html};
 use protocol::namenode::{
     DOT_SNAPSHOT, DiffEntry, DiffKind, DiffPage, FileStatus, LIST_ENTRIES_MAX,
     SnapshottableDirectory, calls,
 };
 use protocol::{DfsPath, ErrorKind, RemoteError};
-use serde::Deserialize;
 
 use super::browse::{encoded, target};
 use super::context::{Pages, path_of};
 
 /// What to show; kept in the address.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug)]
 pub(super) struct Query {
     path: String,
     /// Snapshots to compare; empty for the present.
@@ -22,6 +21,17 @@ pub(super) struct Query {
     to: String,
     /// Changes to leave out at the front.
     skip: u64,
+}
+
+impl Parameters for Query {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        Ok(Query {
+            path: given.text_or_empty("path")?,
+            from: given.any_text("from")?.map(str::to_owned),
+            to: given.text_or_empty("to")?,
+            skip: given.number("skip", 0..=u64::MAX)?.unwrap_or(0),
+        })
+    }
 }
 
 /// The page.

@@ -87,27 +87,27 @@ impl FetchRequest {
     /// # Errors
     /// The rule that the query breaks, as a phrase.
     pub fn parse_query(query: &str) -> Result<Self, &'static str> {
-        let (mut job, mut first, mut count, mut maps) = (None, None, Some(1), Vec::new());
+        let (mut job, mut first, mut count, mut maps) = (None, None, None, Vec::new());
         for pair in query.split('&') {
             match pair.split_once('=') {
-                Some(("job", text)) => job = text.parse::<JobId>().ok(),
-                Some(("reduce", text)) => first = text.parse::<u32>().ok(),
-                Some(("count", text)) => {
-                    count = text.parse::<u32>().ok().filter(|count| *count > 0)
+                Some(("job", text)) if job.is_none() => job = Some(text.parse::<JobId>().ok()),
+                Some(("reduce", text)) if first.is_none() => first = Some(text.parse::<u32>().ok()),
+                Some(("count", text)) if count.is_none() => {
+                    count = Some(text.parse::<u32>().ok().filter(|count| *count > 0))
                 }
-                Some(("map", text)) => {
+                Some(("map", text)) if maps.is_empty() => {
                     for attempt in text.split(',').take(MAPS_PER_REQUEST_MAX + 1) {
                         maps.push(
                             attempt.parse::<AttemptId>().map_err(|_| "a map is no attempt id")?,
                         );
                     }
                 }
-                _ => return Err("an unknown parameter"),
+                _ => return Err("an unknown parameter, or one that is given twice"),
             }
         }
-        let job = job.ok_or("job is missing or no job id")?;
-        let first = first.ok_or("reduce is missing or no number")?;
-        let count = count.ok_or("count is no number above 0")?;
+        let job = job.flatten().ok_or("job is missing or no job id")?;
+        let first = first.flatten().ok_or("reduce is missing or no number")?;
+        let count = count.unwrap_or(Some(1)).ok_or("count is no number above 0")?;
         let end = first.checked_add(count).ok_or("there are no such partitions")?;
         if maps.is_empty() || maps.len() > MAPS_PER_REQUEST_MAX {
             return Err("map must name 1 to 20 attempts");
@@ -161,6 +161,9 @@ mod tests {
             "job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_r_000000_1",
             "job=job_202611201830_0007&reduce=3&map=",
             other_job,
+            "job=job_202611201830_0007&reduce=3&reduce=4&map=attempt_202611201830_0007_m_000000_1",
+            "job=job_202611201830_0007&job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_m_000000_1",
+            "job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_m_000000_1&map=attempt_202611201830_0007_m_000000_1",
             "job=job_202611201830_0007&reduce=3&count=0&map=attempt_202611201830_0007_m_000000_1",
             "job=job_202611201830_0007&reduce=4294967295&count=2&map=attempt_202611201830_0007_m_000000_1",
             &many,

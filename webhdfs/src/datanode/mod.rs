@@ -29,11 +29,13 @@ use self::clients::Clients;
 use crate::config::Config;
 use crate::error::{Exception, WebError};
 use crate::identity;
+use crate::judge::warned;
 use crate::namenode::KnownUser;
 use crate::op::Op;
 use crate::query::Query;
 use crate::token::Redirect;
 use crate::{drain, path};
+use daemon::params::Ear;
 use daemon::serve::Peer;
 use daemon::session;
 
@@ -85,6 +87,8 @@ struct Asked {
     path: DfsPath,
     query: Query,
     client: DfsClient,
+    /// Text for the client about its parameters that are ignored.
+    warning: Option<String>,
 }
 
 impl Face {
@@ -106,6 +110,7 @@ impl Face {
     /// Answers a request under `/webhdfs/v1`.
     pub async fn handle(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
+        Ear::judged(&parts.extensions, None);
         if parts.method == Method::OPTIONS {
             return preflight();
         }
@@ -122,17 +127,18 @@ impl Face {
     }
 
     fn understand(&self, parts: &Parts) -> Result<Asked, WebError> {
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let query = Query::of(&parts.uri)?;
         let op = find(&parts.method, query.text("op").unwrap_or_default())?;
         let path = path::decode(parts.uri.path())?;
         let user = match parts.extensions.get() {
             Some(KnownUser(user)) => user.clone(),
             None => self.user(&query, op, &path)?,
         };
+        let warning = op.judge(&query)?;
         if let Some(peer) = parts.extensions.get::<Peer>() {
             peer.line.trust();
         }
-        Ok(Asked { op, path, query, client: self.inner.clients.of(&user) })
+        Ok(Asked { op, path, query, client: self.inner.clients.of(&user), warning })
     }
 
     fn user(&self, query: &Query, op: Op, path: &DfsPath) -> Result<String, WebError> {
@@ -149,15 +155,22 @@ impl Face {
 
     /// Answers; also returns what was not read of the body.
     async fn answer(&self, parts: &Parts, mut body: Body) -> (Response, Body) {
-        let result = match self.understand(parts) {
-            Ok(asked) => match asked.op {
-                Op::Open => self.open(asked).await,
-                Op::GetFileChecksum => self.checksum(asked).await,
-                _ => self.write(asked, &mut body).await,
-            },
-            Err(error) => Err(error),
+        let asked = match self.understand(parts) {
+            Ok(asked) => asked,
+            Err(error) => return (error.response(), body),
         };
-        (result.unwrap_or_else(WebError::into_response), body)
+        let warning = asked.warning.clone();
+        let answer = match asked.op {
+            Op::Open => self.open(asked).await,
+            Op::GetFileChecksum => self.checksum(asked).await,
+            _ => self.write(asked, &mut body).await,
+        };
+        let answer = answer.unwrap_or_else(WebError::into_response);
+        let answer = match &warning {
+            Some(warning) => warned(answer, warning),
+            None => answer,
+        };
+        (answer, body)
     }
 }
 

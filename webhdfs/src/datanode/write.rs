@@ -125,7 +125,7 @@ fn write_pieces(
 }
 
 fn open_writer(asked: &Asked) -> Result<DfsWriter, WebError> {
-    let Asked { op, path, query, client } = asked;
+    let Asked { op, path, query, client, .. } = asked;
     let refused = |error: client::dfs::DfsError| WebError::from_client(*op, &error);
     let flags = create_flags(query)?;
     let has = |flag| flags.as_ref().is_some_and(|flags| flags.contains(&flag));

@@ -1,10 +1,9 @@
 //! Snapshots: what a directory has, and what changed between two.
 
-use std::collections::BTreeMap;
-
 use protocol::DfsPath;
 use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, SnapshottableDirectory};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::status::FileStatusJson;
 
@@ -35,19 +34,13 @@ pub fn diff(path: &DfsPath, (from, to): (&str, &str), entries: &[DiffEntry]) -> 
 /// `SnapshotDiffReportListing`: the same as lists, from which Java's client makes the report itself.
 ///
 /// It puts what was created and deleted below the changed directory of the same number, and takes a file that is in both for renamed. The
-/// numbers mean nothing else, so they are made here.
-pub fn diff_listing(entries: &[DiffEntry]) -> Value {
-    let parent = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
-    // No file has the number of a directory: those have the first ones.
-    let first_file = 2 * entries.len() + 1;
-    let mut directories: BTreeMap<String, usize> = BTreeMap::new();
-    let mut number_of = |directory: String| {
-        let next = directories.len();
-        *directories.entry(directory).or_insert(next)
-    };
-    let entry = |directory: usize, file: usize, path: &str, target: Option<&str>| {
+/// numbers mean nothing else, so they are made here, the same in all pages. `done` entries were in the pages before; without `more` this
+/// is the last one.
+pub fn diff_listing(entries: &[DiffEntry], done: u64, more: bool) -> Value {
+    let parent = |path: &str| number_of(path.rsplit_once('/').map_or("", |(parent, _)| parent));
+    let entry = |directory: u64, file: u64, path: &str, target: Option<&str>| {
         // A change of a directory that refers to nothing hides what was created and deleted in it.
-        let is_reference = target.is_some() || file < first_file;
+        let is_reference = target.is_some() || file == directory;
         json!({
             "dirId": directory,
             "fileId": file,
@@ -57,31 +50,40 @@ pub fn diff_listing(entries: &[DiffEntry]) -> Value {
         })
     };
     let (mut modified, mut created, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, DiffEntry { kind, path, target }) in entries.iter().enumerate() {
-        let file = first_file + index;
+    for (file, DiffEntry { kind, path, target }) in (done..).zip(entries) {
         match (kind, target) {
             (DiffKind::Modified, _) => {
-                let directory = number_of(path.clone());
+                let directory = number_of(path);
                 modified.push(entry(directory, directory, path, None));
             }
-            (DiffKind::Created, _) => {
-                created.push(entry(number_of(parent(path)), file, path, None))
-            }
+            (DiffKind::Created, _) => created.push(entry(parent(path), file, path, None)),
             (DiffKind::Renamed, Some(target)) => {
-                deleted.push(entry(number_of(parent(path)), file, path, Some(target)));
-                created.push(entry(number_of(parent(target)), file, target, Some(target)));
+                deleted.push(entry(parent(path), file, path, Some(target)));
+                created.push(entry(parent(target), file, target, Some(target)));
             }
-            _ => deleted.push(entry(number_of(parent(path)), file, path, None)),
+            _ => deleted.push(entry(parent(path), file, path, None)),
         }
     }
+    let last = entries.last().filter(|_| more);
+    let last_index = last.map_or(json!(-1), |_| json!(done + entries.len() as u64));
     json!({ "SnapshotDiffReportListing": {
         "modifyList": modified,
         "createList": created,
         "deleteList": deleted,
         "isFromEarlier": true,
-        "lastPath": "",
-        "lastIndex": -1,
+        "lastPath": last.map_or("", |last| last.path.as_str()),
+        "lastIndex": last_index,
     }})
+}
+
+/// Set in the numbers of directories, so that no file has one of them: files have small ones.
+const DIRECTORY_BIT: u64 = 1 << 62;
+
+/// The number of a directory: the same wherever and whenever it is made, and positive for Java.
+fn number_of(directory: &str) -> u64 {
+    let digest = Sha256::digest(directory.as_bytes());
+    let (first, _) = digest.split_first_chunk().expect("a digest has 32 bytes");
+    u64::from_be_bytes(*first) % DIRECTORY_BIT + DIRECTORY_BIT
 }
 
 /// `SnapshottableDirectoryList`; null if there is none.
@@ -119,6 +121,53 @@ pub fn list(path: &DfsPath, snapshots: &[FileStatus]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_of_a_listing_fit_together() {
+        let entry = |kind, path: &str, target: Option<&str>| DiffEntry {
+            kind,
+            path: path.to_owned(),
+            target: target.map(str::to_owned),
+        };
+        let all = [
+            entry(DiffKind::Modified, "", None),
+            entry(DiffKind::Created, "a", None),
+            entry(DiffKind::Modified, "d", None),
+            entry(DiffKind::Renamed, "d/x", Some("y")),
+            entry(DiffKind::Deleted, "d/z", None),
+        ];
+        let lists = ["modifyList", "createList", "deleteList"];
+        let whole = diff_listing(&all, 0, false)["SnapshotDiffReportListing"].take();
+        assert_eq!((&whole["lastPath"], &whole["lastIndex"]), (&json!(""), &json!(-1)));
+        for page in 1..all.len() {
+            let mut found: [Vec<Value>; 3] = Default::default();
+            let mut done = 0;
+            for part in all.chunks(page) {
+                let more = done + part.len() < all.len();
+                let listing =
+                    diff_listing(part, done as u64, more)["SnapshotDiffReportListing"].take();
+                done += part.len();
+                for (found, list) in found.iter_mut().zip(lists) {
+                    found.extend(listing[list].as_array().unwrap().clone());
+                }
+                let end = match more {
+                    true => (json!(part[part.len() - 1].path), json!(done)),
+                    false => (json!(""), json!(-1)),
+                };
+                assert_eq!((listing["lastPath"].clone(), listing["lastIndex"].clone()), end);
+            }
+            for (found, list) in found.into_iter().zip(lists) {
+                assert_eq!(Value::from(found), whole[list], "{list} in pages of {page}");
+            }
+        }
+        let (top, renamed) = (&whole["modifyList"][0], &whole["createList"][1]);
+        assert_eq!(
+            (&top["dirId"], &top["isReference"]),
+            (&whole["createList"][0]["dirId"], &json!(true))
+        );
+        assert_eq!(renamed["fileId"], whole["deleteList"][0]["fileId"]);
+        assert!(i64::try_from(top["dirId"].as_u64().unwrap()).is_ok(), "Java has no larger number");
+    }
 
     #[test]
     fn bodies_have_hadoops_fields() {

@@ -5,8 +5,9 @@ use client::namesystem::Namesystem;
 use protocol::namenode::{Call, DIRECTORY_MODE, QuotaChange, Reply, UNEXPECTED};
 
 use super::special::special_call;
-use super::{Asked, Face, warned};
+use super::{Asked, Face};
 use crate::error::WebError;
+use crate::judge::warned;
 use crate::op::Op;
 use crate::query::{Query, required};
 use crate::{json, path};

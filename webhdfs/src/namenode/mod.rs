@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use client::namesystem::{CallOrigin, Namesystem};
+use daemon::params::Ear;
 use daemon::serve::Peer;
 use parking_lot::Mutex;
 use protocol::namenode::{Call, DatanodeReport, Reply, TypedCall};
@@ -29,6 +30,7 @@ pub use self::trust::{KnownUser, Trust};
 use self::trust::Identity;
 use crate::config::{Auth, Config};
 use crate::error::WebError;
+use crate::judge::warned;
 use crate::op::{Op, Responder};
 use crate::query::Query;
 use crate::{cookie, drain, path, redirect};
@@ -120,6 +122,7 @@ impl<N: Namesystem> Face<N> {
     /// Answers a request under `/webhdfs/v1`.
     pub async fn handle(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
+        Ear::judged(&parts.extensions, None);
         let response = match parts.method {
             Method::OPTIONS => self.options(&parts).await,
             _ => self.answer(&parts).await,
@@ -140,7 +143,7 @@ impl<N: Namesystem> Face<N> {
 
     /// Answers what clients ask before anything else: which methods there are. Clients of HttpFS send their name with it and want it back signed.
     async fn options(&self, parts: &Parts) -> Result<Response, WebError> {
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let query = Query::of(&parts.uri)?;
         let trust = &self.inner.settings.trust;
         let Identity { user, by_token } = self.identify(parts, &query).await?;
         let allow = (header::ALLOW, HeaderValue::from_static("GET,PUT,POST,DELETE,OPTIONS"));
@@ -153,7 +156,7 @@ impl<N: Namesystem> Face<N> {
     }
 
     async fn understand<'a>(&self, parts: &'a Parts) -> Result<Asked<'a>, WebError> {
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let query = Query::of(&parts.uri)?;
         let name = query.text("op").unwrap_or_default();
         let op = Op::find(&parts.method, name)?;
         let Identity { user, by_token } = self.identify(parts, &query).await?;
@@ -241,11 +244,4 @@ impl<N: Namesystem> Face<N> {
 
 async fn handle<N: Namesystem>(State(face): State<Face<N>>, request: Request) -> Response {
     face.handle(request).await
-}
-
-/// An answer with a header that says what was not done; an answer may have several.
-fn warned(mut response: Response, warning: &str) -> Response {
-    let warning = HeaderValue::from_str(warning).expect("a warning is printable ASCII");
-    response.headers_mut().append(header::WARNING, warning);
-    response
 }

@@ -49,11 +49,7 @@ impl<N: Namesystem> Face<N> {
                 let (from, to, all) = self.snapshot_diff(asked).await?;
                 Ok(json::ok(&snapshot::diff(&asked.path, (&from, &to), &all)))
             }
-            // All of them are in the first page, so a client never asks for a second.
-            Op::GetSnapshotDiffListing => {
-                let (_, _, all) = self.snapshot_diff(asked).await?;
-                Ok(json::ok(&snapshot::diff_listing(&all)))
-            }
+            Op::GetSnapshotDiffListing => self.snapshot_diff_listing(asked).await,
             Op::GetLinkTarget => {
                 self.status(asked).await?;
                 let text = format!("Path {path} is not a symbolic link");
@@ -123,6 +119,34 @@ impl<N: Namesystem> Face<N> {
                 return Ok((from, to, all));
             }
         }
+    }
+
+    /// One page of what changed. Its end says where the next one begins, and a client sends that back.
+    async fn snapshot_diff_listing(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
+        let text = |name| asked.query.text(name).unwrap_or_default().to_owned();
+        let (from, to) = (text("oldsnapshotname"), text("snapshotname"));
+        let last = asked.query.any_text("snapshotdiffstartpath");
+        let index = asked.query.integer("snapshotdiffindex", -1)?.unwrap_or(-1);
+        let done = u64::try_from(index).unwrap_or(0);
+        if done == 0 && !last.is_empty() {
+            let problem =
+                "it is given together with snapshotdiffindex, both as the last answer has them";
+            return Err(WebError::parameter("snapshotdiffstartpath", problem));
+        }
+        // Begins with the last entry of the page before, to see that it is still there.
+        let (path, skip) = (asked.path.clone(), done.saturating_sub(1));
+        let call = calls::SnapshotDiff { path, from, to, skip };
+        let DiffPage { entries, remaining } = self.ask(asked, call).await?;
+        let new = match entries.split_first() {
+            _ if done == 0 => &entries[..],
+            Some((first, new)) if first.path == last => new,
+            _ => {
+                let text = "the differences are others than those of the page before; \
+                            begin again, without snapshotdiffstartpath and snapshotdiffindex";
+                return Err(WebError::new(Exception::Io, text));
+            }
+        };
+        Ok(json::ok(&snapshot::diff_listing(new, done, remaining > 0)))
     }
 
     /// The user's trash, or everybody's that the user may see.

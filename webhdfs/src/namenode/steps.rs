@@ -168,7 +168,6 @@ fn check_parameters(asked: &Asked<'_>) -> Result<(), WebError> {
             query.short("replication", 1)?;
             query.permission("permission")?;
             query.permission("unmaskedpermission")?;
-            create_flags(&asked.query)?;
         }
         _ => {}
     }

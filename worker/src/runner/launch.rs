@@ -11,6 +11,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use daemon::params::logs::StreamKind;
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE};
 use sys::cgroup::Group;
 use sys::process::Limits;
@@ -20,7 +21,6 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use super::orders::Options;
-use crate::logs::StreamKind;
 
 /// How long to retry starting a program whose file is open for writing, and the pause between attempts. A new file can stay open a moment
 /// longer if another process was being started meanwhile: that process holds the descriptor until it executes its own program.

@@ -3,14 +3,16 @@
 //! Times are milliseconds since the epoch, progress is in per cent. Errors have the shape of a `RemoteException`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use daemon::access::{Access, Audience, Routes};
+use daemon::params::{BadParameter, Given, Parameters, Params, bad_value};
 use protocol::jobs::{Counters, JobReport, JobState};
 use protocol::{AttemptId, ErrorKind, JobId, TaskId, TaskKind};
 use serde::Deserialize;
@@ -21,6 +23,8 @@ use crate::core::views::{AttemptRow, Picture};
 use crate::http::desk::Desk;
 use crate::http::shared::{Refused, Shared};
 
+/// The states of jobs in Hadoop. Jobs here are never in some of them; tools may ask for those nevertheless.
+const STATES: [&str; 7] = ["NEW", "INITED", "RUNNING", "SUCCEEDED", "FAILED", "KILLED", "ERROR"];
 /// Version of the API from which these shapes are taken; tools read the first number.
 const HADOOP_VERSION: &str = "3.4.0";
 
@@ -71,30 +75,51 @@ pub(super) struct OfAttempt {
     pub(super) attempt: String,
 }
 
+/// Parameters whose refusal has the shape of this API.
+type Asked<T> = Result<Params<T>, BadParameter>;
+
 /// Filters of the list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Debug)]
 struct Wanted {
     user: Option<String>,
-    state: Option<String>,
+    /// Empty for any.
+    state: &'static str,
     queue: Option<String>,
-    limit: Option<usize>,
-    started_time_begin: Option<u64>,
-    started_time_end: Option<u64>,
-    finished_time_begin: Option<u64>,
-    finished_time_end: Option<u64>,
+    limit: Option<u64>,
+    started_ms: RangeInclusive<u64>,
+    finished_ms: RangeInclusive<u64>,
+}
+
+impl Parameters for Wanted {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        let text = |name| Ok(given.text(name)?.map(str::to_owned));
+        let times = |begin: &'static str, end: &'static str| {
+            let first = given.number(begin, 0..=u64::MAX)?.unwrap_or(0);
+            let last = given.number(end, 0..=u64::MAX)?.unwrap_or(u64::MAX);
+            if last < first {
+                let allowed = format!("{begin}, which is {first}, or later");
+                return Err(bad_value(end, &last.to_string(), allowed));
+            }
+            Ok(first..=last)
+        };
+        Ok(Wanted {
+            user: text("user")?,
+            state: given.word("state", &STATES)?,
+            queue: text("queue")?,
+            limit: given.number("limit", 1..=u64::MAX)?,
+            started_ms: times("startedTimeBegin", "startedTimeEnd")?,
+            finished_ms: times("finishedTimeBegin", "finishedTimeEnd")?,
+        })
+    }
 }
 
 impl Wanted {
     fn takes(&self, job: &JobReport) -> bool {
-        let within = |at: u64, begin: Option<u64>, end: Option<u64>| {
-            begin.is_none_or(|begin| at >= begin) && end.is_none_or(|end| at <= end)
-        };
         self.user.as_ref().is_none_or(|user| *user == job.user)
-            && self.state.as_ref().is_none_or(|state| state == state_name(job.state))
+            && (self.state.is_empty() || self.state == state_name(job.state))
             && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
-            && within(job.submitted_ms, self.started_time_begin, self.started_time_end)
-            && within(job.finished_ms, self.finished_time_begin, self.finished_time_end)
+            && self.started_ms.contains(&job.submitted_ms)
+            && self.finished_ms.contains(&job.finished_ms)
     }
 }
 
@@ -137,6 +162,12 @@ impl From<Refused> for Failure {
     }
 }
 
+impl From<BadParameter> for Failure {
+    fn from(refused: BadParameter) -> Self {
+        Failure::Not(StatusCode::BAD_REQUEST, refused.to_string())
+    }
+}
+
 /// `found`, or `missing` if the host does not know it.
 pub(super) fn known<T>(
     found: Result<T, Refused>,
@@ -164,14 +195,17 @@ async fn info(desk: Desk) -> Result<Response, Failure> {
     .into_response())
 }
 
-async fn list(desk: Desk, Query(wanted): Query<Wanted>) -> Result<Response, Failure> {
+async fn list(desk: Desk, wanted: Asked<Wanted>) -> Result<Response, Failure> {
+    let Params(wanted) = wanted?;
+    let limit =
+        wanted.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let overview = desk.overview().await?;
     let jobs: Vec<Value> = overview
         .jobs
         .seen_by(desk.viewer())
         .iter()
         .filter(|job| wanted.takes(job))
-        .take(wanted.limit.unwrap_or(usize::MAX))
+        .take(limit)
         .map(|job| summary(job))
         .collect();
     Ok(Json(json!({ "jobs": { "job": jobs } })).into_response())
@@ -323,23 +357,23 @@ async fn configuration(
     Ok(Json(json!({ "conf": { "path": "", "property": properties } })).into_response())
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TaskType {
-    r#type: Option<String>,
+/// The kind of tasks to list; both without one.
+struct TaskType(Option<TaskKind>);
+
+impl Parameters for TaskType {
+    fn read(given: &Given) -> Result<Self, BadParameter> {
+        Ok(TaskType(given.choice("type", &[("m", TaskKind::Map), ("r", TaskKind::Reduce)])?))
+    }
 }
 
 async fn tasks(
     desk: Desk,
     Path(OfJob { job: id }): Path<OfJob>,
-    Query(wanted): Query<TaskType>,
+    wanted: Asked<TaskType>,
 ) -> Result<Response, Failure> {
+    let Params(TaskType(kind)) = wanted?;
     let picture = picture(&desk, &id).await?;
-    let kinds = match wanted.r#type.as_deref() {
-        Some("m") => vec![TaskKind::Map],
-        Some("r") => vec![TaskKind::Reduce],
-        _ => vec![TaskKind::Map, TaskKind::Reduce],
-    };
+    let kinds = kind.map_or(vec![TaskKind::Map, TaskKind::Reduce], |kind| vec![kind]);
     let objects: Vec<Value> = kinds
         .into_iter()
         .flat_map(|kind| (0..total(&picture, kind)).map(move |index| (kind, index)))
