@@ -170,7 +170,7 @@ mod tests {
         fn any_query_is_judged_and_told_in_a_header(text in ".{0,300}", which in 0..Op::ALL.len()) {
             let Ok(query) = Query::parse(&text) else { return Ok(()) };
             if let Ok(Some(warning)) = Op::ALL[which].judge(&query) {
-                proptest::prop_assert!(axum::http::HeaderValue::from_str(&warning).is_ok());
+                proptest::prop_assert!(HeaderValue::from_str(&warning).is_ok());
             }
         }
     }

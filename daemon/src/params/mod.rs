@@ -395,7 +395,7 @@ mod tests {
             .route("/sample", get(|Params(sample): Params<Sample>| async move { sample.path }))
             .route("/plain", get(|| async { "plain" }))
             .route("/other", get(other));
-        let mut request = axum::http::Request::get(target).body(Body::empty()).unwrap();
+        let mut request = Request::get(target).body(Body::empty()).unwrap();
         let ear = Ear::listen(&mut request);
         let mut response = routes.oneshot(request).now_or_never().unwrap().unwrap();
         if let Some(ear) = ear {
