@@ -125,7 +125,7 @@ fn hadoops(cluster: &Cluster, job: &str) {
         (format!("{}/jmx?get=a", cluster.namenode), 200, Some("get")),
         (format!("{}/api/v1/nodes?state=live", cluster.namenode), 200, Some("state")),
         (format!("{}/browse?preview=all", cluster.namenode), 400, None),
-        (format!("{}/fsck?delete=0", cluster.namenode), 400, None),
+        (format!("{}/fsck?files=0", cluster.namenode), 400, None),
     ] {
         let answer = http::request("GET", &named(&url), b"");
         let told =
