@@ -230,7 +230,7 @@ fn newer_operations(web: &Web) {
     let warning = "299 hanno \"ignored, MKDIRS has not: overwrite, noredirect\"";
     assert_eq!(answer.header("warning"), Some(warning));
     assert_eq!(web.ask("GET", "/d?op=LISTSTATUS").header("warning"), None);
-    both_steps_judge_alike(&web);
+    both_steps_judge_alike(web);
     // The audit log tells addresses, whether or not a DataNode runs there.
     let log = web.cluster.directory.join("namenode-1/audit.log");
     let told = || std::fs::read_to_string(&log).unwrap_or_default();
