@@ -5,10 +5,11 @@ mod meta;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use protocol::{DfsPath, ErrorKind};
+use protocol::ErrorKind;
 
 use crate::absent;
 use crate::connect::{Overrides, describe, file_system};
+use crate::dfs::Resolver;
 use crate::output::{EXIT_FAILED, EXIT_OK, report, report_text, say};
 
 const USAGE: &str = "\
@@ -82,17 +83,17 @@ fn recover_lease(arguments: &[OsString], overrides: &Overrides) -> u8 {
             return EXIT_FAILED;
         }
     };
-    let path = match DfsPath::parse(text) {
-        Ok(path) => path,
-        Err(error) => {
-            report!("recoverLease got exception: {error}");
-            return EXIT_FAILED;
-        }
-    };
     let client = match overrides.config().and_then(|config| file_system(&config)) {
         Ok(client) => client,
         Err(error) => {
             report!("{}", describe(error.as_ref()));
+            return EXIT_FAILED;
+        }
+    };
+    let path = match Resolver::new(client.user(), client.site()).cluster_path(text) {
+        Ok(path) => path,
+        Err(failure) => {
+            report!("recoverLease got exception: {failure}");
             return EXIT_FAILED;
         }
     };

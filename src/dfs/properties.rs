@@ -138,7 +138,9 @@ pub(crate) fn size(text: &str) -> Option<u64> {
         "e" => 60,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    // Java's largest number: HDFS's clients read it back.
+    (bytes <= i64::MAX.cast_unsigned()).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -202,8 +204,10 @@ mod tests {
             ("3g", Some(3 << 30)),
             ("2T", Some(2 << 40)),
             ("1p", Some(1 << 50)),
-            ("15e", Some(15 << 60)),
-            ("16e", None),
+            ("7e", Some(7 << 60)),
+            ("8e", None),
+            ("15e", None),
+            ("9223372036854775808", None),
             ("", None),
             ("k", None),
             ("-1", None),
