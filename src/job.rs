@@ -18,6 +18,7 @@ use protocol::jobs::{JobReport, JobState, Priority};
 use protocol::property::Class;
 use protocol::record::SKIP_DIRECTORY;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
+use serde::Serialize;
 
 use self::exit::{known, unknown, with_args};
 use crate::absent;
@@ -38,14 +39,16 @@ Usage: hanno job COMMAND
   -kill-task ATTEMPT              end an attempt; another follows
   -fail-task ATTEMPT              the same, as a failure of its task
   -set-priority ID PRIORITY       VERY_HIGH, HIGH, NORMAL, LOW or VERY_LOW
-  -history ID|FILE [-format human|json]
-                                  how a job went, also of one that left the list
+  -history [all] ID|FILE [-outfile FILE] [-format human|json]
+                                  how a job went, also of one that left the list; `all' lists every attempt
   -config ID FILE                 write what properties a job was submitted with, as XML
-  -events ID FROM COUNT           how attempts ended, in that order
-  -list-attempt-ids ID TYPE STATE MAP or REDUCE; running, completed, failed or killed
+  -events ID FROM COUNT [--json]  how attempts ended, in that order
+  -list-attempt-ids ID TYPE STATE [--json]
+                                  MAP or REDUCE; running, completed, failed or killed
   -list-active-trackers [--json]  workers that take tasks
-  -list-blacklisted-trackers      workers that get none, and why
-  -counter ID GROUP NAME          one counter, e.g. 'Map-Reduce Framework' 'Map input records'
+  -list-blacklisted-trackers [--json]
+                                  workers that get none, and why
+  -counter ID GROUP NAME [--json] one counter, e.g. 'Map-Reduce Framework' 'Map input records'
   streaming …                     run commands as mapper and reducer (`hanno job streaming -help')
   properties                      what each property of Hadoop's does here
   top [--once] [--interval SECONDS]
@@ -74,8 +77,36 @@ enum Request {
     Events { id: String, from: usize, count: usize },
     AttemptIds { id: String, kind: TaskKind, state: String },
     Trackers { blacklisted: bool },
-    History { what: String, json: bool },
+    History(history::Wanted),
     Config { id: String, file: String },
+}
+
+/// `-counter --json`.
+#[derive(Serialize)]
+struct OneCounter<'a> {
+    group: &'a str,
+    name: &'a str,
+    value: u64,
+}
+
+impl Request {
+    /// True for what a script would read.
+    fn has_json(&self) -> bool {
+        match self {
+            Request::List { .. }
+            | Request::Status(_)
+            | Request::Counter { .. }
+            | Request::Events { .. }
+            | Request::AttemptIds { .. }
+            | Request::Trackers { .. }
+            | Request::History(_) => true,
+            Request::Help
+            | Request::Kill(_)
+            | Request::StopTask { .. }
+            | Request::SetPriority { .. }
+            | Request::Config { .. } => false,
+        }
+    }
 }
 
 /// Runs the command line after `job` and returns the exit code.
@@ -180,6 +211,10 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
         say!("{}", USAGE.trim_end());
         return EXIT_OK;
     }
+    if json && !request.has_json() {
+        report!("job: {} has no --json", words[0]);
+        return EXIT_USAGE;
+    }
     match answer(&request, json, overrides) {
         Ok(code) => code,
         Err(error) => {
@@ -219,15 +254,7 @@ fn parse(words: &[String]) -> Option<Request> {
             },
             state: attempt_state(state)?,
         },
-        ("history", rest) => {
-            let rest = rest.strip_prefix(&["all"]).unwrap_or(rest);
-            let (what, json) = match rest {
-                [what] | [what, "-format", "human"] => (what, false),
-                [what, "-format", "json"] => (what, true),
-                _ => return None,
-            };
-            Request::History { what: (*what).to_owned(), json }
-        }
+        ("history", rest) => Request::History(history::Wanted::parse(rest)?),
         ("config", [id, file]) => {
             Request::Config { id: (*id).to_owned(), file: (*file).to_owned() }
         }
@@ -243,13 +270,14 @@ fn parse(words: &[String]) -> Option<Request> {
 }
 
 fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
-    if let Request::History { what, json: format } = request {
-        return history::run(what, json || *format, overrides);
+    if let Request::History(wanted) = request {
+        let wanted = history::Wanted { json: json || wanted.json, ..wanted.clone() };
+        return history::run(&wanted, overrides);
     }
     let client = job_client(&overrides.config()?)?;
     let id_text = match request {
         Request::List { all } => return list(&client, *all, json),
-        Request::Help | Request::History { .. } => return Ok(EXIT_OK),
+        Request::Help | Request::History(_) => return Ok(EXIT_OK),
         Request::Trackers { blacklisted } => return trackers::list(&client, *blacklisted, json),
         Request::StopTask { attempt, fail } => return stop_task(&client, attempt, *fail),
         Request::Status(id) | Request::Kill(id) => id,
@@ -265,17 +293,35 @@ fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
     let done = match request {
         Request::Kill(_) => return kill(&client, id),
         Request::SetPriority { priority, .. } => return set_priority(&client, id, priority),
-        Request::Events { from, count, .. } => client.tasks(id).map(|tasks| {
-            let text = attempts::events_text((id, client.address()), &tasks, *from, *count);
-            say!("{}", text.trim_end());
-        }),
-        Request::AttemptIds { kind, state, .. } => client.tasks(id).map(|tasks| {
-            attempts::ids(&tasks, *kind, state).iter().for_each(|id| say!("{id}"));
-        }),
+        Request::Events { from, count, .. } => match client.tasks(id) {
+            Ok(tasks) if json => print_json(&attempts::events(&tasks, *from, *count)).map(Ok)?,
+            Ok(tasks) => {
+                let text = attempts::events_text((id, client.address()), &tasks, *from, *count);
+                say!("{}", text.trim_end());
+                Ok(())
+            }
+            Err(error) => Err(error),
+        },
+        Request::AttemptIds { kind, state, .. } => match client.tasks(id) {
+            Ok(tasks) if json => print_json(&attempts::ids(&tasks, *kind, state)).map(Ok)?,
+            Ok(tasks) => {
+                attempts::ids(&tasks, *kind, state).iter().for_each(|id| say!("{id}"));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        },
         Request::Config { file, .. } => return config::write(&client, id, file),
         Request::Counter { group, name, .. } => {
-            let print = |value| say!("{value}");
-            client.status(id).map(|report| print(counter_value(&report.counters, group, name)))
+            let report = match client.status(id) {
+                Ok(report) => report,
+                Err(error) => return known(Err(error), id),
+            };
+            let value = counter_value(&report.counters, group, name);
+            match json {
+                true => print_json(&OneCounter { group, name, value })?,
+                false => say!("{value}"),
+            }
+            Ok(())
         }
         _ => match client.status(id) {
             Ok(report) if json => {

@@ -15,6 +15,7 @@ mod guide;
 mod hostile_clients;
 mod hostile_jobs;
 mod jobs;
+mod json;
 mod kills;
 mod monitoring;
 mod operation;

@@ -21,6 +21,7 @@ use jiff::tz::TimeZone;
 use protocol::address::authority_of;
 use protocol::namenode::{BlockInfo, DOT_SNAPSHOT, ReplicaState, calls};
 use protocol::{BlockId, DfsPath, ErrorKind};
+use serde::Serialize;
 
 use self::request::{Request, USAGE};
 use self::totals::Totals;
@@ -59,7 +60,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let outcome = match (&request.block_ids[..], request.list_corrupt) {
         ([], false) => check(&request, &overrides),
         ([], true) => list_corrupt(&request, &overrides),
-        (ids, _) => look_up(ids, request.maintenance, &overrides),
+        _ => look_up(&request, &overrides),
     };
     outcome.unwrap_or_else(|error| {
         report!("fsck: {}", describe(error.as_ref()));
@@ -179,33 +180,77 @@ fn examine(
 fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
     let client = connect(overrides, &request.query())?;
     let path = path_of(&client, &request.path)?;
-    let (mut text, mut block_count) = (String::new(), 0u64);
+    let mut found = Vec::new();
     let whole = walk(&client, (&path, request.snapshots), &mut |entry| {
         let Entry::File(file) = entry else { return Ok(true) };
         for block in lines::complete_blocks(file).iter().filter(|block| block.good_count() == 0) {
-            block_count += 1;
-            text.push_str(&format!("blk_{}\t{}\n", block.id, file.path));
+            let (block, path) = (format!("blk_{}", block.id), file.path.clone());
+            found.push(CorruptBlock { block, path });
         }
         Ok(true)
     })?;
+    let code = if found.is_empty() { EXIT_OK } else { EXIT_USAGE };
+    if request.json {
+        print_json(&found)?;
+        return Ok(code);
+    }
     let mut out = crate::output::out();
     if whole.is_none() {
         unless_reader_left(writeln!(out, "\nPath '{path}' does not exist"))?;
         return Ok(EXIT_OK);
     }
-    if block_count > 0 {
-        text.insert_str(0, &format!("The list of corrupt blocks under path '{path}' are:\n"));
+    let mut text = String::new();
+    if !found.is_empty() {
+        text.push_str(&format!("The list of corrupt blocks under path '{path}' are:\n"));
     }
+    for CorruptBlock { block, path } in &found {
+        text.push_str(&format!("{block}\t{path}\n"));
+    }
+    let block_count = found.len();
     text.push_str(&format!(
         "The filesystem under path '{path}' has {block_count} CORRUPT blocks\n"
     ));
     unless_reader_left(out.write_all(text.as_bytes()))?;
-    Ok(if block_count == 0 { EXIT_OK } else { EXIT_USAGE })
+    Ok(code)
+}
+
+/// A block without a good replica, and its file.
+#[derive(Serialize)]
+struct CorruptBlock {
+    block: String,
+    path: DfsPath,
+}
+
+/// What `-blockId --json` prints of each block; the facts are `null` for one that does not exist.
+#[derive(Serialize)]
+struct FoundBlock<'a> {
+    block: &'a str,
+    facts: Option<BlockInfo>,
+}
+
+/// `-blockId --json`.
+fn look_up_json(ids: &[String], client: &DfsClient) -> Result<u8> {
+    let mut all = Vec::new();
+    for id in ids {
+        let block = block_of(id).with_context(|| format!("Incorrect blockId format: {id}"))?;
+        let facts = match client.ask(calls::BlockInfo { block }) {
+            Ok(info) => Some(info),
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => None,
+            Err(error) => return Err(error.into()),
+        };
+        all.push(FoundBlock { block: id, facts });
+    }
+    print_json(&all)?;
+    Ok(if all.iter().all(|found| found.facts.is_some()) { EXIT_OK } else { EXIT_FAILED })
 }
 
 /// `-blockId`: facts about single blocks.
-fn look_up(ids: &[String], maintenance: bool, overrides: &Overrides) -> Result<u8> {
+fn look_up(request: &Request, overrides: &Overrides) -> Result<u8> {
+    let (ids, maintenance) = (&request.block_ids, request.maintenance);
     let client = connect(overrides, &format!("&blockId={}", ids.join("+")))?;
+    if request.json {
+        return look_up_json(ids, &client);
+    }
     let mut text = begin(&client, "");
     let mut code = EXIT_OK;
     for id in ids {

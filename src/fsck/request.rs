@@ -99,8 +99,43 @@ impl Request {
                 _ => return Err(format!("Illegal option '{text}'")),
             }
         }
+        if !request.block_ids.is_empty()
+            && let Some(other) = request.beside_blocks(path.is_some())
+        {
+            return Err(format!("-blockId looks up blocks alone, without {other}"));
+        }
+        if request.json && request.block_ids.is_empty() && !request.list_corrupt {
+            let listed = [
+                (request.files, "-files"),
+                (request.blocks, "-blocks"),
+                (request.storage_policies, "-storagepolicies"),
+            ];
+            if let Some((_, option)) = listed.into_iter().find(|(is_given, _)| *is_given) {
+                return Err(format!("--json prints totals: leave out {option}"));
+            }
+        }
+        let changes = request.moves || request.deletes;
+        if request.list_corrupt && changes {
+            return Err(
+                "-list-corruptfileblocks changes nothing: leave out -move and -delete".to_owned()
+            );
+        }
         request.path = path.unwrap_or_else(|| "/".to_owned());
         Ok(request)
+    }
+
+    /// What stands beside `-blockId` and would have no effect.
+    fn beside_blocks(&self, has_path: bool) -> Option<&'static str> {
+        let all = [
+            (has_path, "a path"),
+            (self.list_corrupt, "-list-corruptfileblocks"),
+            (self.moves, "-move"),
+            (self.deletes, "-delete"),
+            (self.open_for_write, "-openforwrite"),
+            (self.snapshots, "-includeSnapshots"),
+            (self.storage_policies, "-storagepolicies"),
+        ];
+        all.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
     }
 
     /// The address that HDFS's tool would fetch.
@@ -147,7 +182,16 @@ mod tests {
         let request = parse(&["-blockId", "blk_1 blk_2", "blk_3", "-files"]).unwrap();
         assert_eq!(request.block_ids, ["blk_1", "blk_2", "blk_3"]);
         assert!(parse(&["/", "-delete"]).unwrap().deletes);
-        for words in [&["/a", "/b"][..], &["-foo"], &["-blockId"]] {
+        for words in [
+            &["/a", "/b"][..],
+            &["-foo"],
+            &["-blockId"],
+            &["-blockId", "blk_1", "-delete", "/x"],
+            &["-delete", "-blockId", "blk_1"],
+            &["/x", "-blockId", "blk_1"],
+            &["/x", "-list-corruptfileblocks", "-move"],
+            &["/", "-files", "--json"],
+        ] {
             assert!(parse(words).is_err(), "{words:?}");
         }
     }

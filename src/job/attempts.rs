@@ -4,19 +4,22 @@ use protocol::jobs::{AttemptReport, TaskReport};
 use protocol::{JobId, TaskKind};
 
 /// Attempts that ended, in the order of their ends, `count` of them after the first `from`.
+pub(super) fn events(tasks: &[TaskReport], from: usize, count: usize) -> Vec<&AttemptReport> {
+    let attempts = tasks.iter().flat_map(|task| &task.attempts);
+    let mut ended: Vec<&AttemptReport> =
+        attempts.filter(|attempt| attempt.finished_ms > 0).collect();
+    ended.sort_by(|left, right| (left.finished_ms, &left.id).cmp(&(right.finished_ms, &right.id)));
+    ended.into_iter().skip(from).take(count).collect()
+}
+
+/// The same for people.
 pub(super) fn events_text(
     (id, address): (JobId, &str),
     tasks: &[TaskReport],
     from: usize,
     count: usize,
 ) -> String {
-    let mut ended: Vec<&AttemptReport> = tasks
-        .iter()
-        .flat_map(|task| &task.attempts)
-        .filter(|attempt| attempt.finished_ms > 0)
-        .collect();
-    ended.sort_by(|left, right| (left.finished_ms, &left.id).cmp(&(right.finished_ms, &right.id)));
-    let events: Vec<&AttemptReport> = ended.into_iter().skip(from).take(count).collect();
+    let events = events(tasks, from, count);
     let mut text = format!(
         "Task completion events for {id}\nNumber of events (from {from}) are: {}\n",
         events.len()

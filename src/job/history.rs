@@ -17,13 +17,16 @@ use super::exit::unknown;
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, say, second_time_utc};
 
+/// Permissions of `-outfile`: a history names what only some may see.
+const FILE_MODE: u32 = 0o600;
 /// HTTP status for a missing page.
 const NOT_FOUND: u16 = 404;
 /// Attempts named in the analysis.
 const SLOWEST_SHOWN: usize = 10;
 
 /// Prints the history of a job, given by its id or by a file.
-pub(super) fn run(what: &str, json: bool, overrides: &Overrides) -> Result<u8> {
+pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
+    let what = &wanted.what;
     let text = match what.parse::<JobId>() {
         Ok(id) => match of_job(&super::job_client(&overrides.config()?)?, id)? {
             Some(text) => text,
@@ -33,13 +36,65 @@ pub(super) fn run(what: &str, json: bool, overrides: &Overrides) -> Result<u8> {
             fs::read_to_string(Path::new(what)).with_context(|| format!("cannot read {what}"))?
         }
     };
-    if json {
-        say!("{}", text.trim_end());
-    } else {
-        let events = parse(&text).with_context(|| format!("cannot read the history {what}"))?;
-        say!("{}", human(&events).trim_end());
+    let text = match wanted.json {
+        true => text,
+        false => {
+            let events = parse(&text).with_context(|| format!("cannot read the history {what}"))?;
+            human(&events, wanted.all)
+        }
+    };
+    match &wanted.file {
+        Some(file) => {
+            let text = format!("{}\n", text.trim_end());
+            sys::fs::publish(file.as_ref(), FILE_MODE, |out| out.write_all(text.as_bytes()))
+                .with_context(|| format!("cannot write {file}"))?;
+        }
+        None => say!("{}", text.trim_end()),
     }
     Ok(EXIT_OK)
+}
+
+/// What to print of which history, and where to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Wanted {
+    /// A job's id, or a file.
+    pub(super) what: String,
+    /// Every attempt, not only those that failed and the slowest.
+    pub(super) all: bool,
+    /// The events themselves.
+    pub(super) json: bool,
+    /// The file that is written instead of standard output.
+    pub(super) file: Option<String>,
+}
+
+impl Wanted {
+    /// Reads `[all] ID|FILE [-outfile FILE] [-format human|json]`; options may stand in any order, each once.
+    pub(super) fn parse(words: &[&str]) -> Option<Self> {
+        let (all, words) = match words {
+            ["all", rest @ ..] if !rest.is_empty() => (true, rest),
+            words => (false, words),
+        };
+        let (what, mut rest) = words.split_first()?;
+        let mut wanted = Wanted { what: (*what).to_owned(), all, ..Wanted::default() };
+        let mut format = None;
+        while let [option, value, more @ ..] = rest {
+            let taken = match *option {
+                "-outfile" => wanted.file.replace((*value).to_owned()).is_some(),
+                "-format" => format.replace(*value).is_some(),
+                _ => return None,
+            };
+            if taken {
+                return None;
+            }
+            rest = more;
+        }
+        wanted.json = match format {
+            None | Some("human") => false,
+            Some("json") => true,
+            Some(_) => return None,
+        };
+        rest.is_empty().then_some(wanted)
+    }
 }
 
 fn of_job(client: &JobClient, id: JobId) -> Result<Option<String>> {
@@ -125,8 +180,8 @@ struct Summary {
     inited: Option<JobInited>,
     ended: Option<JobEnded>,
     kinds: [Kind; 2],
-    /// Attempts that failed or were killed.
-    bad: Vec<AttemptEnded>,
+    /// Attempts, as they ended.
+    attempts: Vec<AttemptEnded>,
 }
 
 /// Attempts of maps, or of reduces.
@@ -155,8 +210,8 @@ impl Summary {
             E::ReduceAttemptStarted(event) => {
                 self.kinds[1].start(event.attempt_id, event.start_time);
             }
-            E::MapAttemptFinished(event) => self.kinds[0].succeed(event),
-            E::ReduceAttemptFinished(event) => self.kinds[1].succeed(event),
+            E::MapAttemptFinished(event) => self.succeed(0, event),
+            E::ReduceAttemptFinished(event) => self.succeed(1, event),
             E::MapAttemptFailed(event) => self.end_badly(0, true, event),
             E::ReduceAttemptFailed(event) => self.end_badly(1, true, event),
             E::MapAttemptKilled(event) => self.end_badly(0, false, event),
@@ -165,12 +220,17 @@ impl Summary {
         }
     }
 
+    fn succeed(&mut self, kind: usize, event: AttemptEnded) {
+        self.kinds[kind].succeed(&event);
+        self.attempts.push(event);
+    }
+
     fn end_badly(&mut self, kind: usize, failed: bool, event: AttemptEnded) {
         let kind = &mut self.kinds[kind];
         kind.last = kind.last.max(event.finish_time);
         kind.failed += u32::from(failed);
         kind.killed += u32::from(!failed);
-        self.bad.push(event);
+        self.attempts.push(event);
     }
 }
 
@@ -180,15 +240,15 @@ impl Kind {
         self.started.insert(attempt, time);
     }
 
-    fn succeed(&mut self, event: AttemptEnded) {
+    fn succeed(&mut self, event: &AttemptEnded) {
         self.succeeded += 1;
         self.last = self.last.max(event.finish_time);
         let start = self.started.get(&event.attempt_id).copied().unwrap_or(event.finish_time);
-        self.times.push((event.finish_time.saturating_sub(start), event.attempt_id));
+        self.times.push((event.finish_time.saturating_sub(start), event.attempt_id.clone()));
     }
 }
 
-fn human(events: &[HistoryEvent]) -> String {
+fn human(events: &[HistoryEvent], all: bool) -> String {
     let mut summary = Summary::default();
     events.iter().cloned().for_each(|event| summary.add(event));
     let mut text = head(&summary);
@@ -196,20 +256,21 @@ fn human(events: &[HistoryEvent]) -> String {
     if let Some(ended) = &summary.ended {
         text.push_str(&format!("\n{}", counters_text(&Counters(ended.total_counters.clone()))));
     }
-    for status in ["FAILED", "KILLED"] {
-        let bad: Vec<&AttemptEnded> =
-            summary.bad.iter().filter(|attempt| attempt.status == status).collect();
-        if bad.is_empty() {
+    let statuses = ["FAILED", "KILLED"].into_iter().chain(all.then_some("SUCCEEDED"));
+    for status in statuses {
+        let of_status = summary.attempts.iter().filter(|attempt| attempt.status == status);
+        let attempts: Vec<&AttemptEnded> = of_status.collect();
+        if attempts.is_empty() {
             continue;
         }
         text.push_str(&format!("\n{status} attempts\nAttemptId\tFinishTime\tHost\tError\n"));
-        for attempt in bad {
+        for attempt in attempts {
             let AttemptEnded { attempt_id, finish_time, hostname, error, .. } = attempt;
             let (time, error) = (second_time_utc(*finish_time), error.lines().next().unwrap_or(""));
             text.push_str(&format!("{attempt_id}\t{time}\t{hostname}\t{error}\n"));
         }
     }
-    text.push_str(&analysis(&summary));
+    text.push_str(&analysis(&summary, if all { usize::MAX } else { SLOWEST_SHOWN }));
     text
 }
 
@@ -271,7 +332,7 @@ fn table(summary: &Summary) -> String {
     text
 }
 
-fn analysis(summary: &Summary) -> String {
+fn analysis(summary: &Summary, slowest: usize) -> String {
     let mut text = String::new();
     for (name, kind) in ["map", "reduce"].into_iter().zip(&summary.kinds) {
         let mut times = kind.times.clone();
@@ -285,7 +346,7 @@ fn analysis(summary: &Summary) -> String {
             seconds(best.0),
             seconds(mean),
         ));
-        for (time, attempt) in times.iter().rev().take(SLOWEST_SHOWN) {
+        for (time, attempt) in times.iter().rev().take(slowest) {
             text.push_str(&format!("{attempt} {}\n", seconds(*time)));
         }
     }
@@ -316,7 +377,11 @@ mod tests {
 
     #[test]
     fn a_history_reads_as_hadoops() {
-        let text = human(&parse(SAMPLE).unwrap());
+        let text = human(&parse(SAMPLE).unwrap(), false);
+        assert!(!text.contains("SUCCEEDED attempts"), "{text}");
+        let all = human(&parse(SAMPLE).unwrap(), true);
+        let winner = "SUCCEEDED attempts\nAttemptId\tFinishTime\tHost\tError\nattempt_202611201830_0001_m_000000_1\t";
+        assert!(all.contains(winner), "{all}");
         for part in [
             "Hadoop job: job_202611201830_0001\n",
             "Launched At: 1970-01-01 00:00:00 (0.005sec)\n",
@@ -330,6 +395,27 @@ mod tests {
         ] {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
         }
+    }
+
+    #[test]
+    fn all_of_hadoops_options_are_read_or_refused() {
+        let wanted = |all, json, file: Option<&str>| {
+            Some(Wanted { what: "j".to_owned(), all, json, file: file.map(str::to_owned) })
+        };
+        for (words, expected) in [
+            (&["j"][..], wanted(false, false, None)),
+            (&["all", "j", "-format", "json"], wanted(true, true, None)),
+            (&["j", "-outfile", "f", "-format", "human"], wanted(false, false, Some("f"))),
+            (&["all", "j", "-format", "json", "-outfile", "f"], wanted(true, true, Some("f"))),
+            (&["j", "-outfile"], None),
+            (&["j", "-format", "xml"], None),
+            (&["j", "-outfile", "a", "-outfile", "b"], None),
+            (&["j", "k"], None),
+            (&[], None),
+        ] {
+            assert_eq!(Wanted::parse(words), expected, "{words:?}");
+        }
+        assert_eq!(Wanted::parse(&["all"]).unwrap().what, "all", "a file of this name");
     }
 
     #[test]

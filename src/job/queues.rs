@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use anyhow::Result;
-use protocol::jobs::QueueReport;
+use protocol::jobs::{JobReport, QueueReport};
+use serde::Serialize;
 
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
@@ -34,6 +35,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         ["list"] => show(None, false, json, &overrides),
         ["info", queue] => show(Some(queue), false, json, &overrides),
         ["info", queue, "showJobs"] => show(Some(queue), true, json, &overrides),
+        ["showacls"] if json => {
+            report!("queue: -showacls has no --json");
+            return EXIT_USAGE;
+        }
         ["showacls"] => show_rights(&overrides),
         ["help"] => {
             say!("{}", USAGE.trim_end());
@@ -50,6 +55,13 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     })
 }
 
+/// `-info QUEUE -showJobs --json`.
+#[derive(Serialize)]
+struct QueueAndJobs<'a> {
+    queue: Option<&'a QueueReport>,
+    jobs: &'a [JobReport],
+}
+
 fn show(wanted: Option<&str>, jobs: bool, json: bool, overrides: &Overrides) -> Result<u8> {
     let client = job_client(&overrides.config()?)?;
     let mut queues = client.queues()?;
@@ -60,15 +72,21 @@ fn show(wanted: Option<&str>, jobs: bool, json: bool, overrides: &Overrides) -> 
             return Ok(EXIT_USAGE);
         }
     }
-    if json {
-        print_json(&queues)?;
-    } else {
-        queues.iter().for_each(|queue| say!("{}", text(queue).trim_end_matches('\n')));
-    }
-    if jobs {
-        let mut list = client.list()?;
-        list.retain(|job| Some(job.queue.as_str()) == wanted && !job.state.is_final());
-        say!("{}", super::list_text(&list).trim_end());
+    let jobs = match jobs {
+        true => {
+            let mut list = client.list()?;
+            list.retain(|job| Some(job.queue.as_str()) == wanted && !job.state.is_final());
+            Some(list)
+        }
+        false => None,
+    };
+    match jobs {
+        Some(jobs) if json => print_json(&QueueAndJobs { queue: queues.first(), jobs: &jobs })?,
+        None if json => print_json(&queues)?,
+        jobs => {
+            queues.iter().for_each(|queue| say!("{}", text(queue).trim_end_matches('\n')));
+            jobs.iter().for_each(|jobs| say!("{}", super::list_text(jobs).trim_end()));
+        }
     }
     Ok(EXIT_OK)
 }
