@@ -23,6 +23,13 @@ pub enum GroupSource {
     Static,
 }
 
+impl GroupSource {
+    /// True unless there is a table that this source does not look at.
+    pub fn uses(self, listed: &BTreeMap<String, Vec<String>>) -> bool {
+        self == GroupSource::Static || listed.is_empty()
+    }
+}
+
 /// The groups and rights of a user.
 #[derive(Clone, Debug)]
 pub struct Membership {

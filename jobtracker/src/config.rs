@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::Rules;
 use crate::core::rights::Administrators;
-use crate::core::slots::QueueRules;
+use crate::core::slots::{DEFAULT_QUEUE, QueueRules};
 use crate::error::Error;
 
 /// Settings of a JobTracker. Every key has a default.
@@ -194,6 +194,16 @@ impl Config {
                 reason: "it must exceed worker_suspect_ms",
             });
         }
+        if !self.groups.uses(&self.static_groups) {
+            let reason = "it has no effect without `groups = \"static\"`";
+            return Err(Error::Setting { key: "static_groups", reason });
+        }
+        // Otherwise any name is that of a user's queue.
+        let is_queue = |name: &String| self.queues.contains_key(name) || name == DEFAULT_QUEUE;
+        if !self.queue_per_user && !self.queue_administrators.keys().all(is_queue) {
+            let reason = "it names a queue that is not among `queues`";
+            return Err(Error::Setting { key: "queue_administrators", reason });
+        }
         for (name, queue) in &self.queues {
             let refuse = |reason| Err(Error::Setting { key: "queues", reason });
             if name.is_empty() || name.contains(char::is_whitespace) {
@@ -261,6 +271,21 @@ mod tests {
             let queues = [("etl".to_owned(), queue)].into();
             Config { queues, ..Config::default() }.check()
         };
+        let administrators = |queue_per_user, queue: &str| Config {
+            queue_per_user,
+            queue_administrators: [(queue.to_owned(), "ann".to_owned())].into(),
+            ..Config::default()
+        };
+        assert!(administrators(true, "eve").check().is_ok());
+        assert!(administrators(false, DEFAULT_QUEUE).check().is_ok());
+        assert!(administrators(false, "eve").check().is_err());
+        let groups = |groups| Config {
+            groups,
+            static_groups: [("ann".to_owned(), vec!["staff".to_owned()])].into(),
+            ..Config::default()
+        };
+        assert!(groups(GroupSource::Static).check().is_ok());
+        assert!(groups(GroupSource::System).check().is_err());
         let queue = QueueRules::default;
         assert!(with(QueueRules { slots_min: 2, slots_max: 2, ..queue() }).is_ok());
         assert!(with(QueueRules { weight: 0, ..queue() }).is_err());

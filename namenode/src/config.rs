@@ -254,6 +254,11 @@ impl Config {
                 "log_dirs",
                 "names a directory twice, or none",
             ),
+            (
+                self.groups.uses(&self.static_groups),
+                "static_groups",
+                "has no effect without `groups = \"static\"`",
+            ),
             (self.resource_check_ms > 0, "resource_check_ms", "must not be 0"),
             (self.audit_bytes_max > 0, "audit_bytes_max", "must not be 0"),
             (self.directory_items_max > 0, "directory_items_max", "must not be 0"),

@@ -14,4 +14,4 @@ mod speculation;
 pub(crate) use self::preemption::Standing;
 #[cfg(test)]
 pub(crate) use self::queues::Policy;
-pub(crate) use self::queues::{Queue, QueueRules, Queues};
+pub(crate) use self::queues::{DEFAULT_QUEUE, Queue, QueueRules, Queues};
