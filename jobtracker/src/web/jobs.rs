@@ -229,8 +229,8 @@ mod tests {
         assert_eq!(names(Query { q: "word".into(), ..query() }), ["Word Count"]);
         assert_eq!(names(Query { q: "_0002".into(), ..query() }), ["sort"]);
         assert_eq!(names(Query { user: "alice".into(), ..query() }), ["Word Count", "sort"]);
-        assert_eq!(names(Query { state: "running".into(), ..query() }), ["grep"]);
-        assert_eq!(names(Query { sort: "time".into(), ..query() }), ["sort", "Word Count", "grep"]);
+        assert_eq!(names(Query { state: "running", ..query() }), ["grep"]);
+        assert_eq!(names(Query { sort: "time", ..query() }), ["sort", "Word Count", "grep"]);
         assert_eq!(names(Query { queue: "default".into(), ..query() }).len(), 3);
         let later = |query: &Query| choose(&jobs, query, 1_000 + 2 * HOUR_MS).len();
         assert_eq!(later(&Query { within: Some(1), ..query() }), 0);
