@@ -1,6 +1,8 @@
 //! The query: names in any case, form decoding, the first value wins, blank is absent; numbers and booleans with Hadoop's
 //! texts for what does not parse.
 
+use std::collections::BTreeMap;
+
 use axum::http::Uri;
 use daemon::params;
 
@@ -55,9 +57,11 @@ impl Query {
 
     /// The names that have a value and then another one.
     pub fn contradicted(&self) -> impl Iterator<Item = &str> {
-        self.names().filter(|name| {
-            let mut values = self.all(name);
-            values.next().is_some_and(|first| values.any(|value| value != first))
+        let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+        let said = self.pairs.iter().filter(|(_, value)| !value.trim().is_empty());
+        said.filter_map(move |(name, value)| {
+            let counts = *first.entry(name).or_insert(value);
+            (counts != value).then_some(name.as_str())
         })
     }
 
