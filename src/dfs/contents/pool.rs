@@ -43,11 +43,12 @@ pub(super) struct Sizes {
 impl Sizes {
     /// From `-t` and `-q`. As in Hadoop, too few threads mean one, and too short a queue the default.
     pub(super) fn of(context: &Context) -> Result<Self, Failure> {
-        let threads = number(context, "t", THREADS_MAX)?.map(|count| count.max(1));
-        let queue = number(context, "q", QUEUE_MAX)?.filter(|count| *count > 0);
+        let (threads, queue) = (context.args.value("t"), context.args.value("q"));
+        let threads = threads.map(|text| number(context, ("-t", text), THREADS_MAX)).transpose()?;
+        let queue = queue.map(|text| number(context, ("-q", text), QUEUE_MAX)).transpose()?;
         Ok(Sizes {
-            threads: threads.unwrap_or(THREADS_DEFAULT),
-            queue: queue.unwrap_or(QUEUE_DEFAULT),
+            threads: threads.map_or(THREADS_DEFAULT, |count| count.max(1)),
+            queue: queue.filter(|count| *count > 0).unwrap_or(QUEUE_DEFAULT),
         })
     }
 
@@ -58,15 +59,14 @@ impl Sizes {
 }
 
 /// The value of an option; a warning says if it is cut. A negative one counts as zero.
-fn number(context: &Context, option: &str, max: usize) -> Result<Option<usize>, Failure> {
-    let Some(text) = context.args.value(option) else { return Ok(None) };
+fn number(context: &Context, (option, text): (&str, &str), max: usize) -> Result<usize, Failure> {
     let given = text.parse::<i32>();
     let given = given.map_err(|_| Failure::Usage(format!("For input string: \"{text}\"")))?;
     let given = usize::try_from(given).unwrap_or_default();
     if given > max {
-        report!("{}: -{option} {given}: {max} is used, the most there can be", context.command);
+        report!("{}: {option} {given}: {max} is used, the most there can be", context.command);
     }
-    Ok(Some(given.min(max)))
+    Ok(given.min(max))
 }
 
 /// Runs `walk` here and `copy` on several threads for everything that `walk` pushes. Failures of single files are
