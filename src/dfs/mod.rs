@@ -237,8 +237,9 @@ mod tests {
         let sources = sources(&home.join(folder)) + &own;
         let is_asked = |name: &str| {
             // `-test` matches on their letters.
-            let letter = format!("'{name}' =>");
-            let asks = [format!("has(\"{name}\")"), format!("value(\"{name}\")"), letter];
+            let letters = [format!("'{name}' =>"), format!("'{name}') =>")];
+            let asks = [format!("has(\"{name}\")"), format!("value(\"{name}\")")];
+            let asks = [asks, letters].concat();
             // The table itself says `value("t")`, too.
             let in_table = [format!("[value(\"{name}\")"), format!(", value(\"{name}\")")];
             sources.lines().any(|line| {
