@@ -5,7 +5,7 @@
 //!
 //! let machine = Machine::new(7);
 //! let path = machine.add_disk(1 << 20).join("name");
-//! disk::File::create(&path, 0o600)?.write_all_at(b"not synced", 0)?;
+//! disk::File::create_new(&path, 0o600)?.write_all_at(b"not synced", 0)?;
 //! machine.cut_power();
 //! assert!(disk::length(&path).is_err(), "it is down");
 //! machine.start();
