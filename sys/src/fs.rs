@@ -218,8 +218,11 @@ impl LockFile {
             Err(TryLockError::Error(source)) => return Err(io_error(source)),
         }
         let holder = format!("{}\n", std::process::id());
-        let written = file.set_len(0).and_then(|()| file.write_all_at(holder.as_bytes(), 0));
-        written.map_err(io_error)?;
+        match file.set_len(0).and_then(|()| file.write_all_at(holder.as_bytes(), 0)) {
+            // The lock holds without a name: a full disk must not keep its daemon from starting.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            written => written.map_err(io_error)?,
+        }
         Ok(LockFile { _file: file })
     }
 }

@@ -162,6 +162,17 @@ fn a_full_disk_takes_what_fits_and_removed_files_make_room() {
 }
 
 #[test]
+fn a_full_disk_can_be_locked() {
+    let machine = Machine::new(1);
+    let root = machine.add_disk(2048);
+    let file = File::create_new(&root.join("a"), 0o600).unwrap();
+    assert!(file.write_all_at(&[1; 3000], 0).is_err());
+    let lock = LockFile::acquire(&root.join("lock")).unwrap();
+    assert!(matches!(LockFile::acquire(&root.join("lock")), Err(LockError::Held { .. })));
+    drop((lock, file));
+}
+
+#[test]
 fn locks_and_files_end_with_their_process() {
     let machine = Machine::new(1);
     let root = machine.add_disk(1 << 20);
