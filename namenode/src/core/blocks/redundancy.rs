@@ -264,10 +264,11 @@ struct Doom {
 }
 
 impl Doomed {
-    /// Queues a replica for deletion.
+    /// Queues a replica for deletion, with all that are older: an earlier order for a later one stays.
     pub fn insert(&mut self, node: NodeIndex, block: BlockId, stamp: GenerationStamp) {
-        let doom = Doom { stamp, sent_ms: None };
-        if self.nodes.entry(node).or_default().insert(block, doom).is_none() {
+        let blocks = self.nodes.entry(node).or_default();
+        let later = blocks.get(&block).map_or(stamp, |doom| doom.stamp.max(stamp));
+        if blocks.insert(block, Doom { stamp: later, sent_ms: None }).is_none() {
             self.count += 1;
         }
         self.unsent.insert((node, block));
@@ -281,7 +282,7 @@ impl Doomed {
             .is_some_and(|doom| stamp <= doom.stamp)
     }
 
-    /// True if a node still has a doomed replica of a block.
+    /// True if a node still has a doomed replica of a block, of any stamp: it is no place for a new one.
     pub fn is_doomed(&self, node: NodeIndex, block: BlockId) -> bool {
         self.nodes.get(&node).is_some_and(|blocks| blocks.contains_key(&block))
     }
@@ -354,5 +355,23 @@ impl Doomed {
     /// Replicas to delete.
     pub fn count(&self) -> usize {
         self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_names_the_latest_stamp_that_is_doomed() {
+        let mut doomed = Doomed::default();
+        let (node, block) = (NodeIndex(0), BlockId(7));
+        for stamp in [3, 5, 4] {
+            doomed.insert(node, block, GenerationStamp(stamp));
+        }
+        assert_eq!(doomed.count, 1);
+        assert!(doomed.contains(node, block, GenerationStamp(5)));
+        assert!(!doomed.contains(node, block, GenerationStamp(6)));
+        assert_eq!(doomed.take(0, 10, 10), [(node, block, GenerationStamp(5))]);
     }
 }

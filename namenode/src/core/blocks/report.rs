@@ -156,7 +156,7 @@ impl Blocks {
         progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
         if let Some(info) = ns.block(replica.block).copied() {
             self.take_known(ns, nodes, Sighting { node, replica, finalized: true }, info);
-        } else if !self.doomed.is_doomed(node, replica.block) {
+        } else if !self.doomed.contains(node, replica.block, replica.stamp) {
             progress.unknown.push(replica);
         }
     }

@@ -574,3 +574,31 @@ fn unknown_replicas_go_after_a_grace_unless_there_are_too_many() {
         assert_eq!(orders(&h), if deleted { count } else { 0 });
     }
 }
+
+/// The copy of a block whose order to be deleted names an older stamp, because the file was deleted in between.
+#[test]
+fn a_replica_of_a_later_stamp_than_the_doomed_one_goes_too() {
+    let mut h = Harness::new(1);
+    let node = h.register(1);
+    for name in ["/f", "/g"] {
+        h.write(name, 10, 1);
+    }
+    h.call(Call::Delete { path: dfs("/f"), recursive: false }).unwrap();
+    h.work();
+    let orders = |h: &Harness| -> Vec<(BlockId, GenerationStamp)> {
+        let of_node = h.commands.iter().filter(|(to, _)| *to == node);
+        of_node
+            .flat_map(|(_, command)| match command {
+                Command::Delete(doomed) => doomed.clone(),
+                _ => Vec::new(),
+            })
+            .collect()
+    };
+    let (block, stamp) = orders(&h)[0];
+    let later = GenerationStamp(stamp.0 + 1);
+    h.commands.clear();
+    h.register(1);
+    h.report(1, vec![Replica { block, stamp: later, length: 10 }], vec![]);
+    h.pass(400, &[1]);
+    assert!(orders(&h).contains(&(block, later)), "{:?}", h.commands);
+}
