@@ -268,6 +268,9 @@ pub struct Resume {
     pub prior: GenerationStamp,
     /// Bytes that every member has; the replica is cut to this length.
     pub offset: u64,
+    /// Others of the block may have dropped out, as after a broken pipeline: the receiver compares what it goes on with, for it may be the only one. False for
+    /// the first attempt of an append, to which all good replicas belong.
+    pub after_break: bool,
 }
 
 /// What to read.

@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn resume(prior: u64, offset: u64) -> Intent {
-        Intent::Resume(Resume { prior: GenerationStamp(prior), offset })
+        Intent::Resume(Resume { prior: GenerationStamp(prior), offset, after_break: false })
     }
 
     #[test]

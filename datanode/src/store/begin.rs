@@ -100,11 +100,11 @@ impl Store {
         }
     }
 
-    /// Checks that a replica which a writer left, or which is taken away from one, is what a writer may go on with: whoever goes on may be the only one. It may be
-    /// finalized already, under a stamp that the writer got after its bytes were acknowledged. One that nobody has written to since is not read for an append.
+    /// Checks that a replica which a writer left, or which is taken away from one, is what a writer may go on with: whoever goes on may be the only one. After a
+    /// break it may be finalized already. The first attempt of an append does not read what nobody has written to since.
     fn check_left(&self, block: BlockId, resume: Resume) -> Result<(), StoreError> {
         let Ok((replica, paths)) = self.find(block, |_| true) else { return Ok(()) };
-        let is_left = !replica.is_in_finalized() || replica.stamp > resume.prior;
+        let is_left = resume.after_break || !replica.is_in_finalized();
         if !is_left || replica.length < resume.offset || resume.offset == 0 {
             return Ok(());
         }

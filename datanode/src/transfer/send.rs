@@ -88,7 +88,7 @@ impl Service {
         if !replica.replica.is_finalized() || offset >= length {
             return Err(OperationError::Invalid("only what a finalized replica has can be sent"));
         }
-        let resume = Some(Resume { prior, offset });
+        let resume = Some(Resume { prior, offset, after_break: true });
         let write = Write { resume, ..write_to(&[], block, stamp, &token) };
         // Packets begin at chunk boundaries.
         let begin = offset - offset % CHUNK_BYTES as u64;

@@ -69,7 +69,7 @@ impl<P: Slot> OpenBlock<P> {
         let length = located.length;
         OpenBlock {
             prior,
-            resume: Some(Resume { prior, offset: length }),
+            resume: Some(Resume { prior, offset: length, after_break: false }),
             window: Window::resumed(length),
             length,
             ..OpenBlock::new(located)
@@ -126,7 +126,8 @@ impl<P: Slot> OpenBlock<P> {
     /// Continues on other members from the acknowledged length; only `survivors` have the bytes before.
     pub(super) fn resume_on(&mut self, located: LocatedBlock, survivors: &[DatanodeId]) {
         self.move_to(located, survivors);
-        self.resume = Some(Resume { prior: self.prior, offset: self.window.acked_length() });
+        let offset = self.window.acked_length();
+        self.resume = Some(Resume { prior: self.prior, offset, after_break: true });
     }
 
     fn move_to(&mut self, located: LocatedBlock, survivors: &[DatanodeId]) {

@@ -45,7 +45,7 @@ impl Process {
                 if !replica.replica.is_finalized() || *offset >= length {
                     return Err(ErrorKind::InvalidArgument);
                 }
-                let resume = Some(Resume { prior: *prior, offset: *offset });
+                let resume = Some(Resume { prior: *prior, offset: *offset, after_break: true });
                 let write = Write { resume, ..write_to((*block, *stamp, *token), vec![]) };
                 let begin = offset - offset % CHUNK_BYTES as u64;
                 self.send_copy(&replica, target, (write, begin..length), then, out)

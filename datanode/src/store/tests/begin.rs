@@ -24,7 +24,12 @@ fn begun(seed: u64) -> (Machine, PathBuf, Arc<Store>, ReplicaWriter) {
 
 fn resume(store: &Arc<Store>, block: BlockId, offset: u64) -> Result<ReplicaWriter, StoreError> {
     let prior = store.open_any(block)?.replica.stamp;
-    store.write(block, GenerationStamp(prior.0 + 1), Intent::Resume(Resume { prior, offset }), None)
+    store.write(
+        block,
+        GenerationStamp(prior.0 + 1),
+        Intent::Resume(Resume { prior, offset, after_break: false }),
+        None,
+    )
 }
 
 fn check_bytes(store: &Store, block: BlockId) {
@@ -238,9 +243,20 @@ fn nobody_goes_on_with_a_damaged_replica() {
     let path = machine.files(&root).into_iter().find(|path| path.ends_with(&name)).unwrap();
     machine.tamper(&path, |bytes| bytes[100] ^= 1).unwrap();
     let later = GenerationStamp(NEXT.0 + 1);
-    let intent = Intent::Resume(Resume { prior: STAMP, offset: 700 });
+    let intent = Intent::Resume(Resume { prior: STAMP, offset: 700, after_break: true });
     let resumed = store.write(block, later, intent, None).map(drop);
     assert!(matches!(resumed, Err(StoreError::Corrupt { offset: 0, .. })), "{resumed:?}");
+    // The writer lost the last acknowledgement, and what it wrote is finalized under the stamp that it had.
+    for offset in [700, 100] {
+        let (machine, root, store, writer) = begun(6);
+        writer.finalize().unwrap();
+        let name = format!("blk_1_{STAMP}");
+        let path = machine.files(&root).into_iter().find(|path| path.ends_with(&name)).unwrap();
+        machine.tamper(&path, |bytes| bytes[10] ^= 1).unwrap();
+        let intent = Intent::Resume(Resume { prior: STAMP, offset, after_break: true });
+        let resumed = store.write(block, NEXT, intent, None).map(drop);
+        assert!(matches!(resumed, Err(StoreError::Corrupt { offset: 0, .. })), "{resumed:?}");
+    }
     let (_, _, store, writer) = begun(3);
     writer.finalize().unwrap();
     store.report_bad(&store.open_any(block).unwrap().replica);

@@ -208,7 +208,8 @@ fn what_a_failed_cut_or_write_left_is_proved_before_it_counts() {
             machine.plan(at, fault);
             let resume = |stamp: u64, offset: usize| {
                 let prior = store.open_any(block).ok()?.replica.stamp;
-                let resume = Intent::Resume(Resume { prior, offset: offset as u64 });
+                let resume =
+                    Intent::Resume(Resume { prior, offset: offset as u64, after_break: false });
                 store.write(block, GenerationStamp(stamp), resume, None).ok()
             };
             if let Some(mut writer) = resume(1002, 700) {
@@ -252,7 +253,8 @@ fn what_a_failed_sync_left_is_written_again_before_it_counts() {
             continue;
         };
         failed_count += 1;
-        let resume = Intent::Resume(Resume { prior: found.stamp, offset: found.length });
+        let resume =
+            Intent::Resume(Resume { prior: found.stamp, offset: found.length, after_break: false });
         let mut writer = store.write(block, GenerationStamp(1002), resume, None).unwrap();
         writer.sync_entry().unwrap();
         machine.cut_power();
@@ -345,7 +347,11 @@ fn a_start_on_a_disk_that_does_not_answer_once_puts_nothing_away() {
 fn go_on(store: &Arc<Store>, stamp: u64, offset: usize, end: usize) {
     let (block, data) = (BlockId(1), sample(3000));
     let Ok(found) = store.open_any(block) else { return };
-    let resume = Intent::Resume(Resume { prior: found.replica.stamp, offset: offset as u64 });
+    let resume = Intent::Resume(Resume {
+        prior: found.replica.stamp,
+        offset: offset as u64,
+        after_break: false,
+    });
     let Ok(mut writer) = store.write(block, GenerationStamp(stamp), resume, None) else { return };
     if end > offset {
         let begin = offset / 512 * 512;

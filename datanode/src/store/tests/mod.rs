@@ -218,7 +218,7 @@ fn a_resume_cuts_within_a_chunk_and_goes_on() {
     writer.write(packet(0, &data)).unwrap();
     assert!(matches!(writer.write(packet(3072, &data)), Err(StoreError::Gap { .. })));
     drop(writer);
-    let resume = Intent::Resume(Resume { prior: STAMP, offset: 1300 });
+    let resume = Intent::Resume(Resume { prior: STAMP, offset: 1300, after_break: false });
     let mut writer = store.write(block, newer, resume, None).unwrap();
     assert_eq!(writer.length(), 1300);
     writer.write(packet(1024, &data[1024..2000])).unwrap();
@@ -246,7 +246,7 @@ fn readers_see_what_all_members_have_while_a_writer_is_there_and_after_it() {
         assert_eq!(visible(), 1024);
         drop(writer);
         assert_eq!(visible(), 1024, "a broken pipeline takes back nothing and adds nothing");
-        let resume = Intent::Resume(Resume { prior: STAMP, offset: 1024 });
+        let resume = Intent::Resume(Resume { prior: STAMP, offset: 1024, after_break: false });
         let mut writer = store.write(BlockId(1), GenerationStamp(1002), resume, None).unwrap();
         writer.write(packet(1024, &data[1024..])).unwrap();
         assert_eq!(visible(), 1024);
@@ -274,7 +274,7 @@ fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in
     assert_eq!(tail(), (700, State::Receiving, true));
     drop(writer);
     assert_eq!(tail(), (700, State::Unfinished, true));
-    let resume = Intent::Resume(Resume { prior: STAMP, offset: 700 });
+    let resume = Intent::Resume(Resume { prior: STAMP, offset: 700, after_break: false });
     let mut writer = store.write(block, STAMP, resume, None).unwrap();
     writer.write(packet(512, &sample(3000)[512..])).unwrap();
     // As in a finalize that waits for the disk.
@@ -424,7 +424,7 @@ fn meta_files_of_the_first_version_are_read_and_renewed_by_who_writes() {
     check(&store, 2, STAMP, &data[..1300], State::Unfinished);
     let newer = GenerationStamp(1002);
     for block in [1, 2] {
-        let resume = Intent::Resume(Resume { prior: STAMP, offset: 1300 });
+        let resume = Intent::Resume(Resume { prior: STAMP, offset: 1300, after_break: false });
         let mut writer = store.write(BlockId(block), newer, resume, None).unwrap();
         writer.write(packet(1024, &data[1024..])).unwrap();
         writer.finalize().unwrap();

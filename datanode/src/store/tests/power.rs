@@ -276,7 +276,7 @@ impl Bench {
         prior: GenerationStamp,
         offset: usize,
     ) -> ReplicaWriter {
-        let resume = Intent::Resume(Resume { prior, offset: offset as u64 });
+        let resume = Intent::Resume(Resume { prior, offset: offset as u64, after_break: false });
         let mut writer = store.write(BLOCK, self.stamp, resume, None).unwrap();
         self.look();
         let before = self.states.clone();

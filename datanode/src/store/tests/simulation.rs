@@ -207,7 +207,11 @@ impl Run {
         let offset = least + self.random.below((found.length - least) as usize + 1) as u64;
         self.unfinalize(block);
         self.restamp(block, found.stamp, stamp);
-        let resume = Intent::Resume(Resume { prior: found.stamp, offset });
+        let resume = Intent::Resume(Resume {
+            prior: found.stamp,
+            offset,
+            after_break: self.random.one_in(2),
+        });
         let begun = self.store().write(block, stamp, resume, None);
         self.note("resume", block, &(offset, begun.as_ref().map(ReplicaWriter::length)));
         self.note_full(block, &begun);
