@@ -115,9 +115,13 @@ impl Store {
         let known = self.replicas.lock().get(&block).map(|entry| (entry.replica, entry.volume));
         match known {
             Some((replica, volume)) if (replica.stamp, volume) == (stamp, index) => {}
-            Some((replica, _)) if replica.stamp < stamp => {
-                tracing::warn!(%block, %stamp, "a file of a newer replica than the one in use");
-            }
+            Some((older, _)) if older.stamp < stamp => match older.is_finalized() {
+                true => self.take(index, &paths, (block, stamp), known, differences),
+                // Its writer may have copied or resumed something else.
+                false => {
+                    tracing::warn!(%block, %stamp, "a file of a newer replica than the one in use");
+                }
+            },
             Some((known, _)) => {
                 let found = Replica { block, stamp, length: 0, state: State::Finalized };
                 // Else the one in use is not complete, and may never be.
@@ -126,23 +130,32 @@ impl Store {
                     differences.stale += 1;
                 }
             }
-            None => self.take(index, &paths, (block, stamp), differences),
+            None => self.take(index, &paths, (block, stamp), None, differences),
         }
     }
 
+    /// Adds a finalized file to the table, in the place of an older replica if there is one.
     fn take(
         &self,
         index: usize,
         paths: &super::ReplicaPaths,
         (block, stamp): (BlockId, GenerationStamp),
+        older: Option<(Replica, usize)>,
         differences: &mut Differences,
     ) {
         let folder = paths.block.parent().unwrap_or(&paths.block);
         match scan::finalized(folder, block, stamp) {
             Ok(Some(replica)) => {
-                let entry = Entry::new(replica, index);
-                if !self.insert(&mut self.replicas.lock(), block, entry) {
+                let mut replicas = self.replicas.lock();
+                let now = replicas.get(&block).map(|entry| (entry.replica, entry.volume));
+                let is_added =
+                    now == older && self.insert(&mut replicas, block, Entry::new(replica, index));
+                drop(replicas);
+                if !is_added {
                     return;
+                }
+                if let Some((older, volume)) = older {
+                    self.volumes[volume].discard(&older);
                 }
                 tracing::warn!(%block, %stamp, "a replica was found that was not known");
                 // Nobody knows where it has been.

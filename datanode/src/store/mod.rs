@@ -299,6 +299,7 @@ impl Store {
         let mut count = 0;
         for (block, entry) in found {
             let replica = entry.replica;
+            let mut replaced = None;
             let mut replicas = self.replicas.lock();
             match replicas.get(&block).map(|known| (known.volume, known.replica)) {
                 // A comparison with the disks added it first.
@@ -311,6 +312,10 @@ impl Store {
                     self.volumes[index].discard(&replica);
                     continue;
                 }
+                // Its own volume came back first, and is older.
+                Some((volume, known)) if replica.replaces(&known) && known.is_finalized() => {
+                    replaced = Some((volume, known));
+                }
                 // That is not complete, and may never be. A comparison decides later.
                 Some(_) => continue,
                 None => {}
@@ -320,6 +325,9 @@ impl Store {
                 break;
             }
             drop(replicas);
+            if let Some((volume, replaced)) = replaced {
+                self.volumes[volume].discard(&replaced);
+            }
             count += 1;
             // A disk that failed once is not trusted blindly.
             self.suspect(block);

@@ -210,8 +210,10 @@ fn who_opens_a_replica_while_it_is_finalized_finds_it() {
         for round in 0..300 {
             write(&store, round, 600);
             // An append takes it out of the finalized ones and back under a newer stamp.
-            let (newer, resume) =
-                (GenerationStamp(STAMP.0 + 1), Resume { prior: STAMP, offset: 600 });
+            let (newer, resume) = (
+                GenerationStamp(STAMP.0 + 1),
+                Resume { prior: STAMP, offset: 600, after_break: false },
+            );
             let mut writer =
                 store.write(BlockId(round), newer, Intent::Resume(resume), None).unwrap();
             writer.write(packet(512, &sample(800)[512..])).unwrap();
@@ -311,4 +313,41 @@ fn a_complete_replica_is_not_given_up_for_one_that_is_still_coming() {
     drop(copy);
     assert_eq!(store.compare_with_disks(NEVER).found, 1);
     assert!(store.open_any(BlockId(1)).unwrap().replica.is_finalized());
+}
+
+/// One disk fails, the block is written again on the other, that fails, and the first comes back with the older replica.
+#[test]
+fn the_newer_of_two_replicas_is_in_use_in_whatever_order_their_disks_come_back() {
+    let failure = || std::io::Error::from_raw_os_error(EIO);
+    for is_compared in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let config = |name: &str| volume(root.path().join(name));
+        let store = Arc::new(Store::open(&[config("a"), config("b")], 1 << 20, None).unwrap());
+        write(&store, 1, 3000);
+        let first = store.replicas.lock()[&BlockId(1)].volume;
+        store.fence(first, &failure());
+        let newer = GenerationStamp(STAMP.0 + 1);
+        let mut copy = store.write(BlockId(1), newer, Intent::Copy, None).unwrap();
+        copy.write(packet(0, &sample(1024))).unwrap();
+        copy.finalize().unwrap();
+        let second = store.replicas.lock()[&BlockId(1)].volume;
+        assert_ne!(first, second);
+        store.fence(second, &failure());
+        store.restore(first).unwrap();
+        let stamp = || store.open_any(BlockId(1)).unwrap().replica.stamp;
+        assert_eq!(stamp(), STAMP);
+        if is_compared {
+            store.volumes[second].reopen().unwrap();
+            store.volumes[second].unfence();
+            let found = Differences { lost: 0, found: 1, stale: 0 };
+            assert_eq!(store.compare_with_disks(NEVER), found);
+        } else {
+            store.restore(second).unwrap();
+        }
+        assert_eq!(stamp(), newer);
+        assert_eq!(told(&store).received.last().map(|replica| replica.stamp), Some(newer));
+        assert_eq!(store.compare_with_disks(NEVER), Differences::default());
+        let at_rest = store.volumes[first].finalized_paths(BlockId(1), STAMP).block;
+        assert!(!at_rest.try_exists().unwrap(), "the older one is in the trash");
+    }
 }

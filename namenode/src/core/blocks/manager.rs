@@ -455,7 +455,7 @@ impl Blocks {
             let alive = |node: &NodeIndex| nodes.node(*node).state != DatanodeState::Dead;
             let Some(node) = node.filter(alive) else { continue };
             if place >= cached_count {
-                self.reports.note_recent(node, block);
+                self.reports.note_acknowledged(node, block);
                 self.add_good(ns, nodes, block, node);
             } else if !self.pending.targets(block).any(|target| target == node) {
                 self.pending.insert_arrival(block, node, deadline_ms);
@@ -544,13 +544,11 @@ impl Blocks {
             return;
         }
         if replica.stamp < info.stamp {
-            // A report may be older than what its node has acknowledged since.
-            let is_late =
-                self.holders(block).contains(&node) && self.reports.is_recent(node, block);
-            if !is_late {
-                self.mark_stale(ns, nodes, block, node);
-            }
-        } else if replica.stamp > info.stamp {
+            self.mark_stale(ns, nodes, block, node);
+            return;
+        }
+        self.reports.confirm(node, block);
+        if replica.stamp > info.stamp {
             // Newer than this metadata knows: kept, not counted.
         } else if replica.length != info.length {
             self.held_mut(node).insert(block);

@@ -16,7 +16,7 @@ use protocol::namenode::CorruptReason;
 
 use super::manager::Blocks;
 use super::unsettled::{Progress, Sighting};
-use crate::core::namespace::Namespace;
+use crate::core::namespace::{Block, Namespace};
 use crate::core::nodes::{Datanodes, NodeIndex};
 
 /// Number of unknown blocks in a report above which their share matters.
@@ -155,10 +155,23 @@ impl Blocks {
     ) {
         progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
         if let Some(info) = ns.block(replica.block).copied() {
-            self.take_known(ns, nodes, Sighting { node, replica, finalized: true }, info);
+            if !self.is_late(ns, node, &replica) {
+                self.take_known(ns, nodes, Sighting { node, replica, finalized: true }, info);
+            }
         } else if !self.doomed.contains(node, replica.block, replica.stamp) {
             progress.unknown.push(replica);
         }
+    }
+
+    /// True if a full report, or a sighting that waited, is older than what its node has acknowledged or reported since.
+    fn is_late(&self, ns: &Namespace, node: NodeIndex, replica: &Replica) -> bool {
+        self.reports.is_recent(node, replica.block) && self.is_behind(ns, node, replica)
+    }
+
+    /// True if a node counts as having a newer replica than this.
+    fn is_behind(&self, ns: &Namespace, node: NodeIndex, replica: &Replica) -> bool {
+        let is_older = |info: &Block| info.complete && replica.stamp < info.stamp;
+        ns.block(replica.block).is_some_and(is_older) && self.holders(replica.block).contains(&node)
     }
 
     /// Judges a replica that is still being written, or that a failed writer left behind with an older stamp.
@@ -227,7 +240,13 @@ impl Blocks {
         sender.remaining = sender.remaining.saturating_sub(received);
         for &replica in &changes.received {
             self.reports.note_recent(node, replica.block);
-            self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+            // Changes arrive in their order, but a writer's word may overtake them. What the node itself has reported it can lose again: its disk fails, and
+            // another comes back with an older replica.
+            let is_late = self.reports.is_unconfirmed(node, replica.block)
+                && self.is_behind(ns, node, &replica);
+            if !is_late {
+                self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+            }
         }
         for &block in &changes.deleted {
             self.note_deleted(ns, nodes, block, node);
@@ -266,7 +285,9 @@ impl Blocks {
                 self.reports.unknown.insert((node, block), (replica, seen_ms));
                 self.reports.unknown_order.push_back((seen_ms, node, block));
             } else if ns.block(block).is_some() {
-                self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+                if !self.is_late(ns, node, &replica) {
+                    self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
+                }
             } else if block.0 < ns.counters().next_block {
                 self.doomed.insert(node, block, replica.stamp);
             }

@@ -40,6 +40,8 @@ pub struct Reports {
     /// Highest id and stamp of these, and of those of nodes that are gone.
     ahead_max: Option<(BlockId, GenerationStamp)>,
     recent: BTreeMap<NodeIndex, Recent>,
+    /// Those of the recent ones that only a writer has reported.
+    unconfirmed: BTreeMap<NodeIndex, Recent>,
     pub(in crate::core) progress: HashMap<NodeIndex, Progress>,
 }
 
@@ -54,6 +56,20 @@ struct Recent {
 }
 
 impl Recent {
+    fn insert(&mut self, block: BlockId, now_ms: u64) {
+        self.turn(now_ms);
+        self.young.insert(block);
+    }
+
+    fn remove(&mut self, block: BlockId) {
+        self.young.remove(&block);
+        self.old.remove(&block);
+    }
+
+    fn contains(&self, block: BlockId) -> bool {
+        self.young.contains(&block) || self.old.contains(&block)
+    }
+
     /// Begins a new span if this one is over, and forgets the one before it.
     fn turn(&mut self, now_ms: u64) {
         let age_ms = now_ms.saturating_sub(self.since_ms);
@@ -101,23 +117,40 @@ impl Reports {
 
     /// Notes that a replica was recorded now.
     pub fn note_recent(&mut self, node: NodeIndex, block: BlockId) {
-        let recent = self.recent.entry(node).or_default();
-        recent.turn(self.now_ms);
-        recent.young.insert(block);
+        self.recent.entry(node).or_default().insert(block, self.now_ms);
+    }
+
+    /// Notes that a replica was recorded now because its writer says that the node acknowledged it.
+    pub fn note_acknowledged(&mut self, node: NodeIndex, block: BlockId) {
+        self.note_recent(node, block);
+        self.unconfirmed.entry(node).or_default().insert(block, self.now_ms);
+    }
+
+    /// Notes that a node has reported a replica itself.
+    pub(super) fn confirm(&mut self, node: NodeIndex, block: BlockId) {
+        if let Some(unconfirmed) = self.unconfirmed.get_mut(&node) {
+            unconfirmed.remove(block);
+        }
     }
 
     /// Forgets which replicas were recorded long ago.
     pub fn expire_recent(&mut self) {
         let now_ms = self.now_ms;
-        self.recent.retain(|_, recent| {
-            recent.turn(now_ms);
-            !recent.is_empty()
-        });
+        for sets in [&mut self.recent, &mut self.unconfirmed] {
+            sets.retain(|_, recent| {
+                recent.turn(now_ms);
+                !recent.is_empty()
+            });
+        }
     }
 
     pub(super) fn is_recent(&self, node: NodeIndex, block: BlockId) -> bool {
-        let recent = self.recent.get(&node);
-        recent.is_some_and(|recent| recent.young.contains(&block) || recent.old.contains(&block))
+        self.recent.get(&node).is_some_and(|recent| recent.contains(block))
+    }
+
+    /// True if a replica was recorded a short while ago and its node has not reported it yet.
+    pub(super) fn is_unconfirmed(&self, node: NodeIndex, block: BlockId) -> bool {
+        self.unconfirmed.get(&node).is_some_and(|unconfirmed| unconfirmed.contains(block))
     }
 
     /// Notes a replica of an open block.
@@ -182,9 +215,10 @@ impl Reports {
     /// Forgets what is known of one replica.
     pub fn forget(&mut self, node: NodeIndex, block: BlockId) {
         self.unknown.remove(&(node, block));
-        if let Some(recent) = self.recent.get_mut(&node) {
-            recent.young.remove(&block);
-            recent.old.remove(&block);
+        for sets in [&mut self.recent, &mut self.unconfirmed] {
+            if let Some(recent) = sets.get_mut(&node) {
+                recent.remove(block);
+            }
         }
         if let Some(sightings) = self.open.get_mut(&block) {
             sightings.retain(|sighting| sighting.node != node);
@@ -194,6 +228,7 @@ impl Reports {
     /// Forgets a node.
     pub fn forget_node(&mut self, node: NodeIndex) {
         self.recent.remove(&node);
+        self.unconfirmed.remove(&node);
         self.progress.remove(&node);
         self.ahead.remove(&node);
         let first = (node, BlockId(0));

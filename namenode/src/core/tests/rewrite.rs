@@ -151,6 +151,13 @@ fn a_report_from_before_the_last_stamp_takes_no_good_replica_away() {
         h.changes(last.replicas[0].id.0[0], &late);
         assert_eq!(h.holders(first.id), holders, "{late:?}");
     }
+    // Once the node has reported the newest itself, an older one is what it has left: the disk of the newer one failed.
+    let older = Changes { received: vec![replica(&first, 500)], ..Changes::default() };
+    h.changes(last.replicas[0].id.0[0], &older);
+    assert_eq!(h.holders(first.id).len(), 2);
+    let newer = Changes { received: vec![replica(&last, 600)], ..Changes::default() };
+    h.changes(last.replicas[0].id.0[0], &newer);
+    assert_eq!(h.holders(first.id), holders);
     // A full report later on is the truth, and so is what the node says after it.
     h.pass(200_000, &[1, 2, 3]);
     let number = last.replicas[0].id.0[0];
