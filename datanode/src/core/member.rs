@@ -28,8 +28,10 @@ enum End {
 /// What follows once a packet's data is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
-    /// Nothing: more packets come, or the replica is finalized when all is acknowledged, or it is only a prefix.
+    /// Nothing: more packets come, or the replica is finalized when all is acknowledged.
     Go,
+    /// The prefix is complete: it stays as what a writer left.
+    Leave,
     /// Everything so far is synced.
     Sync,
     /// The replica is complete: it is synced and finalized.
@@ -111,11 +113,6 @@ impl Member {
         self.last_received && self.pending.is_empty()
     }
 
-    /// True if a replica that is not finalized when [`Member::is_done`] is to be finalized then.
-    pub fn finalizes_behind(&self) -> bool {
-        !self.prefix_only
-    }
-
     /// True if more packets come.
     pub fn takes_packets(&self) -> bool {
         !self.last_received
@@ -159,7 +156,7 @@ impl Member {
                     Then::Go
                 }
             }
-            _ if self.prefix_only => Then::Go,
+            _ if self.prefix_only => Then::Leave,
             End::Synced => Then::Finalize,
             End::Unsynced => Then::FinalizeUnsynced,
             End::SyncedBehind => Then::Go,
@@ -274,8 +271,7 @@ mod tests {
             assert_eq!(member.on_packet(&packet(0, true)), then, "{behind} {durable}");
         }
         let mut prefix = Member::new(0, 2, true);
-        assert_eq!(prefix.on_packet(&packet(0, true)), Then::Go);
-        assert!(!prefix.finalizes_behind());
+        assert_eq!(prefix.on_packet(&packet(0, true)), Then::Leave);
         let sync = PacketHeader { sync: true, ..packet(0, false) };
         assert_eq!(Member::new(0, 2, false).on_packet(&sync), Then::Sync);
     }

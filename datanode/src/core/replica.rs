@@ -63,12 +63,22 @@ pub enum Intent {
     Resume(Resume),
     /// A copy of a finalized one. Nobody is promised anything of it before it is complete.
     Copy,
+    /// What the other members of a pipeline have, for a new one: as with a copy, nobody is promised anything of it before all of it is there.
+    Prefix,
+}
+
+impl Intent {
+    /// True if the replica counts only once all that is sent is there.
+    pub fn is_whole_or_nothing(self) -> bool {
+        matches!(self, Intent::Copy | Intent::Prefix)
+    }
 }
 
 impl From<&Write> for Intent {
     fn from(write: &Write) -> Self {
         match write.resume {
             Some(resume) => Intent::Resume(resume),
+            None if write.prefix_only => Intent::Prefix,
             None if write.is_copy() => Intent::Copy,
             None => Intent::Create,
         }
@@ -174,7 +184,8 @@ pub fn begin_write(
     match replica.state {
         // Only the recovery itself writes under its stamp: the bytes that this replica lacks. There is something to copy once it has ended elsewhere.
         State::Recovering { recovery, .. }
-            if recovery > stamp || (recovery == stamp && intent == Intent::Create) =>
+            if recovery > stamp
+                || (recovery == stamp && matches!(intent, Intent::Create | Intent::Prefix)) =>
         {
             return Err(Refusal::UnderRecovery);
         }
@@ -193,7 +204,9 @@ pub fn begin_write(
         Intent::Copy if is_finalized && damaged => Ok(Begin::Supersede),
         _ if is_finalized => Err(Refusal::Exists),
         // The copy may fail, even because its source is damaged.
-        Intent::Copy if replica.stamp < stamp && replica.length > 0 => Ok(Begin::Supersede),
+        _ if intent.is_whole_or_nothing() && replica.stamp < stamp && replica.length > 0 => {
+            Ok(Begin::Supersede)
+        }
         _ => Ok(Begin::Replace),
     }
 }
@@ -292,6 +305,10 @@ mod tests {
             (Some(replica(4, 10, recovering)), 9, Intent::Create, Err(Refusal::UnderRecovery)),
             (Some(replica(4, 10, recovering)), 8, Intent::Copy, Err(Refusal::UnderRecovery)),
             (Some(replica(4, 10, recovering)), 9, Intent::Copy, Ok(Begin::Supersede)),
+            (Some(replica(4, 10, recovering)), 9, Intent::Prefix, Err(Refusal::UnderRecovery)),
+            (Some(replica(4, 10, State::Finalized)), 5, Intent::Prefix, Ok(Begin::Supersede)),
+            (Some(replica(4, 10, State::Finalized)), 4, Intent::Prefix, Err(Refusal::Exists)),
+            (Some(replica(4, 10, State::Unfinished)), 4, Intent::Prefix, Ok(Begin::Replace)),
             (Some(replica(4, 10, recovering)), 9, resume(4, 10), Ok(Begin::Resume { offset: 10 })),
             (Some(replica(4, 10, recovering)), 10, resume(4, 7), Ok(Begin::Resume { offset: 7 })),
         ];

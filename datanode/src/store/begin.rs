@@ -83,7 +83,10 @@ impl Store {
                 (Begin::Resume { offset }, Some(old)) if !old.is_in_finalized() => offset,
                 _ => length,
             });
-            let state = if intent == Intent::Copy { State::Copying } else { State::Receiving };
+            let state = match intent.is_whole_or_nothing() {
+                true => State::Copying,
+                false => State::Receiving,
+            };
             let replica = Replica { block, stamp, length, state };
             // A damaged or stale replica stays until its successor is complete: most of it may be good, and others may hold less.
             let superseded = old.clone().filter(|_| begin == Begin::Supersede);

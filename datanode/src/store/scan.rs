@@ -4,7 +4,7 @@
 //! - a pair in `rbw/` is an unfinished replica, up to the last byte that matches its checksum or that a tail of the meta file proves;
 //! - what lies in `tmp/` is a copy that did not end, and is removed;
 //! - a move that was cut between its two renames (meta moved, block not) is completed: of a finalize, of a writer that continues under a new stamp, or of one
-//!   that continues a finalized replica;
+//!   that continues a finalized replica; of a prefix that is complete;
 //! - of two replicas of a block, the one with the newer stamp stays; with equal stamps, the finalized one; of two finalized ones, the one that is intact. So
 //!   many are compared that a start takes no hours: where a whole disk came back, the rest is left to the scanner;
 //! - anything else is moved to quarantine and logged.
@@ -199,7 +199,8 @@ fn complete_restamp(
         return Ok(());
     }
     let finalized = volume.finalized_paths(block, stamp).block;
-    let folders = [to.block.parent(), finalized.parent()].into_iter().flatten();
+    let copies = volume.path().join(TMP);
+    let folders = [to.block.parent(), finalized.parent(), Some(&*copies)].into_iter().flatten();
     for folder in folders {
         if !is_dir(folder)? {
             continue;

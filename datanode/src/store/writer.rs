@@ -448,6 +448,36 @@ impl ReplicaWriter {
         Ok(())
     }
 
+    /// Keeps a prefix that is there as a whole: from now on it is what a writer left, and one goes on with it. Not synced, as nothing that a writer only sends.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn leave(mut self) -> Result<(), StoreError> {
+        self.begin_meta()?;
+        self.settle()?;
+        let Replica { block: id, stamp, length, .. } = self.replica;
+        if length == 0 {
+            return Ok(());
+        }
+        let left = Replica { state: State::Unfinished, ..self.replica };
+        let volume = &self.store.volumes[self.volume];
+        let to = volume.paths(&left);
+        let moving = self.store.moves.moving(id);
+        self.change(|_| ())?;
+        self.paths.rename(&to).map_err(|error| StoreError::io(id, error))?;
+        self.replica = left;
+        self.handle.note_acked(length);
+        let change = |pending: &mut PendingChanges| pending.unfinished(&left);
+        if !self.store.release(id, &self.handle, Some(left), change) {
+            return Err(StoreError::NotFound(id));
+        }
+        drop(moving);
+        if let Some(old) = self.supersedes.filter(|old| old.stamp != stamp) {
+            volume.discard(&old);
+        }
+        Ok(())
+    }
+
     /// Completes the replica on another thread: the writer already has its acknowledgement and does not wait for this disk.
     pub fn finalize_behind(self) {
         let store = Arc::clone(&self.store);

@@ -41,6 +41,7 @@ pub fn keep(
     let ended = match then {
         Then::Go => None,
         Then::Sync => Some(open.sync_entry()),
+        Then::Leave => writer.take().map(ReplicaWriter::leave),
         Then::Finalize => writer.take().map(ReplicaWriter::finalize),
         Then::FinalizeUnsynced => writer.take().map(ReplicaWriter::finalize_unsynced),
     };

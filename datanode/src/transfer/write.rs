@@ -131,9 +131,7 @@ impl Reception<'_> {
         if let Some(behind) = self.behind.take() {
             self.service.peers.give_back(&behind.target, behind.pipe.into_connection());
         }
-        if let Some(writer) = self.writer.take()
-            && self.member.finalizes_behind()
-        {
+        if let Some(writer) = self.writer.take() {
             writer.finalize_behind();
         }
         Ok(())

@@ -126,9 +126,7 @@ impl Process {
             self.receptions.insert(conn, reception);
             return;
         }
-        if let Some(writer) = reception.writer.take()
-            && reception.member.finalizes_behind()
-        {
+        if let Some(writer) = reception.writer.take() {
             writer.finalize_behind();
         }
     }

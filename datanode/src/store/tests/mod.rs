@@ -289,6 +289,52 @@ fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in
     assert_eq!(tail(), (3000, State::Finalized, false));
 }
 
+/// Readers were promised more than what has come so far, and a recovery would believe that its writer went no further.
+#[test]
+fn a_prefix_counts_only_when_all_of_it_is_there() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let (block, data) = (BlockId(256), sample(3000));
+    let next = GenerationStamp(STAMP.0 + 1);
+    let mut old = store.write(block, STAMP, Intent::Create, None).unwrap();
+    old.write(packet(0, &data[..700])).unwrap();
+    old.finalize().unwrap();
+    let found = || store.open_any(block).unwrap().replica;
+    let seen = || store.open_at_least(block, next).map(|opened| opened.replica.length);
+    let is_absent = || assert!(matches!(seen(), Err(StoreError::NotFound(_))));
+    for is_broken in [true, false] {
+        let mut prefix = store.write(block, next, Intent::Prefix, None).unwrap();
+        prefix.write(packet(0, &data[..1024])).unwrap();
+        prefix.note_acked(1024);
+        is_absent();
+        assert_eq!((found().stamp, found().length), (STAMP, 700));
+        if is_broken {
+            drop(prefix);
+            is_absent();
+            assert_eq!(found().state, State::Finalized);
+            continue;
+        }
+        prefix.write(packet(1024, &data[1024..])).unwrap();
+        is_absent();
+        prefix.leave().unwrap();
+    }
+    assert_eq!(seen().unwrap(), 3000);
+    assert_eq!((found().stamp, found().state), (next, State::Unfinished));
+    assert_eq!(store.changes().pending().take().unwrap().unfinished.len(), 1);
+    // A start finds it, and one that was cut between its two files.
+    drop(store);
+    let volume = root.path().join("volume");
+    for is_cut in [false, true] {
+        if is_cut {
+            let name = format!("blk_256_{}", next.0);
+            fs::rename(volume.join("rbw").join(&name), volume.join("tmp").join(&name)).unwrap();
+        }
+        let store = open(root.path());
+        let left = store.open_any(block).unwrap().replica;
+        assert_eq!((left.stamp, left.length, left.state), (next, 3000, State::Unfinished));
+    }
+}
+
 #[test]
 fn a_damaged_replica_is_read_until_a_good_one_takes_its_place() {
     let root = tempfile::tempdir().unwrap();
