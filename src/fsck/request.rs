@@ -99,10 +99,13 @@ impl Request {
                 _ => return Err(format!("Illegal option '{text}'")),
             }
         }
-        if !request.block_ids.is_empty()
-            && let Some(other) = request.beside_blocks(path.is_some())
-        {
-            return Err(format!("-blockId looks up blocks alone, without {other}"));
+        if !request.block_ids.is_empty() {
+            if let Some(other) = request.beside_blocks(path.is_some()) {
+                return Err(format!("-blockId looks up blocks alone, without {other}"));
+            }
+            for option in request.listings() {
+                report!("fsck: {option} has no effect beside -blockId");
+            }
         }
         if request.json && request.block_ids.is_empty() && !request.list_corrupt {
             let listed = [
@@ -124,7 +127,20 @@ impl Request {
         Ok(request)
     }
 
-    /// What stands beside `-blockId` and would have no effect.
+    /// Options that say what a listing of files shows. HDFS accepts them beside `-blockId`.
+    fn listings(&self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (self.files, "-files"),
+            (self.blocks, "-blocks"),
+            (self.locations, "-locations"),
+            (self.racks, "-racks"),
+            (self.replica_details, "-replicaDetails"),
+            (self.upgrade_domains, "-upgradedomains"),
+        ];
+        all.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+
+    /// What stands beside `-blockId` and cannot be meant.
     fn beside_blocks(&self, has_path: bool) -> Option<&'static str> {
         let all = [
             (has_path, "a path"),
@@ -181,6 +197,7 @@ mod tests {
         assert_eq!(parse(&["--", "-x"]).unwrap().path, "-x");
         let request = parse(&["-blockId", "blk_1 blk_2", "blk_3", "-files"]).unwrap();
         assert_eq!(request.block_ids, ["blk_1", "blk_2", "blk_3"]);
+        assert_eq!(request.listings().collect::<Vec<_>>(), ["-files"]);
         assert!(parse(&["/", "-delete"]).unwrap().deletes);
         for words in [
             &["/a", "/b"][..],

@@ -244,7 +244,7 @@ case $mapreduce_task_attempt_id in attempt_*_m_*) echo attempt ;; esac
         "-cmdenv",
         "FROM_CMDENV=c d",
         "-D",
-        "mapreduce.map.env=FROM_MAP=m",
+        "mapreduce.map.env.FROM_MAP=m",
         "-D",
         "mapred.child.env=FROM_ALL=a",
     ];

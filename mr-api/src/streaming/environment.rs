@@ -42,10 +42,12 @@ fn given_in(properties: &Properties, kind: TaskKind) -> Result<Vec<(String, Stri
         TaskKind::Map => (keys::MAP_ENV, keys::MAP_ENV_EACH),
         TaskKind::Reduce => (keys::REDUCE_ENV, keys::REDUCE_ENV_EACH),
     };
-    let mut given = Vec::new();
-    for key in [keys::CHILD_ENV, of_kind] {
-        given.extend(key.get(properties)?.into_iter().flat_map(|list| list.0));
-    }
+    // As in Hadoop, the list of the kind replaces the one of all tasks.
+    let list = match of_kind.get(properties)? {
+        None => keys::CHILD_ENV.get(properties)?,
+        some => some,
+    };
+    let mut given = list.map_or_else(Vec::new, |list| list.0);
     given.extend(each.get(properties)?);
     given.extend(keys::ADD_ENVIRONMENT.get(properties)?.into_iter().flat_map(|list| list.0));
     Ok(given)
@@ -142,7 +144,7 @@ mod tests {
             let given: BTreeMap<_, _> = given_in(&properties, kind).unwrap().into_iter().collect();
             given.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
         };
-        assert_eq!(last(TaskKind::Map), ["A=1", "B=2", "C=3,3", "D=5", "E=6"]);
+        assert_eq!(last(TaskKind::Map), ["B=2", "C=3,3", "D=5", "E=6"]);
         assert_eq!(last(TaskKind::Reduce), ["A=1", "B=1", "C=4", "D=5", "E=6"]);
         let bad: Properties = [("mapreduce.map.env".to_owned(), "A=1,B".to_owned())].into();
         let error = given_in(&bad, TaskKind::Map).unwrap_err().to_string();

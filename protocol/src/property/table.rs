@@ -134,9 +134,9 @@ table! {
     REPORTER_PREFIX: String = "stream.stderr.reporter.prefix" [] Streaming "prefix of lines on standard error that update counters and status (`reporter:`)";
     ADD_ENVIRONMENT: BlankVariables = "stream.addenvironment" [] Streaming "variables of the scripts, `A=b C=d`";
     VARIABLE_BYTES_MAX: Bound = "stream.jobconf.truncate.limit" [] Streaming "values of properties are cut to this many bytes in the environment of scripts";
-    CHILD_ENV: CommaVariables = "mapred.child.env" [] Streaming "variables of all scripts, `A=b,C=d`; `$A` is the worker's";
-    MAP_ENV: CommaVariables = "mapreduce.map.env" ["mapred.map.child.env"] Streaming "the same for mappers";
-    REDUCE_ENV: CommaVariables = "mapreduce.reduce.env" ["mapred.reduce.child.env"] Streaming "the same for reducers";
+    CHILD_ENV: CommaVariables = "mapred.child.env" [] Streaming "variables of all scripts whose kind has no list of its own, `A=b,C=d`; `$A` is the worker's";
+    MAP_ENV: CommaVariables = "mapreduce.map.env" ["mapred.map.child.env"] Streaming "the same for mappers, instead of those of all scripts";
+    REDUCE_ENV: CommaVariables = "mapreduce.reduce.env" ["mapred.reduce.child.env"] Streaming "the same for reducers, instead of those of all scripts";
     PARTITIONER: Partitioner = "mapreduce.job.partitioner.class" ["mapred.partitioner.class", "mapreduce.partitioner.class"] Streaming "which reduce a key goes to (by its hash); `-partitioner` wins";
     UNIQUE_VALUES_MAX: Most = "mapreduce.aggregate.max.num.unique.values" ["aggregate.max.num.unique.values"] Streaming "`-reducer aggregate`: a UniqValueCount counts no further";
     PARTITIONER_OPTIONS: String = "mapreduce.partition.keypartitioner.options" ["mapred.text.key.partitioner.options"] Streaming "`-k` options of KeyFieldBasedPartitioner";
