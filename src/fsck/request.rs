@@ -99,32 +99,38 @@ impl Request {
                 _ => return Err(format!("Illegal option '{text}'")),
             }
         }
-        if !request.block_ids.is_empty() {
-            if let Some(other) = request.beside_blocks(path.is_some()) {
+        request.check(path.is_some())?;
+        request.path = path.unwrap_or_else(|| "/".to_owned());
+        Ok(request)
+    }
+
+    /// Refuses options that contradict each other; names those without effect.
+    fn check(&self, has_path: bool) -> Result<(), String> {
+        if !self.block_ids.is_empty() {
+            if let Some(other) = self.beside_blocks(has_path) {
                 return Err(format!("-blockId looks up blocks alone, without {other}"));
             }
-            for option in request.listings() {
+            for option in self.listings() {
                 report!("fsck: {option} has no effect beside -blockId");
             }
         }
-        if request.json && request.block_ids.is_empty() && !request.list_corrupt {
+        if self.json && self.block_ids.is_empty() && !self.list_corrupt {
             let listed = [
-                (request.files, "-files"),
-                (request.blocks, "-blocks"),
-                (request.storage_policies, "-storagepolicies"),
+                (self.files, "-files"),
+                (self.blocks, "-blocks"),
+                (self.storage_policies, "-storagepolicies"),
             ];
             if let Some((_, option)) = listed.into_iter().find(|(is_given, _)| *is_given) {
                 return Err(format!("--json prints totals: leave out {option}"));
             }
         }
-        let changes = request.moves || request.deletes;
-        if request.list_corrupt && changes {
+        let changes = self.moves || self.deletes;
+        if self.list_corrupt && changes {
             return Err(
                 "-list-corruptfileblocks changes nothing: leave out -move and -delete".to_owned()
             );
         }
-        request.path = path.unwrap_or_else(|| "/".to_owned());
-        Ok(request)
+        Ok(())
     }
 
     /// Options that say what a listing of files shows. HDFS accepts them beside `-blockId`.

@@ -58,6 +58,8 @@ struct Run {
     writers: BTreeMap<BlockId, ReplicaWriter>,
     /// Whose writers, if they have one, write copies.
     copies: BTreeSet<BlockId>,
+    /// Those of them that a writer will go on with.
+    prefixes: BTreeSet<BlockId>,
     /// Finalized by nobody who waits.
     behind: Vec<(BlockId, GenerationStamp)>,
     promises: BTreeMap<BlockId, Promise>,
@@ -82,6 +84,7 @@ impl Run {
             store: None,
             writers: BTreeMap::new(),
             copies: BTreeSet::new(),
+            prefixes: BTreeSet::new(),
             behind: Vec::new(),
             promises: BTreeMap::new(),
             unsynced: BTreeSet::new(),
@@ -158,6 +161,13 @@ impl Run {
         }
     }
 
+    /// The machine went down while a copy took the place of what was promised: one of both is there, and the copies here may be shorter.
+    fn note_down(&mut self, block: BlockId, result: &Result<(), StoreError>) {
+        if result.is_err() && self.machine.is_down() {
+            self.promises.remove(&block);
+        }
+    }
+
     fn begin_new(&mut self, block: BlockId) {
         self.copies.remove(&block);
         let stamp = self.next_stamp();
@@ -177,8 +187,14 @@ impl Run {
         if let Some(writer) = self.writers.remove(&block) {
             drop(writer);
         }
-        let begun = self.store().write(block, stamp, Intent::Copy, None);
-        self.note("copy", block, &begun.as_ref().map(|_| ()));
+        let is_prefix = self.random.one_in(3);
+        let intent = if is_prefix { Intent::Prefix } else { Intent::Copy };
+        let begun = self.store().write(block, stamp, intent, None);
+        self.note("copy", block, &(is_prefix, begun.as_ref().map(|_| ())));
+        self.prefixes.remove(&block);
+        if is_prefix {
+            self.prefixes.insert(block);
+        }
         if self.replica(block).is_none() {
             self.promises.remove(&block);
         }
@@ -268,6 +284,9 @@ impl Run {
         let Some(writer) = self.writers.remove(&block) else { return };
         let (length, stamp) = (writer.length(), writer.stamp());
         let is_copy = self.copies.contains(&block);
+        if is_copy && self.prefixes.contains(&block) {
+            return self.leave(block, writer);
+        }
         let way = match self.random.below(6) {
             1 if is_copy => 2,
             way => way,
@@ -292,9 +311,29 @@ impl Run {
         };
         self.note("finalize", block, &(way, length, &result));
         self.note_full(block, &result);
+        if is_copy {
+            self.note_down(block, &result);
+        }
         if result.is_ok() {
             let survives_power = way != 0;
             self.promise(block, Promise { stamp, length, is_finalized: true, survives_power });
+        }
+    }
+
+    /// A prefix is complete. A power cut leaves any part of it, until whoever goes on with it syncs.
+    fn leave(&mut self, block: BlockId, writer: ReplicaWriter) {
+        let (length, stamp) = (writer.length(), writer.stamp());
+        let result = writer.leave();
+        self.note("leave", block, &(length, &result));
+        if self.replica(block).is_none_or(|replica| replica.stamp == stamp) {
+            self.promises.remove(&block);
+        }
+        self.note_full(block, &result);
+        self.note_down(block, &result);
+        if result.is_ok() && length > 0 {
+            self.copies.remove(&block);
+            let survives_power = false;
+            self.promise(block, Promise { stamp, length, is_finalized: false, survives_power });
         }
     }
 

@@ -500,12 +500,17 @@ impl Blocks {
         let mut all: BTreeSet<NodeIndex> = good.as_slice().iter().copied().collect();
         all.extend(self.corrupt.remove(&block).unwrap_or_default().into_keys());
         all.extend(self.pending.targets(block));
-        all.extend(self.reports.take_open(block).iter().map(|sighting| sighting.node));
         all.extend(targets);
+        let mut all: BTreeMap<_, _> = all.into_iter().map(|node| (node, stamp)).collect();
+        // A recovery that did not end here may have given them a later stamp.
+        for Sighting { node, replica, .. } in self.reports.take_open(block) {
+            let latest = all.entry(node).or_insert(stamp);
+            *latest = replica.stamp.max(*latest);
+        }
         self.low.remove(block);
         self.moves.remove(&block);
         self.pending.remove_block(nodes, block);
-        for node in all {
+        for (node, stamp) in all {
             self.held_mut(node).remove(&block);
             if nodes.node(node).state != DatanodeState::Dead {
                 self.doomed.insert(node, block, stamp);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::datanode::{Changes, Command, CommitRecovery};
+use protocol::datanode::{Changes, Command, CommitRecovery, Replica};
 use protocol::namenode::{
     Answer, Appended, Call, CorruptReason, LocatedBlock, Reply, WrittenBlock,
 };
@@ -563,4 +563,24 @@ fn a_replica_that_reports_late_from_before_an_append_is_stale() {
     h.work();
     let expected = Command::Delete(vec![(first.id, first.stamp)]);
     assert_eq!(h.commands, [(h.node(other), expected)]);
+}
+
+/// A recovery that was never committed has given a replica a later stamp than the metadata knows.
+#[test]
+fn the_order_to_delete_an_open_block_names_the_latest_stamp_that_a_node_has() {
+    let mut h = Harness::with_nodes(1, 3);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let first = created.first_block.unwrap();
+    let [one, other] = [0, 1].map(|place: usize| first.replicas[place].id.0[0]);
+    let later = GenerationStamp(first.stamp.0 + 1);
+    let received = vec![Replica { stamp: later, ..replica(&first, 500) }];
+    h.changes(one, &Changes { received, ..Changes::default() });
+    h.call(Call::Delete { path: dfs("/f"), recursive: false }).unwrap();
+    h.work();
+    for (number, stamp) in [(one, later), (other, first.stamp)] {
+        let deleted = (h.node(number), Command::Delete(vec![(first.id, stamp)]));
+        assert!(h.commands.contains(&deleted), "{:?}", h.commands);
+    }
 }
