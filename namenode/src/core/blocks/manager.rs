@@ -474,7 +474,7 @@ impl Blocks {
         let block = replica.block;
         self.present -= u64::from(!self.holders(block).is_empty());
         for node in self.holders(block).to_vec() {
-            self.reports.note_open(Sighting { node, replica, finalized: true });
+            self.reports.note_open(Sighting::reported(node, replica));
         }
         self.pending.remove_block(nodes, block);
         self.clear(block);
@@ -539,7 +539,7 @@ impl Blocks {
         sighting: Sighting,
         info: Block,
     ) {
-        let Sighting { node, replica, .. } = sighting;
+        let Sighting { node, replica, is_change, .. } = sighting;
         let block = replica.block;
         if self.doomed.contains(node, block, replica.stamp) {
             return;
@@ -549,7 +549,15 @@ impl Blocks {
             return;
         }
         if replica.stamp < info.stamp {
-            self.mark_stale(ns, nodes, block, node);
+            // What its node reported itself it can lose again: a disk fails, and another comes back with an older replica. A full report may be from before.
+            let is_late = self.holders(block).contains(&node)
+                && match is_change {
+                    true => self.reports.is_unconfirmed(node, block),
+                    false => self.reports.is_recent(node, block),
+                };
+            if !is_late {
+                self.mark_stale(ns, nodes, block, node);
+            }
             return;
         }
         self.reports.confirm(node, block);

@@ -16,7 +16,7 @@ use protocol::namenode::CorruptReason;
 
 use super::manager::Blocks;
 use super::unsettled::{Progress, Sighting};
-use crate::core::namespace::{Block, Namespace};
+use crate::core::namespace::Namespace;
 use crate::core::nodes::{Datanodes, NodeIndex};
 
 /// Number of unknown blocks in a report above which their share matters.
@@ -155,23 +155,10 @@ impl Blocks {
     ) {
         progress.ahead_count += u64::from(self.reports.is_ahead(ns, &replica));
         if let Some(info) = ns.block(replica.block).copied() {
-            if !self.is_late(ns, node, &replica) {
-                self.take_known(ns, nodes, Sighting { node, replica, finalized: true }, info);
-            }
+            self.take_known(ns, nodes, Sighting::reported(node, replica), info);
         } else if !self.doomed.contains(node, replica.block, replica.stamp) {
             progress.unknown.push(replica);
         }
-    }
-
-    /// True if a full report, or a sighting that waited, is older than what its node has acknowledged or reported since.
-    fn is_late(&self, ns: &Namespace, node: NodeIndex, replica: &Replica) -> bool {
-        self.reports.is_recent(node, replica.block) && self.is_behind(ns, node, replica)
-    }
-
-    /// True if a node counts as having a newer replica than this.
-    fn is_behind(&self, ns: &Namespace, node: NodeIndex, replica: &Replica) -> bool {
-        let is_older = |info: &Block| info.complete && replica.stamp < info.stamp;
-        ns.block(replica.block).is_some_and(is_older) && self.holders(replica.block).contains(&node)
     }
 
     /// Judges a replica that is still being written, or that a failed writer left behind with an older stamp.
@@ -185,7 +172,7 @@ impl Blocks {
         if self.doomed.contains(node, replica.block, replica.stamp) {
             return;
         }
-        let sighting = Sighting { node, replica, finalized: false };
+        let sighting = Sighting { finalized: false, ..Sighting::reported(node, replica) };
         match ns.block(replica.block) {
             Some(info) if !info.complete => self.reports.note_open(sighting),
             // Its node has acknowledged more since, or is about to get all of it.
@@ -218,7 +205,7 @@ impl Blocks {
         };
         if kept_unknown == 0 {
             for replica in progress.unknown {
-                self.reports.note_unknown(Sighting { node, replica, finalized: true });
+                self.reports.note_unknown(Sighting::reported(node, replica));
             }
         }
         kept_unknown
@@ -240,13 +227,8 @@ impl Blocks {
         sender.remaining = sender.remaining.saturating_sub(received);
         for &replica in &changes.received {
             self.reports.note_recent(node, replica.block);
-            // Changes arrive in their order, but a writer's word may overtake them. What the node itself has reported it can lose again: its disk fails, and
-            // another comes back with an older replica.
-            let is_late = self.reports.is_unconfirmed(node, replica.block)
-                && self.is_behind(ns, node, &replica);
-            if !is_late {
-                self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
-            }
+            let sighting = Sighting { is_change: true, ..Sighting::reported(node, replica) };
+            self.take_replica(ns, nodes, sighting);
         }
         for &block in &changes.deleted {
             self.note_deleted(ns, nodes, block, node);
@@ -285,9 +267,7 @@ impl Blocks {
                 self.reports.unknown.insert((node, block), (replica, seen_ms));
                 self.reports.unknown_order.push_back((seen_ms, node, block));
             } else if ns.block(block).is_some() {
-                if !self.is_late(ns, node, &replica) {
-                    self.take_replica(ns, nodes, Sighting { node, replica, finalized: true });
-                }
+                self.take_replica(ns, nodes, Sighting::reported(node, replica));
             } else if block.0 < ns.counters().next_block {
                 self.doomed.insert(node, block, replica.stamp);
             }

@@ -26,6 +26,15 @@ pub struct Sighting {
     pub replica: Replica,
     /// Whether it is finalized.
     pub finalized: bool,
+    /// Whether it was reported as a change. Changes arrive in their order: only the word of a writer can overtake one.
+    pub is_change: bool,
+}
+
+impl Sighting {
+    /// A finalized replica in a report of everything, or one of which only that is known.
+    pub fn reported(node: NodeIndex, replica: Replica) -> Self {
+        Sighting { node, replica, finalized: true, is_change: false }
+    }
 }
 
 /// Facts from reports that are not settled yet.
