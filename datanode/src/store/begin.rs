@@ -104,10 +104,12 @@ impl Store {
     }
 
     /// Checks that a replica which a writer left, or which is taken away from one, is what a writer may go on with: whoever goes on may be the only one. After a
-    /// break it may be finalized already. The first attempt of an append does not read what nobody has written to since.
+    /// break it may be finalized already, under the stamp that its writer had or a later one. The first attempt of an append does not read what nobody has
+    /// written to since.
     fn check_left(&self, block: BlockId, resume: Resume) -> Result<(), StoreError> {
         let Ok((replica, paths)) = self.find(block, |_| true) else { return Ok(()) };
-        let is_left = resume.after_break || !replica.is_in_finalized();
+        let is_left =
+            resume.after_break || !replica.is_in_finalized() || replica.stamp > resume.prior;
         if !is_left || replica.length < resume.offset || resume.offset == 0 {
             return Ok(());
         }

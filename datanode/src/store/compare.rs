@@ -115,13 +115,14 @@ impl Store {
         let known = self.replicas.lock().get(&block).map(|entry| (entry.replica, entry.volume));
         match known {
             Some((replica, volume)) if (replica.stamp, volume) == (stamp, index) => {}
-            Some((older, _)) if older.stamp < stamp => match older.is_finalized() {
-                true => self.take(index, &paths, (block, stamp), known, differences),
-                // Its writer may have copied or resumed something else.
-                false => {
-                    tracing::warn!(%block, %stamp, "a file of a newer replica than the one in use");
-                }
-            },
+            None => self.take(index, &paths, (block, stamp), known, differences),
+            Some((older, _)) if older.stamp < stamp && older.is_finalized() => {
+                self.take(index, &paths, (block, stamp), known, differences);
+            }
+            // The one in use is not complete, and may never be.
+            Some((older, _)) if older.stamp < stamp => {
+                tracing::warn!(%block, %stamp, "a file of a newer replica than the one in use");
+            }
             Some((known, _)) => {
                 let found = Replica { block, stamp, length: 0, state: State::Finalized };
                 // Else the one in use is not complete, and may never be.
@@ -130,7 +131,6 @@ impl Store {
                     differences.stale += 1;
                 }
             }
-            None => self.take(index, &paths, (block, stamp), None, differences),
         }
     }
 
@@ -146,21 +146,12 @@ impl Store {
         let folder = paths.block.parent().unwrap_or(&paths.block);
         match scan::finalized(folder, block, stamp) {
             Ok(Some(replica)) => {
-                let mut replicas = self.replicas.lock();
+                let replicas = self.replicas.lock();
                 let now = replicas.get(&block).map(|entry| (entry.replica, entry.volume));
-                let is_added =
-                    now == older && self.insert(&mut replicas, block, Entry::new(replica, index));
-                drop(replicas);
-                if !is_added {
+                if now != older || !self.adopt(replicas, Entry::new(replica, index), older) {
                     return;
                 }
-                if let Some((older, volume)) = older {
-                    self.volumes[volume].discard(&older);
-                }
                 tracing::warn!(%block, %stamp, "a replica was found that was not known");
-                // Nobody knows where it has been.
-                self.suspect(block);
-                self.changes.push(|pending| pending.received(&replica));
                 differences.found += 1;
             }
             Ok(None) => tracing::warn!(%block, %stamp, "a file without its checksums was found"),

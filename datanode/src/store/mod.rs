@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use protocol::transfer::ReplicaSummary;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::File;
@@ -299,8 +299,8 @@ impl Store {
         let mut count = 0;
         for (block, entry) in found {
             let replica = entry.replica;
-            let mut replaced = None;
-            let mut replicas = self.replicas.lock();
+            let mut older = None;
+            let replicas = self.replicas.lock();
             match replicas.get(&block).map(|known| (known.volume, known.replica)) {
                 // A comparison with the disks added it first.
                 Some((volume, known)) if (volume, known.stamp) == (index, replica.stamp) => {
@@ -312,31 +312,45 @@ impl Store {
                     self.volumes[index].discard(&replica);
                     continue;
                 }
-                // Its own volume came back first, and is older.
-                Some((volume, known)) if replica.replaces(&known) && known.is_finalized() => {
-                    replaced = Some((volume, known));
+                // Its volume came back first.
+                Some((volume, known)) if known.is_finalized() && replica.replaces(&known) => {
+                    older = Some((known, volume));
                 }
                 // That is not complete, and may never be. A comparison decides later.
                 Some(_) => continue,
                 None => {}
             }
-            if !self.insert(&mut replicas, block, entry) {
+            if !self.adopt(replicas, entry, older) {
                 // It failed again.
                 break;
             }
-            drop(replicas);
-            if let Some((volume, replaced)) = replaced {
-                self.volumes[volume].discard(&replaced);
-            }
             count += 1;
-            // A disk that failed once is not trusted blindly.
-            self.suspect(block);
-            self.changes.push(|pending| match replica.is_finalized() {
-                true => pending.received(&replica),
-                false => pending.unfinished(&replica),
-            });
         }
         count
+    }
+
+    /// Adds a replica that was found on a disk, in the place of an older one, and reports it. False if its volume is out of service.
+    fn adopt(
+        &self,
+        mut replicas: MutexGuard<'_, BTreeMap<BlockId, Entry>>,
+        entry: Entry,
+        older: Option<(Replica, usize)>,
+    ) -> bool {
+        let replica = entry.replica;
+        if !self.insert(&mut replicas, replica.block, entry) {
+            return false;
+        }
+        drop(replicas);
+        if let Some((older, volume)) = older {
+            self.volumes[volume].discard(&older);
+        }
+        // Nobody knows where it has been, and a disk that failed once is not trusted blindly.
+        self.suspect(replica.block);
+        self.changes.push(|pending| match replica.is_finalized() {
+            true => pending.received(&replica),
+            false => pending.unfinished(&replica),
+        });
+        true
     }
 
     /// Opens a replica with this stamp for reading.

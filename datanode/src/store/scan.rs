@@ -2,7 +2,7 @@
 //!
 //! - a finalized pair with matching lengths is a finalized replica (its bytes are verified by readers and the scanner);
 //! - a pair in `rbw/` is an unfinished replica, up to the last byte that matches its checksum or that a tail of the meta file proves;
-//! - what lies in `tmp/` is a copy that did not end, and is removed;
+//! - what lies in `tmp/` is a copy or a prefix that did not end, and is removed;
 //! - a move that was cut between its two renames (meta moved, block not) is completed: of a finalize, of a writer that continues under a new stamp, or of one
 //!   that continues a finalized replica; of a prefix that is complete;
 //! - of two replicas of a block, the one with the newer stamp stays; with equal stamps, the finalized one; of two finalized ones, the one that is intact. So

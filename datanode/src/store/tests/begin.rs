@@ -243,9 +243,11 @@ fn nobody_goes_on_with_a_damaged_replica() {
     let path = machine.files(&root).into_iter().find(|path| path.ends_with(&name)).unwrap();
     machine.tamper(&path, |bytes| bytes[100] ^= 1).unwrap();
     let later = GenerationStamp(NEXT.0 + 1);
-    let intent = Intent::Resume(Resume { prior: STAMP, offset: 700, after_break: true });
-    let resumed = store.write(block, later, intent, None).map(drop);
-    assert!(matches!(resumed, Err(StoreError::Corrupt { offset: 0, .. })), "{resumed:?}");
+    for after_break in [false, true] {
+        let intent = Intent::Resume(Resume { prior: STAMP, offset: 700, after_break });
+        let resumed = store.write(block, later, intent, None).map(drop);
+        assert!(matches!(resumed, Err(StoreError::Corrupt { offset: 0, .. })), "{resumed:?}");
+    }
     // The writer lost the last acknowledgement, and what it wrote is finalized under the stamp that it had.
     for offset in [700, 100] {
         let (machine, root, store, writer) = begun(6);
