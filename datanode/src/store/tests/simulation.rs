@@ -50,6 +50,18 @@ struct Promise {
     survives_power: bool,
 }
 
+impl Promise {
+    fn is_kept_by(&self, found: &Replica) -> bool {
+        match self.is_finalized {
+            true => {
+                let wanted = (self.stamp, self.length, State::Finalized);
+                (found.stamp, found.length, found.state) == wanted
+            }
+            false => found.stamp >= self.stamp && found.length >= self.length,
+        }
+    }
+}
+
 struct Run {
     machine: Machine,
     roots: Vec<PathBuf>,
@@ -63,6 +75,8 @@ struct Run {
     /// Finalized by nobody who waits.
     behind: Vec<(BlockId, GenerationStamp)>,
     promises: BTreeMap<BlockId, Promise>,
+    /// What may be there instead, until the next start that succeeds.
+    instead: BTreeMap<BlockId, Promise>,
     /// Finalized without a sync, or made of such: a power cut leaves any part.
     unsynced: BTreeSet<(BlockId, GenerationStamp)>,
     last_stamp: u64,
@@ -87,6 +101,7 @@ impl Run {
             prefixes: BTreeSet::new(),
             behind: Vec::new(),
             promises: BTreeMap::new(),
+            instead: BTreeMap::new(),
             unsynced: BTreeSet::new(),
             last_stamp: 1000,
             may_be_full: false,
@@ -161,10 +176,10 @@ impl Run {
         }
     }
 
-    /// The machine went down while a copy took the place of what was promised: one of both is there, and the copies here may be shorter.
-    fn note_down(&mut self, block: BlockId, result: &Result<(), StoreError>) {
-        if result.is_err() && self.machine.is_down() {
-            self.promises.remove(&block);
+    /// The machine went down while a copy took the place of what was promised: it is there, or what was promised.
+    fn note_down(&mut self, block: BlockId, copy: Promise) {
+        if self.machine.is_down() {
+            self.instead.insert(block, copy);
         }
     }
 
@@ -311,12 +326,12 @@ impl Run {
         };
         self.note("finalize", block, &(way, length, &result));
         self.note_full(block, &result);
-        if is_copy {
-            self.note_down(block, &result);
-        }
+        let survives_power = way != 0;
+        let promise = Promise { stamp, length, is_finalized: true, survives_power };
         if result.is_ok() {
-            let survives_power = way != 0;
-            self.promise(block, Promise { stamp, length, is_finalized: true, survives_power });
+            self.promise(block, promise);
+        } else if is_copy {
+            self.note_down(block, promise);
         }
     }
 
@@ -329,11 +344,12 @@ impl Run {
             self.promises.remove(&block);
         }
         self.note_full(block, &result);
-        self.note_down(block, &result);
-        if result.is_ok() && length > 0 {
+        let promise = Promise { stamp, length, is_finalized: false, survives_power: false };
+        if result.is_err() {
+            self.note_down(block, promise);
+        } else if length > 0 {
             self.copies.remove(&block);
-            let survives_power = false;
-            self.promise(block, Promise { stamp, length, is_finalized: false, survives_power });
+            self.promise(block, promise);
         }
     }
 
@@ -506,6 +522,9 @@ impl Run {
         let is_cut = self.machine.start();
         if is_cut {
             self.promises.retain(|_, promise| promise.survives_power);
+            // A power cut leaves any part of it.
+            let unsynced = self.instead.values_mut().filter(|copy| !copy.survives_power);
+            unsynced.for_each(|copy| copy.length = 0);
         }
         self.trace.push(format!("end {is_cut}"));
     }
@@ -532,15 +551,15 @@ impl Run {
         for root in &self.roots {
             self.trace.push(format!("files {:?}", self.machine.files(root)));
         }
+        for (block, copy) in std::mem::take(&mut self.instead) {
+            // It was not acknowledged: from now on nothing is promised.
+            if replicas.iter().any(|replica| replica.block == block && copy.is_kept_by(replica)) {
+                self.promises.remove(&block);
+            }
+        }
         for (block, promise) in &self.promises {
             let found = replicas.iter().find(|replica| replica.block == *block);
-            let kept = found.is_some_and(|found| match promise.is_finalized {
-                true => {
-                    let Promise { stamp, length, .. } = *promise;
-                    *found == Replica { block: *block, stamp, length, state: State::Finalized }
-                }
-                false => found.stamp >= promise.stamp && found.length >= promise.length,
-            });
+            let kept = found.is_some_and(|found| promise.is_kept_by(found));
             // A replica without data is as good as none.
             let kept = kept || (!promise.is_finalized && promise.length == 0);
             assert!(kept, "block {block}: {promise:?}, found {found:?}");
