@@ -120,7 +120,7 @@ impl Request {
                 (self.blocks, "-blocks"),
                 (self.storage_policies, "-storagepolicies"),
             ];
-            if let Some((_, option)) = listed.into_iter().find(|(is_given, _)| *is_given) {
+            if let Some(option) = given(listed).next() {
                 return Err(format!("--json prints totals: leave out {option}"));
             }
         }
@@ -135,20 +135,19 @@ impl Request {
 
     /// Options that say what a listing of files shows. HDFS accepts them beside `-blockId`.
     fn listings(&self) -> impl Iterator<Item = &'static str> {
-        let all = [
+        given([
             (self.files, "-files"),
             (self.blocks, "-blocks"),
             (self.locations, "-locations"),
             (self.racks, "-racks"),
             (self.replica_details, "-replicaDetails"),
             (self.upgrade_domains, "-upgradedomains"),
-        ];
-        all.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name)
+        ])
     }
 
     /// What stands beside `-blockId` and cannot be meant.
     fn beside_blocks(&self, has_path: bool) -> Option<&'static str> {
-        let all = [
+        given([
             (has_path, "a path"),
             (self.list_corrupt, "-list-corruptfileblocks"),
             (self.moves, "-move"),
@@ -156,8 +155,8 @@ impl Request {
             (self.open_for_write, "-openforwrite"),
             (self.snapshots, "-includeSnapshots"),
             (self.storage_policies, "-storagepolicies"),
-        ];
-        all.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+        ])
+        .next()
     }
 
     /// The address that HDFS's tool would fetch.
@@ -184,6 +183,11 @@ impl Request {
         }
         query + "&path=" + &self.path.replace('/', "%2F")
     }
+}
+
+/// The names of those that are given.
+fn given<const N: usize>(options: [(bool, &'static str); N]) -> impl Iterator<Item = &'static str> {
+    options.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name)
 }
 
 #[cfg(test)]
