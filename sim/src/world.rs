@@ -106,6 +106,8 @@ impl fmt::Display for Report {
 /// Something that will happen.
 enum Happening {
     Message(Place, Message),
+    /// One more copy of a message, for a process in this life of its: a signature names the start of the daemon that it is for, and nobody signs for a copy again.
+    Copy(Place, u64, Message),
     /// For a process in this life of its.
     Timer(Place, u64, Timer),
     Fault(Fault),
@@ -287,6 +289,11 @@ impl World {
                 self.note((to, &message));
                 self.deliver(to, message);
             }
+            Happening::Copy(to, life, message) => {
+                if self.life(to) == life {
+                    self.handle(Happening::Message(to, message));
+                }
+            }
             Happening::Timer(place, life, timer) if self.life(place) == life => {
                 self.on_timer(place, &timer);
             }
@@ -450,8 +457,15 @@ impl World {
     fn send(&mut self, from: Place, out: Outbox) {
         for (to, message) in out.messages {
             let link = (from, to);
-            for at in self.net.arrivals(link, &message, self.now, &mut self.random) {
-                self.schedule(at, Happening::Message(to, message.clone()));
+            let arrivals = self.net.arrivals(link, &message, self.now, &mut self.random);
+            let life = self.life(to);
+            for (count, at) in arrivals.into_iter().enumerate() {
+                let message = message.clone();
+                let happening = match count {
+                    0 => Happening::Message(to, message),
+                    _ => Happening::Copy(to, life, message),
+                };
+                self.schedule(at, happening);
             }
         }
         let life = self.life(from);
