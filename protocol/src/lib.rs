@@ -15,6 +15,7 @@
 //! | [`shuffle`] | map outputs from a worker to reduces |
 //! | [`address`] | what people type where a path or a file system is expected |
 //! | [`property`] | what a job is asked for by name |
+//! | [`rounds`] | jobs that go in rounds |
 //! | [`sizing`] | how many reduces a job has that was given no number |
 
 pub mod acl;
@@ -52,6 +53,8 @@ pub use id::{
 };
 pub use level::FeatureLevel;
 pub use mapreduce::record::RecordAt;
-pub use mapreduce::{counters, history, jobs, phase, record, runner, shuffle, sizing, tracker};
+pub use mapreduce::{
+    counters, history, jobs, phase, record, rounds, runner, shuffle, sizing, tracker,
+};
 pub use path::{DfsPath, PathError};
 pub use signing::{auth, delegation, pass, token};

@@ -177,6 +177,7 @@ impl Client {
             splits: self.splits.clone(),
             reduce_count: 0,
             sizing: None,
+            rounds: None,
             output: DfsPath::parse("/bench-out")?,
             attempts_max: 4,
             slow_start_permille: 50,

@@ -334,6 +334,7 @@ mod tests {
             slow_start_permille: 50,
             properties: BTreeMap::from([("mapreduce.job.priority".to_owned(), "HIGH".to_owned())]),
             sizing: Some(ReduceSizing { slot_count: 8 }),
+            rounds: None,
         };
         Submitted {
             job: JOB,

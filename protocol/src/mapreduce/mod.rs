@@ -5,6 +5,7 @@ pub mod history;
 pub mod jobs;
 pub mod phase;
 pub mod record;
+pub mod rounds;
 pub mod runner;
 pub mod shuffle;
 pub mod sizing;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::Counters;
 use super::phase::Phase;
+use super::rounds::{RoundWork, Summary};
 use super::split::Split;
 use crate::level::{FeatureLevel, Supported};
 use crate::wire::{ENTRIES_MAX, at_most};
@@ -144,6 +145,12 @@ pub enum Action {
         #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
         outputs: Vec<MapOutput>,
     },
+    /// No task needs these outputs of a job's rounds any more: delete them.
+    DropOutputs {
+        /// The attempts that made them, all of one job.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        attempts: Vec<AttemptId>,
+    },
 }
 
 /// What a worker needs to run an attempt.
@@ -197,6 +204,8 @@ pub enum Work {
     },
     /// Reduce neighbouring partitions.
     Reduce(ReduceWork),
+    /// Take a partition through a round.
+    Round(Box<RoundWork>),
 }
 
 /// The work of a reduce.
@@ -211,11 +220,14 @@ pub struct ReduceWork {
     pub outputs: Arc<Vec<MapOutput>>,
 }
 
-fn as_list<S: Serializer>(outputs: &Arc<Vec<MapOutput>>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_list<S: Serializer>(
+    outputs: &Arc<Vec<MapOutput>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     outputs.as_slice().serialize(serializer)
 }
 
-fn at_most_shared<'de, const MAX: usize, D: Deserializer<'de>>(
+pub(super) fn at_most_shared<'de, const MAX: usize, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Arc<Vec<MapOutput>>, D::Error> {
     at_most::<MAX, D, Vec<MapOutput>>(deserializer).map(Arc::new)
@@ -280,6 +292,17 @@ pub enum AttemptState {
     },
     /// It was stopped.
     Killed,
+    /// A task of a round that is not the last is done; its output is served by this worker.
+    RoundDone {
+        /// Absolute path of the data file.
+        data_path: String,
+        /// What the next round learns of this one.
+        summary: Summary,
+        /// How far the job had come after the round before, in the job's own measure; `None` if it has none, and in round 0.
+        measure: Option<f64>,
+        /// Directory of the attempt in the file system, if it keeps the state of its keys there.
+        kept: Option<DfsPath>,
+    },
 }
 
 /// A key with a large share of a reduce's records.

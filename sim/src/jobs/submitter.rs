@@ -170,6 +170,7 @@ impl Submitter {
             slow_start_permille: [0, 500, 1000][random.below(3)],
             properties,
             sizing,
+            rounds: None,
         }
     }
 

@@ -529,6 +529,7 @@ pub(crate) fn spec(number: u64, hosts: &[&str], reduce_count: u32) -> JobSpec {
         slow_start_permille: 50,
         properties: BTreeMap::new(),
         sizing: None,
+        rounds: None,
     }
 }
 

@@ -314,6 +314,7 @@ impl<'a> Driver<'a> {
             slow_start_permille: self.options.slow_start_permille()?,
             properties,
             sizing,
+            rounds: None,
         })
     }
 

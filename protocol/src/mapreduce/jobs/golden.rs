@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::rounds::RoundsSpec;
 use crate::sizing::ReduceSizing;
 use crate::table::golden::{check, hex};
 use crate::tracker::{Launch, Program, Work};
@@ -47,6 +48,7 @@ fn spec() -> JobSpec {
         slow_start_permille: 50,
         properties: BTreeMap::from([(text("k"), text("v"))]),
         sizing: Some(ReduceSizing { slot_count: 8 }),
+        rounds: Some(RoundsSpec { last: 10, keep_every: 5 }),
     }
 }
 
@@ -195,7 +197,7 @@ fn answers_about_jobs_are_sent_as_ever() {
 fn requests_about_jobs_are_sent_as_ever() {
     let call = CallId { client: ClientId([1; 16]), number: 300 };
     let request = Request::new(call, "ann", calls::Kill { job: JOB });
-    let head = "0201010101010101010101010101010101ac0203616e6e";
+    let head = "0301010101010101010101010101010101ac0203616e6e";
     assert_eq!(
         hex(&wire::encode(&request)),
         format!("{head}{}", hex(&wire::encode(&request.body)))

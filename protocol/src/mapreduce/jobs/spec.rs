@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::rounds::RoundsSpec;
 use super::super::sizing::ReduceSizing;
 use super::super::split::Split;
 use super::super::tracker::{ARGS_MAX, PROPERTIES_MAX};
@@ -46,6 +47,8 @@ pub struct JobSpec {
     pub properties: BTreeMap<String, String>,
     /// Reduces are chosen once the sizes of all map outputs are known; `None`: one per partition.
     pub sizing: Option<ReduceSizing>,
+    /// The job goes in rounds, each with a task for every partition; `None`: it has reduces.
+    pub rounds: Option<RoundsSpec>,
 }
 
 /// How urgent a job is among those of its queue.
