@@ -397,14 +397,15 @@ mod tests {
             hot_keys: vec![HotKey { text: "the".to_owned(), records: 12 }],
         };
         let partition_bytes = vec![1, 300];
-        vec![
+        let of_rounds = of_rounds(MapOutput { attempt: reduce, ..output.clone() });
+        let mut samples = vec![
             Edit::Founded { cluster_start: JOB.cluster_start },
             Edit::Submitted(Box::new(submitted())),
             Edit::Refused { job: JOB },
             Edit::AttemptSucceeded {
                 attempt: map,
                 ran: ran(),
-                made: Made::MapOutput { output: output.clone(), partition_bytes },
+                made: Made::MapOutput { output, partition_bytes },
                 counters: counters.clone(),
             },
             Edit::AttemptSucceeded {
@@ -423,12 +424,7 @@ mod tests {
             Edit::OutputLost { attempt: map, failed: Some("no answer".to_owned()) },
             Edit::Committing { job: JOB },
             Edit::Ending { job: JOB, outcome: JobState::Failed, diagnostics: "why".to_owned() },
-            Edit::Ended {
-                job: JOB,
-                state: JobState::Succeeded,
-                finished_ms: 8,
-                counters: counters.clone(),
-            },
+            Edit::Ended { job: JOB, state: JobState::Succeeded, finished_ms: 8, counters },
             Edit::Retired { job: JOB },
             Edit::Prioritized { job: JOB, priority: Priority::High },
             Edit::KillAsked { job: JOB, user: "bob".to_owned() },
@@ -441,20 +437,29 @@ mod tests {
             },
             Edit::ReducesChosen { job: JOB, ends: vec![1, 5] },
             Edit::LevelSet { level: FeatureLevel(300) },
+        ];
+        samples.extend(of_rounds);
+        samples
+    }
+
+    /// Those of jobs in rounds.
+    fn of_rounds(output: MapOutput) -> [Edit; 2] {
+        let made = Made::RoundOutput {
+            output,
+            summary: Summary { bytes: vec![7, 255] },
+            measure: Some(0.5),
+            kept: Some(path("/out/_temporary/r")),
+        };
+        [
             Edit::SubmittedInRounds {
                 submitted: Box::new(submitted()),
                 rounds: RoundsSpec { last: 300, keep_every: 5 },
             },
             Edit::AttemptSucceeded {
-                attempt: reduce,
+                attempt: attempt(TaskKind::Reduce),
                 ran: ran(),
-                made: Made::RoundOutput {
-                    output: MapOutput { attempt: reduce, ..output },
-                    summary: Summary { bytes: vec![7, 255] },
-                    measure: Some(0.5),
-                    kept: Some(path("/out/_temporary/r")),
-                },
-                counters,
+                made,
+                counters: [("records", "read", 300)].into_iter().collect(),
             },
         ]
     }

@@ -13,7 +13,7 @@ use protocol::rounds::RoundsSpec;
 use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
-use super::counters::{CounterSums, JOB_GROUP};
+use super::counters::{CounterSums, JOB_GROUP, Tally};
 use super::pending::PendingTasks;
 use super::reduce_plan::ReducePlan;
 use super::rounds::Rounds;
@@ -473,25 +473,7 @@ impl Job {
             Edit::AttemptSucceeded { attempt, ran, made, counters } => {
                 if self.task(attempt.task).is_some_and(|task| task.winner.is_none()) {
                     let tally = self.sums.add(counters);
-                    let output = match made {
-                        Made::MapOutput { output, partition_bytes } => {
-                            self.reduce_plan.add(attempt.task.index, partition_bytes);
-                            TaskOutput::Map(output.clone())
-                        }
-                        Made::Files { directory, hot_keys } => {
-                            self.note_hot_keys(attempt.task.index, hot_keys);
-                            TaskOutput::Files(directory.clone())
-                        }
-                        Made::RoundOutput { output, .. } => TaskOutput::Map(output.clone()),
-                    };
-                    self.launched.speculative_won += u64::from(ran.speculative);
-                    let winner = Winner { number: attempt.number, output, tally };
-                    let tasks = self.tasks_mut(attempt.task.kind);
-                    // Comes first, so that the task does not wait for a slot in between.
-                    tasks.change(attempt.task.index, |task| task.winner = Some(winner));
-                    let reached = Reached { phase: None, progress: 1.0 };
-                    self.end_attempt(*attempt, ran, AttemptState::Succeeded, ("", reached));
-                    self.note_won(attempt.task.kind, attempt.task.index, made);
+                    self.win(*attempt, ran, made, tally);
                 }
             }
             Edit::AttemptFailed { attempt, ran, diagnostics, record, reached } => {
@@ -524,6 +506,7 @@ impl Job {
                 self.maps.close();
                 self.reduces.close();
                 self.forget_places();
+                self.rounds.iter_mut().for_each(Rounds::end);
                 self.stop_asked.clear();
             }
             Edit::Prioritized { priority, .. } => self.priority = *priority,
@@ -539,6 +522,29 @@ impl Job {
             | Edit::Refused { .. }
             | Edit::Retired { .. } => {}
         }
+    }
+
+    /// An attempt decides its task, which has no winner.
+    fn win(&mut self, id: AttemptId, ran: &Ran, made: &Made, tally: Tally) {
+        let output = match made {
+            Made::MapOutput { output, partition_bytes } => {
+                self.reduce_plan.add(id.task.index, partition_bytes);
+                TaskOutput::Map(output.clone())
+            }
+            Made::Files { directory, hot_keys } => {
+                self.note_hot_keys(id.task.index, hot_keys);
+                TaskOutput::Files(directory.clone())
+            }
+            Made::RoundOutput { output, .. } => TaskOutput::Map(output.clone()),
+        };
+        self.launched.speculative_won += u64::from(ran.speculative);
+        let winner = Winner { number: id.number, output, tally };
+        let tasks = self.tasks_mut(id.task.kind);
+        // Comes first, so that the task does not wait for a slot in between.
+        tasks.change(id.task.index, |task| task.winner = Some(winner));
+        let reached = Reached { phase: None, progress: 1.0 };
+        self.end_attempt(id, ran, AttemptState::Succeeded, ("", reached));
+        self.note_won(id.task.kind, id.task.index, made);
     }
 
     /// Records the hot keys of a reduce; keeps those with the most records.

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use protocol::jobs::{RoundMeasure, RoundsReport};
 use protocol::rounds::{RoundWork, RoundsSpec, SUMMARIES_BYTES_MAX, SUMMARY_BYTES_MAX, Summary};
 use protocol::tracker::MapOutput;
 use protocol::{AttemptId, DfsPath, TaskId, TaskKind};
@@ -112,11 +113,6 @@ impl Rounds {
     /// Number of tasks if no round ends the job early.
     pub(crate) fn task_count_max(&self) -> u64 {
         (u64::from(self.spec.last) + 1) * u64::from(self.partition_count)
-    }
-
-    /// The job's own measure after each round that told it.
-    pub(crate) fn measures(&self) -> &BTreeMap<u32, f64> {
-        &self.measures
     }
 
     /// Round and partition of a task.
@@ -243,6 +239,12 @@ impl Rounds {
         }
     }
 
+    /// The job is over: forgets what only its tasks needed.
+    pub(super) fn end(&mut self) {
+        self.rounds.iter_mut().for_each(|round| round.summaries = Vec::new());
+        (self.kept, self.offered, self.inputs) = Default::default();
+    }
+
     /// Begins the next round if it is time. True if so.
     fn begin_next(&mut self) -> bool {
         let newest = self.newest();
@@ -349,6 +351,18 @@ impl Job {
             self.patience = Patience::Fresh;
         }
         rounds.offered = startable;
+    }
+
+    /// How far it has come, if it goes in rounds.
+    pub(crate) fn rounds_report(&self) -> Option<RoundsReport> {
+        let rounds = self.rounds.as_ref()?;
+        let measure =
+            |(round, measure): (&u32, &f64)| RoundMeasure { round: *round, measure: *measure };
+        Some(RoundsReport {
+            newest: rounds.newest(),
+            last: rounds.spec.last,
+            measures: rounds.measures.iter().map(measure).collect(),
+        })
     }
 
     /// The first round after round 0 whose outputs are still needed.

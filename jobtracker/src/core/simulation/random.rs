@@ -9,7 +9,7 @@ use protocol::jobs::{JobSpec, JobState, Priority};
 use protocol::sizing::ReduceSizing;
 use protocol::{AttemptId, JobId, WorkerId};
 
-use super::rounds::random_rounds;
+use super::rounds::{Seen, random_rounds};
 use super::world::{ROOT, RULES, World, spec};
 use crate::core::Rules;
 use crate::core::jobs::StopReason;
@@ -235,16 +235,19 @@ impl History {
 
 #[test]
 fn every_history_ends_right() {
-    let (mut count, mut preempted) = (0, 0);
+    let (mut count, mut preempted, mut seen) = (0, 0, Seen::default());
     needs::seeds::for_each(150, |seed| {
         count += 1;
-        preempted += history(seed);
+        let (taken, rounds) = history(seed);
+        preempted += taken;
+        seen.add(rounds);
     });
     assert!(preempted > 0 || count < 100, "in some of them slots are taken back");
+    assert!(seen.is_all() || count < 100, "{seen:?}");
 }
 
-/// Runs a history; returns how many attempts gave their slots to other queues.
-fn history(seed: u64) -> usize {
+/// Runs a history; returns how many attempts gave their slots to other queues, and what was seen of rounds.
+fn history(seed: u64) -> (usize, Seen) {
     let mut history = History {
         world: World::with(rules()),
         random: Random::new(seed),
@@ -273,5 +276,5 @@ fn history(seed: u64) -> usize {
     let preempted =
         attempts.filter(|attempt| attempt.diagnostics == StopReason::Preempted.text()).count();
     assert_eq!(world.core.map_outputs.holders().count(), 0, "no output is remembered for nothing");
-    preempted
+    (preempted, world.rounds.seen)
 }

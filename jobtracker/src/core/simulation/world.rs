@@ -182,6 +182,8 @@ impl World {
         let names = winners.iter().map(|winner| winner.name().unwrap().parse::<AttemptId>());
         let tasks: Vec<u32> = names.map(|attempt| attempt.unwrap().task.index).collect();
         assert_eq!(tasks, (first..first + count).collect::<Vec<_>>());
+        let is_early = job.spec.rounds.is_some_and(|rounds| first < rounds.last * count);
+        self.rounds.seen.ended_early += usize::from(is_early);
         for winner in winners {
             assert!(self.complete.contains(winner) && !self.deleted.contains(winner), "{winner}");
         }
@@ -325,6 +327,9 @@ impl World {
         assert!(number > worker.received);
         worker.received = number;
         for action in actions {
+            if let Action::DropOutputs { attempts } = &action {
+                self.rounds.seen.dropped += attempts.len();
+            }
             worker.obey(action, &mut self.launched);
         }
         for (attempt, running) in &worker.running {
@@ -445,6 +450,11 @@ impl World {
     /// An output is gone from a worker's disk, and the worker does not know.
     pub(super) fn lose_output(&mut self, id: WorkerId, attempt: AttemptId) {
         self.workers.get_mut(&id).unwrap().held.remove(&attempt);
+    }
+
+    /// A running attempt reports any end.
+    pub(super) fn end_as(&mut self, id: WorkerId, attempt: AttemptId, state: Reported) {
+        self.workers.get_mut(&id).unwrap().end(attempt, state);
     }
 
     fn is_held(&self, attempt: AttemptId) -> bool {

@@ -223,6 +223,7 @@ pub(crate) fn job_report(job: &Job) -> JobReport {
         priority: job.priority,
         slot_count: job.live_count(),
         is_outline: false,
+        rounds: job.rounds_report(),
     }
 }
 

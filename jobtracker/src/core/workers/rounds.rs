@@ -76,8 +76,15 @@ impl Core {
     pub(super) fn drop_outputs(&mut self, id: JobId, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
         let is_needed = |output: AttemptId| output.task.job != id || job.needs_output(output.task);
-        for (worker, attempts) in self.map_outputs.drop_outputs(is_needed) {
-            self.order_worker(worker, Action::DropOutputs { attempts }, out);
+        for (holder, attempts) in self.map_outputs.drop_outputs(is_needed) {
+            let Some(holder) = self.workers.worker(holder) else { continue };
+            // Others on its machine may have links to them.
+            let neighbours = self.workers.iter().filter(|other| other.boot_id == holder.boot_id);
+            let neighbours: Vec<WorkerId> = neighbours.map(|worker| worker.id).collect();
+            for worker in neighbours {
+                let attempts = attempts.clone();
+                self.order_worker(worker, Action::DropOutputs { attempts }, out);
+            }
         }
     }
 }

@@ -217,7 +217,9 @@ impl Core {
                     .task(id.task)
                     .and_then(|task| task.winner.as_ref())
                     .is_some_and(|winner| winner.number == id.number);
-                let is_round = id.task.kind == TaskKind::Reduce && job.is_active();
+                // Of one that is live, the end is on its way.
+                let is_live = job.attempt(id).is_some_and(|attempt| attempt.state.is_live());
+                let is_round = id.task.kind == TaskKind::Reduce && job.is_active() && !is_live;
                 if is_winner && job.needs_output(id.task) {
                     self.map_outputs.insert(worker, id);
                 } else if is_round {
