@@ -303,6 +303,29 @@ mod tests {
     }
 
     #[test]
+    fn an_output_that_nobody_needs_goes_alone_and_a_link_leaves_the_original() {
+        let stand = stand();
+        let held = stand.insert().unwrap();
+        // As another worker on this machine has it.
+        let elsewhere = stand.root.path().canonicalize().unwrap().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let other = Outputs::new(OpenDir::open(&elsewhere).unwrap());
+        let path = stand.outputs.data_path(attempt(0));
+        let link = other.bring(attempt(0), &path).unwrap();
+        for _ in 0..2 {
+            other.drop_output(attempt(0)).unwrap();
+            assert!(!link.try_exists().unwrap() && path.try_exists().unwrap());
+        }
+        assert!(stand.outputs.open(attempt(0), &held).is_ok());
+        for _ in 0..2 {
+            stand.outputs.drop_output(attempt(0)).unwrap();
+            assert!(stand.outputs.held(attempt(0)).is_none());
+            let index = path.with_extension(INDEX);
+            assert!(!path.try_exists().unwrap() && !index.try_exists().unwrap());
+        }
+    }
+
+    #[test]
     fn paths_that_are_not_one_name_in_the_directory_are_refused() {
         let stand = stand();
         fs::create_dir(stand.made.path.join("d")).unwrap();
