@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::Parser;
 use client::job::{JobClient, counter_value, counters_text};
-use protocol::jobs::{JobReport, JobState, Priority};
+use protocol::jobs::{JobReport, JobState, Priority, RoundMeasure, RoundsReport};
 use protocol::property::Class;
 use protocol::record::SKIP_DIRECTORY;
 use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
@@ -29,6 +29,9 @@ use crate::top::{self, TopArgs};
 
 /// Group of the counters of tasks.
 const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
+
+/// Measures of a job in rounds that its status lists: the newest.
+const MEASURES_SHOWN: usize = 20;
 
 const USAGE: &str = "\
 Usage: hanno job COMMAND
@@ -445,6 +448,9 @@ fn status_text(job: &JobReport, jobtracker: &str) -> String {
         job.reduces.total,
         state_text(job.state),
     );
+    if let Some(rounds) = &job.rounds {
+        text.push_str(&rounds_text(rounds));
+    }
     if !job.diagnostics.is_empty() {
         text.push_str(&format!("reason for failure: {}\n", job.diagnostics));
     }
@@ -455,6 +461,16 @@ fn status_text(job: &JobReport, jobtracker: &str) -> String {
         text.push_str(&format!("skipped records: {skipped}, {where_to} {output}/{directory}\n"));
     }
     text.push_str(&counters_text(&job.counters));
+    text
+}
+
+/// How far a job in rounds has come, with the newest of its measures.
+fn rounds_text(rounds: &RoundsReport) -> String {
+    let mut text = format!("round {} of at most {}\n", rounds.newest, rounds.last);
+    let skipped = rounds.measures.len().saturating_sub(MEASURES_SHOWN);
+    for RoundMeasure { round, measure } in rounds.measures.iter().skip(skipped) {
+        text.push_str(&format!("measure after round {round}: {measure}\n"));
+    }
     text
 }
 
@@ -487,7 +503,18 @@ mod tests {
             priority: Priority::High,
             slot_count: 3,
             is_outline: false,
+            rounds: None,
         }
+    }
+
+    #[test]
+    fn the_status_of_a_job_in_rounds_names_the_round_and_the_newest_measures() {
+        let at = |round: u32| RoundMeasure { round, measure: f64::from(round) / 2.0 };
+        let rounds = RoundsReport { newest: 31, last: 99, measures: (0..31).map(at).collect() };
+        let text = status_text(&JobReport { rounds: Some(rounds), ..report() }, "http://jt");
+        assert!(text.contains("\nround 31 of at most 99\nmeasure after round 11: 5.5\n"), "{text}");
+        assert!(text.contains("\nmeasure after round 30: 15\n"), "{text}");
+        assert!(!text.contains("after round 10:"), "{text}");
     }
 
     #[test]

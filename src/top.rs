@@ -281,6 +281,7 @@ mod tests {
             priority: Priority::Normal,
             slot_count: 1,
             is_outline: false,
+            rounds: None,
         }
     }
 

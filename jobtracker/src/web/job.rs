@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
 
 use super::jobs::encoded;
-use super::{advice, phases, spread, state, timeline};
+use super::{advice, phases, rounds, spread, state, timeline};
 use crate::core::views::Picture;
 
 /// The page truncates arguments here: a program can get thousands of input files.
@@ -27,6 +27,7 @@ pub(crate) fn page(picture: &Picture, runs: &[JobReport], may_act: bool, now_ms:
         @if may_act && !report.state.is_final() { (tools(report)) }
         @if !report.diagnostics.is_empty() { div.alert.bad { (report.diagnostics) } }
         (counts(picture))
+        @if let Some(progress) = &report.rounds { (rounds::section(progress)) }
         @let advice = advice::advice(picture);
         @if !advice.is_empty() {
             h2 { "Advice" }

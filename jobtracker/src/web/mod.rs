@@ -4,7 +4,7 @@
 //! |---|---|
 //! | cluster at a glance | [`overview`] |
 //! | all jobs, filtered and sorted | [`jobs`] |
-//! | one job | [`job`], with [`timeline`], [`phases`], [`spread`] and [`advice`] |
+//! | one job | [`job`], with [`timeline`], [`phases`], [`rounds`], [`spread`] and [`advice`] |
 //! | attempts of a job, one attempt, one task | [`attempts`], [`task`] |
 //! | two runs of a job side by side | [`compare`] |
 //! | queues | [`queues`] |
@@ -22,6 +22,7 @@ pub(crate) mod jobs;
 pub(crate) mod overview;
 pub(crate) mod phases;
 pub(crate) mod queues;
+pub(crate) mod rounds;
 pub(crate) mod spread;
 pub(crate) mod task;
 pub(crate) mod timeline;
@@ -90,6 +91,7 @@ pub(crate) mod tests {
             priority: Priority::Normal,
             slot_count: 0,
             is_outline: false,
+            rounds: None,
         }
     }
 

@@ -95,6 +95,11 @@ fn report() -> JobReport {
         priority: Priority::VeryLow,
         slot_count: 2,
         is_outline: false,
+        rounds: Some(RoundsReport {
+            newest: 3,
+            last: 300,
+            measures: vec![RoundMeasure { round: 2, measure: 0.5 }],
+        }),
     }
 }
 

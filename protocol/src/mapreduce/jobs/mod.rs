@@ -16,8 +16,8 @@ use crate::CallId;
 pub use self::call::{Call, TypedCall, calls};
 pub use self::reply::{Answer, Reply};
 pub use self::reports::{
-    AttemptReport, JobReport, JobState, QueueReport, Replay, TaskCounts, TaskReport, TrackerStatus,
-    WorkerReport,
+    AttemptReport, JobReport, JobState, QueueReport, Replay, RoundMeasure, RoundsReport,
+    TaskCounts, TaskReport, TrackerStatus, WorkerReport,
 };
 pub use self::spec::{ATTEMPTS_MAX, JobSpec, Priority, SPLITS_MAX};
 pub use self::table::{Argument, By, Logged};

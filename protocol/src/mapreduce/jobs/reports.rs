@@ -86,6 +86,29 @@ pub struct JobReport {
     pub slot_count: u32,
     /// True if the reader may not view the job: name, counters, diagnostics and output are then left out.
     pub is_outline: bool,
+    /// How far a job in rounds has come; `None` for other jobs.
+    pub rounds: Option<RoundsReport>,
+}
+
+/// How far a job in rounds has come.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RoundsReport {
+    /// The newest round, from 0.
+    pub newest: u32,
+    /// The last round that there may be.
+    pub last: u32,
+    /// What the job itself measured, in the order of rounds.
+    #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+    pub measures: Vec<RoundMeasure>,
+}
+
+/// What a job measured after a round.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RoundMeasure {
+    /// From 0.
+    pub round: u32,
+    /// In the job's own measure.
+    pub measure: f64,
 }
 
 impl JobReport {
@@ -97,6 +120,7 @@ impl JobReport {
             diagnostics: String::new(),
             output: DfsPath::root(),
             is_outline: true,
+            rounds: None,
             ..self
         }
     }
