@@ -4,7 +4,7 @@
 pub use crate::console::{draw, print, say};
 pub use crate::engine::{
     BOUNDARIES_PROPERTY, InputPaths, JobInput, JobSettings, MapPart, MapResult, MapTarget, MapTask,
-    OutputPath, ReduceTask, Sampling, SideFile, Stage, map_options, reduce_options, side_file,
+    OutputPath, ReduceTask, RoundResult, RoundTask, Sampling, SideFile, Stage, map_options, reduce_options, side_file,
 };
 pub use crate::guard::guard;
 pub use crate::job::builder::{amend, combine_fillings};

@@ -33,18 +33,18 @@ use crate::run::dfs::{DfsOutput, map_parts, open_part, opener};
 use crate::run::{debugger, options, side_files};
 
 /// How often a reduce restarts because of a damaged map output before the attempt fails.
-const DAMAGED_INPUTS_MAX: u32 = 10;
+pub(super) const DAMAGED_INPUTS_MAX: u32 = 10;
 
 /// What all attempts of this process share.
 pub(crate) struct Host {
     pub(crate) setup: Setup,
     pub(crate) pass: PassHolder,
-    stage: Box<dyn Stage>,
-    dfs: DfsClient,
+    pub(super) stage: Box<dyn Stage>,
+    pub(super) dfs: DfsClient,
     side_files: BTreeMap<String, PathBuf>,
-    pool: BufferPool,
-    memory_bytes: usize,
-    merge_factor: usize,
+    pub(super) pool: BufferPool,
+    pub(super) memory_bytes: usize,
+    pub(super) merge_factor: usize,
 }
 
 /// What an attempt receives besides its work.
@@ -120,6 +120,7 @@ impl Host {
         match work {
             Work::Map { split, skip } => self.map(split, &skip, &launched),
             Work::Reduce(work) => self.reduce(work, launched),
+            Work::Round(work) => self.round(*work, launched),
         }
     }
 
@@ -205,7 +206,7 @@ impl Host {
             self_news,
         );
         let outputs = Arc::unwrap_or_clone(work.outputs);
-        let mut gather = Gather::new(self.setup.program.map_count, outputs);
+        let mut gather = Gather::new(0..self.setup.program.map_count, outputs);
         for _ in 0..DAMAGED_INPUTS_MAX {
             let begin = phases::clock();
             let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;
@@ -246,11 +247,11 @@ impl Host {
     }
 
     /// `<output>/_temporary/<attempt>`.
-    fn output_directory(&self, attempt: AttemptId) -> Result<DfsPath> {
+    pub(super) fn output_directory(&self, attempt: AttemptId) -> Result<DfsPath> {
         Ok(self.setup.program.output.join(&format!("_temporary/{attempt}"))?)
     }
 
-    fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
+    pub(super) fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
         let options = self.stage.settings().output_options.clone();
         if let Some(local) = &self.setup.local_output {
             let files = Box::new(LocalFiles(local.into()));
@@ -280,11 +281,12 @@ fn work_reduces(work: &Work, program: &Program) -> u32 {
     match work {
         Work::Map { .. } => program.partition_count,
         Work::Reduce(work) => work.reduce_count,
+        Work::Round(work) => work.partition_count,
     }
 }
 
 /// The directories that an attempt makes: its own and those below it.
-fn parents_of(directory: &DfsPath) -> Parents {
+pub(super) fn parents_of(directory: &DfsPath) -> Parents {
     Parents::Below(directory.parent().unwrap_or_else(DfsPath::root))
 }
 
