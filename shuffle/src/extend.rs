@@ -54,7 +54,8 @@ impl MapOutput {
         // The kernel copies from file to file where it can.
         io::copy(&mut from, data).map_err(io_error("write to", &self.data))?;
         let base = self.segments.last().map_or(0, |last| last.offset + last.stored);
-        let moved = |segment: &SegmentInfo| SegmentInfo { offset: base + segment.offset, ..*segment };
+        let moved =
+            |segment: &SegmentInfo| SegmentInfo { offset: base + segment.offset, ..*segment };
         self.segments.extend(run.segments.iter().map(moved));
         self.stats.materialized_bytes += run.stored();
         Ok(())

@@ -17,7 +17,7 @@ mod typed;
 
 pub use map_input::MapPart;
 pub use paths::{InputPaths, JobInput, OutputPath};
-pub use round_side::{RoundResult, RoundTask};
+pub use round_side::{MakeOutput, RoundResult, RoundTask};
 pub use settings::{Auto, JobSettings, Reducers};
 pub use side_file::SideFile;
 pub use sort::{map_options, reduce_options};

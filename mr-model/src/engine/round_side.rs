@@ -41,8 +41,11 @@ const MESSAGE: u8 = 2;
 /// How often a task reports its progress, in keys.
 const PROGRESS_KEYS: u64 = 1024;
 
+/// Makes the output of an attempt.
+pub type MakeOutput<'a> = dyn Fn() -> Result<Output> + 'a;
+
 /// The work of a task in a round.
-pub struct RoundTask {
+pub struct RoundTask<'a> {
     /// Of the attempt.
     pub context: Context,
     /// From 0.
@@ -66,7 +69,7 @@ pub struct RoundTask {
     /// The summaries of the round before, in the order of partitions.
     pub summaries: Vec<Summary>,
     /// Where the last round writes.
-    pub output: Output,
+    pub output: &'a MakeOutput<'a>,
 }
 
 /// What a task in a round made.
@@ -96,7 +99,7 @@ impl<R: Rounds> ReduceSide for InRounds<R> {
         Some(self.spec)
     }
 
-    fn run_round(&self, task: RoundTask, settings: &JobSettings) -> Result<RoundResult, Error> {
+    fn run_round(&self, task: RoundTask<'_>, settings: &JobSettings) -> Result<RoundResult, Error> {
         let (partition, seen) = (task.partition, Cell::new(0));
         let damaged = Cell::new(None);
         let work = || {
@@ -111,7 +114,12 @@ impl<R: Rounds> ReduceSide for InRounds<R> {
 }
 
 impl<R: Rounds> InRounds<R> {
-    fn go(&self, task: RoundTask, settings: &JobSettings, seen: &Cell<u64>) -> Result<RoundResult> {
+    fn go(
+        &self,
+        task: RoundTask<'_>,
+        settings: &JobSettings,
+        seen: &Cell<u64>,
+    ) -> Result<RoundResult> {
         let RoundTask { context, summaries, sources, records, options, .. } = task;
         let mut rounds = self.rounds.clone();
         let total = sum(&rounds, &summaries)?;
@@ -131,7 +139,7 @@ impl<R: Rounds> InRounds<R> {
         rounds.setup(&mut round)?;
         let update = if is_done || task.is_restored { Update::Keep } else { Update::Make };
         let mut next = match is_over {
-            true => Next::Over(Box::new(task.output)),
+            true => Next::Over(Box::new((task.output)()?)),
             false => {
                 let partition = total_order::resolve(&settings.partition, None, &context)?;
                 let partitioning = partition.to_shuffle(task.messages.partitions);

@@ -101,7 +101,7 @@ pub trait Stage: Send + Sync {
     ///
     /// # Errors
     /// Those of user code, input and engine.
-    fn run_round(&self, task: RoundTask) -> Result<RoundResult, Error>;
+    fn run_round(&self, task: RoundTask<'_>) -> Result<RoundResult, Error>;
 }
 
 /// What runs between mapper and reducer.
@@ -126,7 +126,7 @@ pub(crate) trait ReduceSide: Send + Sync + 'static {
         None
     }
 
-    fn run_round(&self, task: RoundTask, _: &JobSettings) -> Result<RoundResult, Error> {
+    fn run_round(&self, task: RoundTask<'_>, _: &JobSettings) -> Result<RoundResult, Error> {
         let what = format!("round {} of a job that has none", task.round);
         Err(Error::Conversation { what })
     }

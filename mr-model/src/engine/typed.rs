@@ -81,7 +81,7 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         self.reduce_side.rounds()
     }
 
-    fn run_round(&self, task: RoundTask) -> Result<RoundResult, Error> {
+    fn run_round(&self, task: RoundTask<'_>) -> Result<RoundResult, Error> {
         self.reduce_side.run_round(task, &self.settings)
     }
 }

@@ -17,8 +17,8 @@ use super::into_reducer::{ByCombiner, ByFold, IntoMerger, IntoReducer};
 use super::outputs::OutputTo;
 use crate::datum::{Datum, Key};
 use crate::engine::{
-    Combining, CombiningSorted, Direct, InRounds, JobInput, JobSettings, MapSide, NoReduce, OutputPath,
-    Reducers, Reducing, SideFile, Sorting, Stage, TypedSampler, TypedStage,
+    Combining, CombiningSorted, Direct, InRounds, JobInput, JobSettings, MapSide, NoReduce,
+    OutputPath, Reducers, Reducing, SideFile, Sorting, Stage, TypedSampler, TypedStage,
 };
 use crate::error::Result;
 use crate::map::{

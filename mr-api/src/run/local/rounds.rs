@@ -4,7 +4,9 @@
 
 use std::fs;
 
-use mr_model::runner::{RoundResult, RoundTask, TASK_COUNTERS, TaskState, map_options, reduce_options};
+use mr_model::runner::{
+    RoundResult, RoundTask, TASK_COUNTERS, TaskState, map_options, reduce_options,
+};
 use mr_model::task::Context;
 use mr_model::{Error, Result};
 use protocol::TaskKind;
@@ -96,7 +98,7 @@ impl JobRun<'_> {
             messages: map_options(work, self.reduces, memory_bytes, merge_factor, codec),
             pool: self.pool.clone(),
             summaries: summaries.clone(),
-            output: self.output(&directory, context)?,
+            output: &|| self.output_of(&directory, context, partition),
         };
         Ok(self.stage.run_round(task)?)
     }

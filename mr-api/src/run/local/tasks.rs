@@ -159,9 +159,20 @@ impl JobRun<'_> {
         Ok(directory)
     }
 
-    pub(super) fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
+    fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
+        self.output_of(directory, context, context.attempt().task.index)
+    }
+
+    /// The output of a task with this number in the names of its files.
+    pub(super) fn output_of(
+        &self,
+        directory: &Path,
+        context: &Context,
+        number: u32,
+    ) -> Result<Output> {
         let files = Box::new(LocalFiles(directory.to_owned()));
-        Output::new(files, self.stage.settings().output_options.clone(), context.clone())
+        let options = self.stage.settings().output_options.clone();
+        Output::numbered(files, options, context.clone(), number)
     }
 
     fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {

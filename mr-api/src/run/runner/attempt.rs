@@ -251,11 +251,21 @@ impl Host {
         Ok(self.setup.program.output.join(&format!("_temporary/{attempt}"))?)
     }
 
-    pub(super) fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
+    fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
+        self.output_of(directory, context, context.attempt().task.index)
+    }
+
+    /// The output of a task with this number in the names of its files.
+    pub(super) fn output_of(
+        &self,
+        directory: &DfsPath,
+        context: &Context,
+        number: u32,
+    ) -> Result<Output> {
         let options = self.stage.settings().output_options.clone();
         if let Some(local) = &self.setup.local_output {
             let files = Box::new(LocalFiles(local.into()));
-            return Output::new(files, options, context.clone());
+            return Output::numbered(files, options, context.clone(), number);
         }
         let replication = match options.replication {
             None => keys::REPLICATION.get(&self.setup.program.properties)?.map(|count| count.0),
@@ -265,7 +275,7 @@ impl Host {
         let (dfs, directory) = (self.dfs.clone(), directory.clone());
         let is_made = Cell::new(false);
         let files = DfsFiles { dfs, directory, replication, block_size, is_made };
-        Output::new(Box::new(files), options, context.clone())
+        Output::numbered(Box::new(files), options, context.clone(), number)
     }
 }
 

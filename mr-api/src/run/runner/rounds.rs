@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use client::dfs::CreateOptions;
-use mr_model::runner::{RoundResult, RoundTask, TaskState, map_options, phases, reduce_options};
+use mr_model::runner::{
+    MakeOutput, RoundResult, RoundTask, TaskState, map_options, phases, reduce_options,
+};
 use mr_model::{Error, Result};
 use protocol::phase::Phase;
 use protocol::rounds::{RoundWork, STATE_FILE};
@@ -41,7 +43,8 @@ impl Host {
             }
             let shuffled = phases::clock().saturating_sub(begin);
             phases::spent(TaskState::of(&launched.context), Phase::Shuffle, shuffled);
-            let (makers, task) = self.round_task(&work, inputs, &launched, &directory)?;
+            let output = || self.output_of(&directory, &launched.context, work.partition);
+            let (makers, task) = self.round_task(&work, inputs, &launched, &output)?;
             match self.stage.run_round(task) {
                 Ok(result) => return self.round_done(&work, result, directory),
                 Err(Error::DamagedInput { index, reason }) => {
@@ -76,7 +79,10 @@ impl Host {
         let mut wanted = Vec::new();
         // What comes over the network and is read once goes to memory first; what is longer, to files.
         wanted.extend(
-            work.fixed.as_slice().first().map(|_| part(work.fixed.as_slice(), work.fixed_partition(), 0)),
+            work.fixed
+                .as_slice()
+                .first()
+                .map(|_| part(work.fixed.as_slice(), work.fixed_partition(), 0)),
         );
         let state = work.inputs.get(own as usize).filter(|_| work.round > 0 && work.kept.is_none());
         let state = state.map(std::slice::from_ref);
@@ -86,13 +92,13 @@ impl Host {
     }
 
     /// The task, and for each of its sources the attempt that made it; none made a state that was kept.
-    fn round_task(
+    fn round_task<'a>(
         &self,
         work: &RoundWork,
         inputs: Vec<Input>,
         launched: &Launched,
-        output: &DfsPath,
-    ) -> Result<(Vec<Option<AttemptId>>, RoundTask)> {
+        output: &'a MakeOutput<'a>,
+    ) -> Result<(Vec<Option<AttemptId>>, RoundTask<'a>)> {
         let Launched { context, directory, .. } = launched;
         let records = inputs.iter().map(|input| input.records).sum();
         let of_input =
@@ -118,7 +124,7 @@ impl Host {
             messages: map_options(directory.clone(), partitions, memory_bytes, merge_factor, codec),
             pool: self.pool.clone(),
             summaries: work.summaries.clone(),
-            output: self.output(output, context)?,
+            output,
         };
         Ok((makers, task))
     }
