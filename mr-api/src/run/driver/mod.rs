@@ -247,7 +247,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Vec<Split>> {
         let stage = &plan.stages[index];
         let cutting = inputs::Cutting::of_job(self.options)?;
-        let mut all = Vec::new();
+        let (mut all, mut found) = (Vec::new(), Vec::new());
         for (number, input) in stage.settings().inputs.iter().enumerate() {
             let paths = match &input.paths {
                 InputPaths::Paths(paths) => names.inputs(paths)?,
@@ -260,8 +260,10 @@ impl<'a> Driver<'a> {
                     continue;
                 }
             };
-            all.extend(inputs::splits(&self.dfs, &paths, (number as u32, input), &cutting)?);
+            found.push((number as u32, input, inputs::expand(&self.dfs, &paths, cutting.inner)?));
         }
+        let slots = || Ok(self.jobs.tracker()?.slot_count);
+        all.extend(inputs::all_splits(&self.dfs, &found, cutting, slots)?);
         self.options.check_map_count(all.len())?;
         Ok(all)
     }
