@@ -98,7 +98,7 @@ impl Rows {
             more: Vec::new(),
         };
         spec.splits.resize(job.maps.len() as usize, nowhere);
-        let slim = Edit::Submitted(Box::new(Submitted {
+        let slim = Edit::submitted(Submitted {
             job: job.id,
             call: job.call,
             user: job.user.clone(),
@@ -106,7 +106,7 @@ impl Rows {
             epoch: job.epoch,
             queue: job.queue.clone(),
             spec,
-        }));
+        });
         let slimmed = self.put(Some(job.id), group.txid, &slim.encode());
         self.delete(Some(job.id), group, slimmed.chunk_count);
         if let Some(first) =
@@ -216,9 +216,15 @@ fn read(body: &[u8]) -> Result<Edit, RecoverError> {
     if let Edit::LevelSet { level } = edit {
         Supported::OWN.check(level).map_err(RecoverError::new)?;
     }
-    if let Edit::Submitted(submitted) = &edit {
-        submit::check_task_count(&submitted.spec).map_err(RecoverError::new)?;
+    match &edit {
+        Edit::Submitted(submitted) => submit::check_task_count(&submitted.spec),
+        Edit::SubmittedInRounds { submitted, rounds } => {
+            let spec = &submitted.spec;
+            submit::check_task_count(spec).and_then(|()| submit::check_rounds(spec, *rounds))
+        }
+        _ => Ok(()),
     }
+    .map_err(RecoverError::new)?;
     Ok(edit)
 }
 

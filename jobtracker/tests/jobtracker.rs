@@ -432,6 +432,7 @@ fn spec(map_count: usize) -> JobSpec {
         splits: vec![split; map_count],
         reduce_count: 0,
         sizing: None,
+        rounds: None,
         output: path("/out"),
         attempts_max: 2,
         slow_start_permille: 50,

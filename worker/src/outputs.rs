@@ -184,6 +184,13 @@ impl Outputs {
         }
     }
 
+    /// No task needs an output any more: removes it from the list, and its files.
+    pub(crate) fn drop_output(&self, attempt: AttemptId) -> io::Result<()> {
+        self.inner.write().remove(&attempt);
+        let OpenDir { dir, .. } = self.of_job(attempt.task.job)?;
+        names(attempt).iter().try_for_each(|name| dir.remove(name))
+    }
+
     /// The job is over: removes its outputs from the list.
     pub(crate) fn forget_job(&self, job: JobId) {
         self.inner.write().retain(|attempt, _| attempt.task.job != job);

@@ -9,6 +9,7 @@
 
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
 use protocol::phase::Phase;
+use protocol::rounds::{RoundsSpec, Summary};
 use protocol::tracker::{HotKey, MapOutput};
 use protocol::wire::WireError;
 use protocol::wire::form::{self, Form, FormError};
@@ -16,7 +17,7 @@ use protocol::{AttemptId, CallId, DfsPath, Epoch, FeatureLevel, JobId, RecordAt,
 use serde::{Deserialize, Serialize};
 
 use super::level::Level;
-use super::stored::{self, OutputForm, PriorityForm, SpecForm, StateForm};
+use super::stored::{self, OutputForm, PriorityForm, RoundsForm, SpecForm, StateForm, SummaryForm};
 use crate::error::EditError;
 
 /// A record whose first byte is not above this states no version, and begins with the number of its variant. Others begin with this and their version.
@@ -148,6 +149,14 @@ pub(crate) enum Edit {
         /// The feature level.
         level: FeatureLevel,
     },
+    /// A job that goes in rounds was accepted.
+    SubmittedInRounds {
+        /// All else about it.
+        submitted: Box<Submitted>,
+        /// How it goes.
+        #[serde(with = "RoundsForm")]
+        rounds: RoundsSpec,
+    },
 }
 
 impl Form<'_> for Edit {
@@ -182,11 +191,23 @@ impl Edit {
         })
     }
 
+    /// A job was accepted.
+    pub(crate) fn submitted(mut submitted: Submitted) -> Edit {
+        let rounds = submitted.spec.rounds.take();
+        let submitted = Box::new(submitted);
+        match rounds {
+            Some(rounds) => Edit::SubmittedInRounds { submitted, rounds },
+            None => Edit::Submitted(submitted),
+        }
+    }
+
     /// The job that the edit is about; `None` for the JobTracker itself.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
             Edit::Founded { .. } | Edit::LevelSet { .. } => None,
-            Edit::Submitted(submitted) => Some(submitted.job),
+            Edit::Submitted(submitted) | Edit::SubmittedInRounds { submitted, .. } => {
+                Some(submitted.job)
+            }
             Edit::AttemptSucceeded { attempt, .. }
             | Edit::AttemptFailed { attempt, .. }
             | Edit::AttemptKilled { attempt, .. }
@@ -219,7 +240,7 @@ pub(crate) struct Submitted {
     pub(crate) epoch: Epoch,
     /// The queue that it waits in.
     pub(crate) queue: String,
-    /// What to run.
+    /// What to run; that it goes in rounds has a kind of edit of its own.
     #[serde(with = "SpecForm")]
     pub(crate) spec: JobSpec,
 }
@@ -254,7 +275,7 @@ pub(crate) struct Reached {
 }
 
 /// The output of a successful attempt.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Made {
     /// A map output, kept by its worker.
     MapOutput {
@@ -271,6 +292,19 @@ pub(crate) enum Made {
         /// For a reduce, the keys with a large share of its records.
         #[serde(with = "stored::hot_keys")]
         hot_keys: Vec<HotKey>,
+    },
+    /// The output of a task of a round, kept by its worker.
+    RoundOutput {
+        /// Its location.
+        #[serde(with = "OutputForm")]
+        output: MapOutput,
+        /// What the next round learns of the task; empty if an earlier attempt had told it.
+        #[serde(with = "SummaryForm")]
+        summary: Summary,
+        /// The job's own measure after the round before; finite.
+        measure: Option<f64>,
+        /// Directory with the state of its keys.
+        kept: Option<DfsPath>,
     },
 }
 
@@ -370,7 +404,7 @@ mod tests {
             Edit::AttemptSucceeded {
                 attempt: map,
                 ran: ran(),
-                made: Made::MapOutput { output, partition_bytes },
+                made: Made::MapOutput { output: output.clone(), partition_bytes },
                 counters: counters.clone(),
             },
             Edit::AttemptSucceeded {
@@ -389,7 +423,12 @@ mod tests {
             Edit::OutputLost { attempt: map, failed: Some("no answer".to_owned()) },
             Edit::Committing { job: JOB },
             Edit::Ending { job: JOB, outcome: JobState::Failed, diagnostics: "why".to_owned() },
-            Edit::Ended { job: JOB, state: JobState::Succeeded, finished_ms: 8, counters },
+            Edit::Ended {
+                job: JOB,
+                state: JobState::Succeeded,
+                finished_ms: 8,
+                counters: counters.clone(),
+            },
             Edit::Retired { job: JOB },
             Edit::Prioritized { job: JOB, priority: Priority::High },
             Edit::KillAsked { job: JOB, user: "bob".to_owned() },
@@ -402,6 +441,21 @@ mod tests {
             },
             Edit::ReducesChosen { job: JOB, ends: vec![1, 5] },
             Edit::LevelSet { level: FeatureLevel(300) },
+            Edit::SubmittedInRounds {
+                submitted: Box::new(submitted()),
+                rounds: RoundsSpec { last: 300, keep_every: 5 },
+            },
+            Edit::AttemptSucceeded {
+                attempt: reduce,
+                ran: ran(),
+                made: Made::RoundOutput {
+                    output: MapOutput { attempt: reduce, ..output },
+                    summary: Summary { bytes: vec![7, 255] },
+                    measure: Some(0.5),
+                    kept: Some(path("/out/_temporary/r")),
+                },
+                counters,
+            },
         ]
     }
 
@@ -413,6 +467,7 @@ mod tests {
             Edit::Refused { .. } => "Refused",
             Edit::AttemptSucceeded { made: Made::MapOutput { .. }, .. } => "MapSucceeded",
             Edit::AttemptSucceeded { made: Made::Files { .. }, .. } => "FilesSucceeded",
+            Edit::AttemptSucceeded { made: Made::RoundOutput { .. }, .. } => "RoundSucceeded",
             Edit::AttemptFailed { .. } => "AttemptFailed",
             Edit::OutputLost { .. } => "OutputLost",
             Edit::Committing { .. } => "Committing",
@@ -425,6 +480,7 @@ mod tests {
             Edit::AttemptKilled { .. } => "AttemptKilled",
             Edit::ReducesChosen { .. } => "ReducesChosen",
             Edit::LevelSet { .. } => "LevelSet",
+            Edit::SubmittedInRounds { .. } => "SubmittedInRounds",
         }
     }
 

@@ -37,6 +37,7 @@ use std::time::Duration;
 pub(crate) use host::Now;
 use protocol::jobs::{JobState, Priority};
 use protocol::level::Supported;
+use protocol::rounds::RoundsSpec;
 use protocol::tracker::Action;
 use protocol::{
     AttemptId, CallId, DfsPath, Epoch, ErrorKind, FeatureLevel, JobId, RemoteError, TaskKind,
@@ -45,7 +46,7 @@ use protocol::{
 #[cfg(test)]
 pub(crate) use simulation::spec;
 
-use edit::{Edit, Reached};
+use edit::{Edit, Reached, Submitted};
 use jobs::{AttemptState, Job, Phase, StopReason, TaskOutput};
 use rights::Administrators;
 use slots::{QueueRules, Queues};
@@ -225,14 +226,8 @@ impl Core {
         match edit {
             Edit::Founded { cluster_start } => self.cluster_start = *cluster_start,
             Edit::LevelSet { level } => self.level = *level,
-            Edit::Submitted(submitted) => {
-                self.next_number = self.next_number.max(submitted.job.number.saturating_add(1));
-                self.calls.insert(submitted.call, submitted.job);
-                self.outputs_claimed.insert(submitted.spec.output.clone(), submitted.job);
-                let job = Job::new(submitted);
-                self.queues.enter(job.id, &job.queue, &job.user, job.priority);
-                self.jobs.insert(submitted.job, job);
-            }
+            Edit::Submitted(submitted) => self.enter(submitted, None),
+            Edit::SubmittedInRounds { submitted, rounds } => self.enter(submitted, Some(*rounds)),
             Edit::Refused { job } | Edit::Retired { job } => self.forget(*job),
             Edit::AttemptSucceeded { .. }
             | Edit::AttemptFailed { .. }
@@ -264,6 +259,16 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// A job was accepted.
+    fn enter(&mut self, submitted: &Submitted, rounds: Option<RoundsSpec>) {
+        self.next_number = self.next_number.max(submitted.job.number.saturating_add(1));
+        self.calls.insert(submitted.call, submitted.job);
+        self.outputs_claimed.insert(submitted.spec.output.clone(), submitted.job);
+        let job = Job::new(submitted, rounds);
+        self.queues.enter(job.id, &job.queue, &job.user, job.priority);
+        self.jobs.insert(submitted.job, job);
     }
 
     /// Begins work after replay. `cluster_start` names the cluster if this is its first start.
@@ -457,14 +462,8 @@ impl Core {
                 job.phase = Phase::Preparing;
                 job.held_until = now.at + self.rules.settle;
                 self.waiting.insert(id);
-                if job.needs_map_outputs() {
-                    for (index, task) in job.maps.iter() {
-                        let Some(winner) = &task.winner else { continue };
-                        let holder = task.attempt(winner.number).map(|attempt| attempt.worker);
-                        let task = job.task_id(TaskKind::Map, index);
-                        let map = AttemptId { task, number: winner.number };
-                        holder.into_iter().for_each(|worker| self.map_outputs.insert(worker, map));
-                    }
+                for (holder, attempt) in job.held_outputs() {
+                    self.map_outputs.insert(holder, attempt);
                 }
                 order(job, Effect::Setup { resumed: true }, out);
             }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use protocol::jobs::{JobSpec, JobState, Priority, Split, SplitPart};
 use protocol::phase::Phase;
+use protocol::rounds::{RoundsSpec, Summary};
 use protocol::sizing::ReduceSizing;
 use protocol::tracker::{HotKey, MapOutput};
 use protocol::wire::{Bounded, at_most};
@@ -42,6 +43,25 @@ pub(super) struct SpecForm {
     properties: BTreeMap<String, String>,
     #[serde(with = "sizing")]
     sizing: Option<ReduceSizing>,
+    /// Jobs in rounds have an edit of their own.
+    #[serde(skip)]
+    rounds: Option<RoundsSpec>,
+}
+
+/// How a job goes in rounds.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RoundsSpec")]
+pub(super) struct RoundsForm {
+    last: u32,
+    keep_every: u32,
+}
+
+/// What a task of a round tells the next round.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Summary")]
+pub(super) struct SummaryForm {
+    #[serde(deserialize_with = "list")]
+    bytes: Vec<u8>,
 }
 
 /// Input of a map.

@@ -1,9 +1,9 @@
 //! Accepts a job: refusals, repeated calls, and the start of a new job.
 
 use protocol::jobs::{ATTEMPTS_MAX, JobSpec};
-use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
-
+use protocol::rounds::{PARTITIONS_MAX, ROUNDS_MAX, RoundsSpec};
 use protocol::sizing::SIZES_MAX;
+use protocol::{CallId, ErrorKind, JobId, RemoteError, wire};
 
 use super::edit::{Edit, Submitted};
 use super::jobs::{Phase, Settings};
@@ -63,7 +63,7 @@ impl Core {
             spec,
         };
         let mut out = Output::default();
-        self.commit(Edit::Submitted(Box::new(submitted)), &mut out);
+        self.commit(Edit::submitted(submitted), &mut out);
         order(&self.jobs[&job], Effect::Setup { resumed: false }, &mut out);
         Ok(Submission::Waiting(job, out))
     }
@@ -91,10 +91,45 @@ pub(crate) fn check_task_count(spec: &JobSpec) -> Result<(), RemoteError> {
     Ok(())
 }
 
+/// Checks how a job goes in rounds: of a submission, and of one that is read from the disk.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] or [`ErrorKind::LimitExceeded`].
+pub(crate) fn check_rounds(spec: &JobSpec, rounds: RoundsSpec) -> Result<(), RemoteError> {
+    let refuse = |kind, reason: String| Err(RemoteError::new(kind, reason));
+    let RoundsSpec { last, .. } = rounds;
+    if spec.reduce_count == 0 {
+        let text = "A job in rounds has partitions: its number of reduces is above 0";
+        return refuse(ErrorKind::InvalidArgument, text.to_owned());
+    }
+    if spec.sizing.is_some() {
+        let text = "The partitions of a job in rounds are given, and not chosen by size";
+        return refuse(ErrorKind::InvalidArgument, text.to_owned());
+    }
+    if last == 0 || last > ROUNDS_MAX {
+        let text = format!("The last round of a job is between 1 and {ROUNDS_MAX}, not {last}");
+        return refuse(ErrorKind::LimitExceeded, text);
+    }
+    if spec.reduce_count > PARTITIONS_MAX {
+        let count = spec.reduce_count;
+        let text = format!("A job in rounds has at most {PARTITIONS_MAX} partitions, not {count}");
+        return refuse(ErrorKind::LimitExceeded, text);
+    }
+    let task_count = (u64::from(last) + 1) * u64::from(spec.reduce_count);
+    if task_count > TASKS_MAX as u64 {
+        let text = format!(
+            "A job has at most {TASKS_MAX} tasks of rounds, and this one may have {task_count}: give fewer rounds or partitions"
+        );
+        return refuse(ErrorKind::LimitExceeded, text);
+    }
+    Ok(())
+}
+
 fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     check_name("job", &spec.name, NAME_BYTES_MAX)?;
     let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
     check_task_count(spec)?;
+    spec.rounds.map_or(Ok(()), |rounds| check_rounds(spec, rounds))?;
     if wire::encode(spec).len() > SPEC_BYTES_MAX {
         return Err(RemoteError::new(
             ErrorKind::LimitExceeded,

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, JobId, TaskKind};
+use crate::{AttemptId, JobId};
 
 /// Path of the service.
 pub const ROUTE: &str = "/mapOutput";
@@ -33,7 +33,7 @@ pub struct FetchRequest {
     pub job: JobId,
     /// Partition numbers, at least one.
     pub partitions: Range<u32>,
-    /// Map attempts, 1 to [`MAPS_PER_REQUEST_MAX`], all of `job`.
+    /// Attempts of maps, or of tasks of a round ([`crate::rounds`]): 1 to [`MAPS_PER_REQUEST_MAX`], all of `job`.
     pub maps: Vec<AttemptId>,
 }
 
@@ -112,8 +112,8 @@ impl FetchRequest {
         if maps.is_empty() || maps.len() > MAPS_PER_REQUEST_MAX {
             return Err("map must name 1 to 20 attempts");
         }
-        if maps.iter().any(|map| map.task.job != job || map.task.kind != TaskKind::Map) {
-            return Err("a map attempt is of another job or no map");
+        if maps.iter().any(|map| map.task.job != job) {
+            return Err("an attempt is of another job");
         }
         Ok(FetchRequest { job, partitions: first..end, maps })
     }
@@ -122,7 +122,7 @@ impl FetchRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TaskId, wire};
+    use crate::{TaskId, TaskKind, wire};
 
     fn attempt(index: u32) -> AttemptId {
         let job = JobId { cluster_start: 202611201830, number: 7 };
@@ -141,6 +141,9 @@ mod tests {
         );
         let parse = |target: &str| FetchRequest::parse_query(target.split_once('?').unwrap().1);
         assert_eq!(parse(&target), Ok(request.clone()));
+        // What a task of a round made.
+        request.maps[1].task.kind = TaskKind::Reduce;
+        assert_eq!(parse(&request.to_target()), Ok(request.clone()));
         request.partitions = 3..10;
         let target = request.to_target();
         assert!(target.contains("&reduce=3&count=7&map="), "{target}");
@@ -158,7 +161,6 @@ mod tests {
             "job=x&reduce=1&map=y",
             "job=job_202611201830_0007&reduce=3",
             "job=job_202611201830_0007&map=attempt_202611201830_0007_m_000000_1",
-            "job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_r_000000_1",
             "job=job_202611201830_0007&reduce=3&map=",
             other_job,
             "job=job_202611201830_0007&reduce=3&reduce=4&map=attempt_202611201830_0007_m_000000_1",

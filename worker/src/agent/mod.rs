@@ -147,6 +147,7 @@ impl Agent {
                 return Some(Event::RecordRead(attempt, record));
             }
             Effect::DeleteAttempt(attempt) => self.jobs.clear(attempt, &self.around),
+            Effect::DropOutputs(attempts) => self.drop_outputs(&attempts),
             Effect::ForgetOutputs(job) => self.around.outputs.forget_job(job),
             Effect::DeleteJob(job) => self.jobs.delete(job, &self.around),
             Effect::MeasureDisk => self.measure_disk(),
@@ -155,6 +156,15 @@ impl Agent {
             Effect::End => {}
         }
         None
+    }
+
+    /// Deletes outputs that no task needs.
+    fn drop_outputs(&self, attempts: &[AttemptId]) {
+        for attempt in attempts {
+            if let Err(error) = self.around.outputs.drop_output(*attempt) {
+                tracing::warn!(output = %attempt, %error, "cannot delete an output; it goes with its job");
+            }
+        }
     }
 
     /// Fetches an executable, unless it is there.

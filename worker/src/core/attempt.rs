@@ -16,7 +16,7 @@ use super::event::RunnerId;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    /// Its order. While a runner has it, the list of a reduce's map outputs is empty.
+    /// Its order. While a runner has it, the lists of a reduce or of a task of a round are empty.
     pub(super) launch: Box<Launch>,
     pub(super) stage: Stage,
     /// It is being stopped; its runner is asked to end.
@@ -79,8 +79,10 @@ impl Attempt {
     /// The work for a runner.
     pub(super) fn hand_over(&mut self) -> Work {
         let work = self.launch.work.clone();
-        if let Work::Reduce(work) = &mut self.launch.work {
-            work.outputs = Arc::default();
+        match &mut self.launch.work {
+            Work::Map { .. } => {}
+            Work::Reduce(work) => work.outputs = Arc::default(),
+            Work::Round(work) => (work.inputs, work.summaries) = (Arc::default(), Vec::new()),
         }
         work
     }

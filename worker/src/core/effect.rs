@@ -62,9 +62,9 @@ pub enum Effect {
     Exit(RunnerId),
     /// End a runner at once.
     Kill(RunnerId),
-    /// Check the output that a map reports, and move it out of reach of tasks. Leads to [`super::Event::OutputTaken`].
+    /// Check the output that a map or a task of a round reports, and move it out of reach of tasks. Leads to [`super::Event::OutputTaken`].
     TakeOutput {
-        /// The map.
+        /// The attempt.
         attempt: AttemptId,
         /// The path that its process reports: any text.
         data_path: String,
@@ -77,6 +77,8 @@ pub enum Effect {
     DeleteAttempt(AttemptId),
     /// Serve the outputs of a job no longer.
     ForgetOutputs(JobId),
+    /// Serve these outputs no longer, and delete them; some may be links to those of another worker.
+    DropOutputs(Vec<AttemptId>),
     /// End what is left of a job's processes and delete its files. Leads to [`super::Event::JobDeleted`].
     DeleteJob(JobId),
     /// Measure what the files of jobs use on disk. Leads to [`super::Event::DiskMeasured`].

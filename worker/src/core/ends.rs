@@ -4,6 +4,7 @@
 //! worker has taken the result.
 
 use protocol::jobs::Counters;
+use protocol::rounds::RoundWork;
 use protocol::tracker::{AttemptState, AttemptUpdate, Reply, Request, Work};
 use protocol::{AttemptId, RecordAt};
 
@@ -60,7 +61,7 @@ impl Core {
     /// The process of an attempt has ended it: checks what it left, if that matters for its end.
     fn conclude(&mut self, id: AttemptId, mut ending: Ending) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        if attempt.is_forgotten && matches!(ending.state, AttemptState::MapDone { .. }) {
+        if attempt.is_forgotten && reported_path(&mut ending.state).is_some() {
             ending.state = AttemptState::Killed;
         }
         let check = match (&ending.state, &attempt.launch.work) {
@@ -68,6 +69,11 @@ impl Core {
                 attempt: id,
                 data_path: data_path.clone(),
                 partition_count: attempt.launch.program.partition_count,
+            },
+            (AttemptState::RoundDone { data_path, .. }, Work::Round(work)) => Effect::TakeOutput {
+                attempt: id,
+                data_path: data_path.clone(),
+                partition_count: RoundWork::output_partitions(work.partition_count),
             },
             (AttemptState::Failed { .. }, Work::Map { .. }) => Effect::ReadRecord(id),
             _ => {
@@ -79,26 +85,26 @@ impl Core {
         attempt.stage = Stage::Concluding(Box::new(ending));
     }
 
-    /// The output of a map is taken, or cannot be used.
+    /// The output of a map or of a task of a round is taken, or cannot be used.
     pub(super) fn output_taken(&mut self, id: AttemptId, result: Result<Vec<u64>, String>) {
         let Some(Attempt { launch, stage: Stage::Concluding(ending), is_forgotten, .. }) =
             self.attempts.get_mut(&id)
         else {
             return;
         };
-        if !matches!(ending.state, AttemptState::MapDone { .. }) {
-            return;
-        }
-        ending.state = match result {
+        let Some(path) = reported_path(&mut ending.state) else { return };
+        match result {
             // Its output goes with its job.
-            Ok(_) if *is_forgotten => AttemptState::Killed,
+            Ok(_) if *is_forgotten => ending.state = AttemptState::Killed,
             Ok(sizes) => {
                 self.held.insert(id);
-                let partition_bytes = if launch.program.sizes_wanted { sizes } else { Vec::new() };
-                AttemptState::MapDone { data_path: self.rules.data_path(id), partition_bytes }
+                *path = self.rules.data_path(id);
+                if let AttemptState::MapDone { partition_bytes, .. } = &mut ending.state {
+                    *partition_bytes = if launch.program.sizes_wanted { sizes } else { Vec::new() };
+                }
             }
-            Err(diagnostics) => AttemptState::Failed { diagnostics },
-        };
+            Err(diagnostics) => ending.state = AttemptState::Failed { diagnostics },
+        }
         match (&ending.state, &launch.work) {
             (AttemptState::Failed { .. }, Work::Map { .. }) => {
                 self.effects.push(Effect::ReadRecord(id));
@@ -192,5 +198,18 @@ impl Core {
         if self.outbox.settle(outcome) {
             self.report(false);
         }
+    }
+}
+
+/// The path of the output that an attempt made for other tasks, if it made one.
+fn reported_path(state: &mut AttemptState) -> Option<&mut String> {
+    match state {
+        AttemptState::MapDone { data_path, .. } | AttemptState::RoundDone { data_path, .. } => {
+            Some(data_path)
+        }
+        AttemptState::Running
+        | AttemptState::OutputDone { .. }
+        | AttemptState::Failed { .. }
+        | AttemptState::Killed => None,
     }
 }

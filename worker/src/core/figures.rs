@@ -36,7 +36,9 @@ impl Ended {
 
 fn name(state: &AttemptState) -> &'static str {
     match state {
-        AttemptState::MapDone { .. } | AttemptState::OutputDone { .. } => "succeeded",
+        AttemptState::MapDone { .. }
+        | AttemptState::OutputDone { .. }
+        | AttemptState::RoundDone { .. } => "succeeded",
         // An end without a result.
         AttemptState::Failed { .. } | AttemptState::Running => "failed",
         AttemptState::Killed => "killed",

@@ -89,7 +89,7 @@ pub struct Core {
     fetching: BTreeSet<BinaryHash>,
     runners: Runners,
     jobs: Jobs,
-    /// Map attempts whose output is held here.
+    /// Attempts of maps and of rounds whose output is held here.
     held: BTreeSet<AttemptId>,
     near: Near,
     outbox: Outbox,

@@ -43,6 +43,17 @@ impl Near {
         }
     }
 
+    /// The files of an output are being deleted. False if it is not linked.
+    pub(crate) fn drop_output(&mut self, attempt: AttemptId) -> bool {
+        let job = attempt.task.job;
+        let Some(linked) = self.linked.get_mut(&job) else { return false };
+        let was_linked = linked.remove(&attempt);
+        if linked.is_empty() {
+            self.linked.remove(&job);
+        }
+        was_linked
+    }
+
     /// The files of the job are being deleted.
     pub(crate) fn forget(&mut self, job: JobId) {
         self.linked.remove(&job);
@@ -106,6 +117,9 @@ mod tests {
             assert_eq!(outputs[unchanged], before[unchanged]);
         }
         assert_eq!(outputs[1].data_path, rules.data_path(before[1].attempt));
+        assert!(near.drop_output(before[1].attempt) && !near.drop_output(before[1].attempt));
+        assert_eq!(near.missing(&before, &rules), [before[1].clone(), before[3].clone()]);
+        near.linked(vec![before[1].attempt]);
         near.forget(JOB);
         let mut outputs = before.clone();
         near.bring(&mut outputs, &rules);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::property::keys;
 use protocol::tracker::{Action, AttemptState, Launch, MapOutput, Program, Work};
-use protocol::{AttemptId, BinaryHash, JobId, TaskKind};
+use protocol::{AttemptId, BinaryHash, JobId};
 
 use super::Core;
 use super::attempt::{Attempt, Stage, merge_outputs};
@@ -44,22 +44,43 @@ impl Core {
 
     /// The outputs of other workers on this machine that tasks cannot reach yet, although the order makes them need them.
     fn missing_links(&self, action: &Action) -> Vec<MapOutput> {
-        let outputs = match action {
-            Action::LaunchReduces { outputs, .. } => outputs,
+        let (outputs, fixed) = match action {
+            Action::LaunchReduces { outputs, .. } => (outputs.as_slice(), None),
+            Action::Launch(launch) => match &launch.work {
+                Work::Round(work) => (work.inputs.as_slice(), work.fixed.as_ref()),
+                Work::Map { .. } | Work::Reduce(_) => return Vec::new(),
+            },
             // Leaves nothing behind for a job that has ended meanwhile.
-            Action::MapOutputs { job, available, .. } if self.jobs.is_known(*job) => available,
+            Action::MapOutputs { job, available, .. } if self.jobs.is_known(*job) => {
+                (available.as_slice(), None)
+            }
             _ => return Vec::new(),
         };
+        let fixed = fixed.map(std::slice::from_ref).unwrap_or_default();
         let is_going = |output: &MapOutput| self.jobs.is_going(output.attempt.task.job);
-        if !self.rules.links_outputs || outputs.iter().any(is_going) {
+        if !self.rules.links_outputs || outputs.iter().chain(fixed).any(is_going) {
             return Vec::new();
         }
-        self.near.missing(outputs, &self.rules)
+        let mut missing = self.near.missing(outputs, &self.rules);
+        // In round 1 it is one of the inputs, too.
+        let is_new =
+            |output: &MapOutput| missing.iter().all(|other| other.attempt != output.attempt);
+        let fixed: Vec<MapOutput> =
+            self.near.missing(fixed, &self.rules).into_iter().filter(is_new).collect();
+        missing.extend(fixed);
+        missing
     }
 
     fn obey(&mut self, action: Action) {
         match action {
-            Action::Launch(launch) => self.launch(launch),
+            Action::Launch(mut launch) => {
+                if let Work::Round(work) = &mut launch.work {
+                    let inputs: &mut Vec<MapOutput> = Arc::make_mut(&mut work.inputs);
+                    self.near.bring(inputs, &self.rules);
+                    self.near.bring(work.fixed.as_mut_slice(), &self.rules);
+                }
+                self.launch(launch);
+            }
             Action::LaunchReduces { launches, mut outputs } => {
                 self.near.bring(&mut outputs, &self.rules);
                 let outputs = Arc::new(outputs);
@@ -77,6 +98,7 @@ impl Core {
                 self.map_outputs(job, &available, &obsolete);
             }
             Action::ForgetJob(job) => self.forget(job),
+            Action::DropOutputs { attempts } => self.drop_outputs(attempts),
         }
     }
 
@@ -194,10 +216,12 @@ impl Core {
     }
 
     fn map_outputs(&mut self, job: JobId, available: &[MapOutput], obsolete: &[AttemptId]) {
+        // A task of a round has all that it needs from its launch on.
+        let takes_news = |attempt: &Attempt| matches!(attempt.launch.work, Work::Reduce(_));
         let reduces = self
             .attempts
             .iter_mut()
-            .filter(|(id, _)| id.task.job == job && id.task.kind == TaskKind::Reduce);
+            .filter(|(id, attempt)| id.task.job == job && takes_news(attempt));
         for (_, attempt) in reduces {
             let waits = attempt.waits();
             if let Some(runner) = attempt.runner() {
@@ -206,6 +230,15 @@ impl Core {
             } else if waits && let Work::Reduce(work) = &mut attempt.launch.work {
                 merge_outputs(&mut work.outputs, available.to_vec(), obsolete);
             }
+        }
+    }
+
+    /// Deletes outputs that no task needs any more: those made here, and the links to others.
+    fn drop_outputs(&mut self, attempts: Vec<AttemptId>) {
+        let mut here = attempts;
+        here.retain(|attempt| self.held.remove(attempt) | self.near.drop_output(*attempt));
+        if !here.is_empty() {
+            self.effects.push(Effect::DropOutputs(here));
         }
     }
 

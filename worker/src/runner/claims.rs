@@ -6,6 +6,7 @@
 //!
 //! Invariant: every [`FromRunner`] reaches the worker's loop through [`Speaker::check`].
 
+use protocol::rounds::SUMMARY_BYTES_MAX;
 use protocol::runner::FromRunner;
 use protocol::tracker::{AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened};
 use protocol::{AttemptId, JobId, TaskKind};
@@ -19,6 +20,8 @@ pub(crate) struct Speaker {
     pub(crate) job: JobId,
     /// The attempt that it runs.
     pub(crate) current: Option<AttemptId>,
+    /// That attempt is one of a round.
+    pub(crate) is_round: bool,
     /// It has said hello.
     pub(crate) is_greeted: bool,
 }
@@ -58,7 +61,10 @@ impl Speaker {
             FromRunner::FetchFailed(FetchFailure { reduce, map, diagnostics }) => {
                 self.is_of_its_job(reduce)?;
                 self.is_of_its_job(map)?;
-                if map.task.kind != TaskKind::Map {
+                // Only tasks of rounds read what tasks of rounds made. Of an attempt that is over, nobody knows any more.
+                let is_of_a_round = reduce.task.kind == TaskKind::Reduce
+                    && (self.is_round || self.current != Some(reduce));
+                if map.task.kind != TaskKind::Map && !is_of_a_round {
                     return Err(format!("the task process could not fetch {map}, which is no map"));
                 }
                 let diagnostics = shortened(diagnostics);
@@ -72,7 +78,7 @@ impl Speaker {
                     ));
                 }
                 counters.check().map_err(|error| error.to_string())?;
-                let (state, progress) = (end(attempt, state), share(progress));
+                let (state, progress) = (end(attempt, self.is_round, state), share(progress));
                 Ok(CheckedMessage::News(News::Ended { attempt, state, counters, progress, phase }))
             }
         }
@@ -95,16 +101,26 @@ impl Speaker {
 }
 
 /// The end of an attempt, as far as its process can know it.
-fn end(attempt: AttemptId, state: AttemptState) -> AttemptState {
+fn end(attempt: AttemptId, is_round: bool, state: AttemptState) -> AttemptState {
     let failed = |text: &str| AttemptState::Failed { diagnostics: text.to_owned() };
     match state {
+        AttemptState::MapDone { data_path, .. } | AttemptState::RoundDone { data_path, .. }
+            if data_path.len() > PATH_BYTES_MAX =>
+        {
+            failed("the path of the map output is too long")
+        }
         AttemptState::MapDone { data_path, .. } if attempt.task.kind == TaskKind::Map => {
-            if data_path.len() > PATH_BYTES_MAX {
-                return failed("the path of the map output is too long");
-            }
             // The worker reads the sizes itself.
             AttemptState::MapDone { data_path, partition_bytes: Vec::new() }
         }
+        AttemptState::RoundDone { data_path, summary, measure, kept } if is_round => {
+            if summary.bytes.len() > SUMMARY_BYTES_MAX {
+                return failed("the summary of a task of a round is too long");
+            }
+            let measure = measure.filter(|measure| measure.is_finite());
+            AttemptState::RoundDone { data_path, summary, measure, kept }
+        }
+        AttemptState::RoundDone { .. } => failed("a task that is of no round reported one"),
         AttemptState::MapDone { .. } => failed("a reduce reported a map output"),
         AttemptState::OutputDone { directory, mut hot_keys } => {
             hot_keys.truncate(HotKey::COUNT_MAX);
@@ -130,6 +146,7 @@ mod tests {
     use protocol::counters::{COUNTERS_MAX, ENGINE_COUNTERS_MAX};
     use protocol::jobs::Counters;
     use protocol::phase::Phase;
+    use protocol::rounds::Summary;
     use protocol::tracker::DIAGNOSTICS_BYTES_MAX;
     use protocol::{DfsPath, TaskId};
 
@@ -142,7 +159,12 @@ mod tests {
 
     fn check(current: Option<AttemptId>, message: FromRunner) -> CheckedMessage {
         let job = JobId { cluster_start: 1, number: 1 };
-        Speaker { job, current, is_greeted: true }.check(message)
+        Speaker { job, current, is_round: false, is_greeted: true }.check(message)
+    }
+
+    fn in_round(current: AttemptId) -> Speaker {
+        let (job, current) = (current.task.job, Some(current));
+        Speaker { job, current, is_round: true, is_greeted: true }
     }
 
     fn ended(attempt: AttemptId, state: AttemptState) -> FromRunner {
@@ -190,7 +212,7 @@ mod tests {
             hello,
             progress(other),
             lost(reduce, other),
-            lost(reduce, reduce),
+            lost(own, reduce),
             lost(attempt(2, TaskKind::Reduce), own),
             ended(other, AttemptState::Killed),
             ended(reduce, AttemptState::Killed),
@@ -198,6 +220,11 @@ mod tests {
             let checked = check(Some(own), broken);
             assert!(matches!(checked, CheckedMessage::Over(_)), "{checked:?}");
         }
+        let checked = check(Some(reduce), lost(reduce, reduce));
+        assert!(matches!(checked, CheckedMessage::Over(_)), "it is of no round: {checked:?}");
+        let checked = in_round(reduce).check(lost(reduce, reduce));
+        assert!(matches!(checked, CheckedMessage::News(News::FetchFailed(_))), "{checked:?}");
+        assert!(matches!(check(Some(own), lost(reduce, reduce)), CheckedMessage::Late));
         let checked = check(None, ended(own, AttemptState::Killed));
         assert!(matches!(checked, CheckedMessage::Over(_)), "it ends once: {checked:?}");
     }
@@ -234,6 +261,39 @@ mod tests {
         };
         let AttemptState::OutputDone { hot_keys, .. } = believed(reduce, state) else { panic!() };
         assert_eq!(hot_keys.len(), HotKey::COUNT_MAX - 1);
+    }
+
+    #[test]
+    fn only_a_task_of_a_round_ends_a_round() {
+        let reduce = attempt(1, TaskKind::Reduce);
+        let done = |data_path: &str, bytes: usize, measure: f64| AttemptState::RoundDone {
+            data_path: data_path.to_owned(),
+            summary: Summary { bytes: vec![7; bytes] },
+            measure: Some(measure),
+            kept: None,
+        };
+        let believed_in_round = |state| match in_round(reduce).check(ended(reduce, state)) {
+            CheckedMessage::News(News::Ended { state, .. }) => state,
+            other => panic!("{other:?}"),
+        };
+        let right = done("/d", SUMMARY_BYTES_MAX, 0.5);
+        assert_eq!(believed_in_round(right.clone()), right);
+        let AttemptState::RoundDone { measure: None, .. } =
+            believed_in_round(done("/d", 1, f64::INFINITY))
+        else {
+            panic!("a measure is a number")
+        };
+        let map_done =
+            AttemptState::MapDone { data_path: "/d".to_owned(), partition_bytes: vec![] };
+        for refused in [
+            believed(reduce, right.clone()),
+            believed(attempt(1, TaskKind::Map), right),
+            believed_in_round(done(&"/d".repeat(PATH_BYTES_MAX), 1, 0.5)),
+            believed_in_round(done("/d", SUMMARY_BYTES_MAX + 1, 0.5)),
+            believed_in_round(map_done),
+        ] {
+            assert!(matches!(refused, AttemptState::Failed { .. }), "{refused:?}");
+        }
     }
 
     #[test]

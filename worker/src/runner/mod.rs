@@ -83,6 +83,7 @@ pub(crate) async fn run(
                 ready: false,
                 waiting: None,
                 current: None,
+                is_round: false,
                 logs: None,
                 last_sign: Instant::now(),
                 group: process.group,
@@ -134,6 +135,8 @@ struct Runner<'a> {
     ready: bool,
     waiting: Option<Order>,
     current: Option<AttemptId>,
+    /// That one is of a round.
+    is_round: bool,
     logs: Option<AttemptLogs>,
     last_sign: Instant,
     temporary: OpenDir,
@@ -281,7 +284,7 @@ impl Runner<'_> {
 
     fn speaker(&self) -> Speaker {
         let (job, current) = (self.options.setup.pass.name.job, self.current);
-        Speaker { job, current, is_greeted: self.is_greeted }
+        Speaker { job, current, is_round: self.is_round, is_greeted: self.is_greeted }
     }
 
     fn obey(&mut self, order: Order) -> Option<End> {
@@ -289,6 +292,7 @@ impl Runner<'_> {
             Order::Launch { attempt, work, place } => {
                 if self.current != Some(attempt) {
                     self.current = Some(attempt);
+                    self.is_round = matches!(work, Work::Round(_));
                     self.last_sign = Instant::now();
                     let own = [place.path.as_path(), self.temporary.path.as_path()];
                     self.watched.owns(own.into_iter().flat_map(name_of));

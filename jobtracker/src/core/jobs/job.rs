@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use protocol::counters::COUNTERS_OF_JOBS;
 use protocol::jobs::{Counters, JobSpec, JobState, Priority};
+use protocol::rounds::RoundsSpec;
 use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
 use super::counters::{CounterSums, JOB_GROUP};
 use super::pending::PendingTasks;
 use super::reduce_plan::ReducePlan;
+use super::rounds::Rounds;
 use super::settings::Settings;
 use super::task::{Attempt, AttemptState, StopReason, Task, TaskOutput, Winner};
 use super::task_set::TaskSet;
@@ -101,6 +103,8 @@ pub(crate) struct Job {
     /// Until they are chosen, one for each partition.
     pub(crate) reduces: TaskSet,
     pub(crate) reduce_plan: ReducePlan,
+    /// `None` if the job has reduces.
+    pub(crate) rounds: Option<Rounds>,
     pub(crate) sums: CounterSums,
     pub(crate) final_counters: Option<Counters>,
     pub(crate) launched: Launched,
@@ -125,11 +129,11 @@ pub(crate) struct Job {
 
 impl Job {
     /// A job as submitted, live or from the journal.
-    pub(crate) fn new(submitted: &Submitted) -> Self {
-        let spec = submitted.spec.clone();
+    pub(crate) fn new(submitted: &Submitted, rounds: Option<RoundsSpec>) -> Self {
+        let spec = JobSpec { rounds, ..submitted.spec.clone() };
         let map_count = u32::try_from(spec.splits.len()).expect("the number of splits is limited");
         let settings = Settings::parse(&spec.properties).unwrap_or_default();
-        Job {
+        let mut job = Job {
             id: submitted.job,
             call: submitted.call,
             user: submitted.user.clone(),
@@ -144,6 +148,7 @@ impl Job {
             maps: TaskSet::new(map_count, PendingTasks::of_splits(&spec.splits)),
             reduces: TaskSet::new(spec.reduce_count, PendingTasks::anywhere(spec.reduce_count)),
             reduce_plan: ReducePlan::new(&spec),
+            rounds: spec.rounds.map(|rounds| Rounds::new(rounds, spec.reduce_count)),
             sums: CounterSums::default(),
             final_counters: None,
             launched: Launched::default(),
@@ -157,7 +162,9 @@ impl Job {
             failures: BTreeMap::new(),
             wanted: (0, 0, false),
             spec,
-        }
+        };
+        job.begin_rounds();
+        job
     }
 
     /// True while attempts may run and win.
@@ -175,18 +182,51 @@ impl Job {
 
     /// True if finished maps are still needed.
     pub(crate) fn needs_map_outputs(&self) -> bool {
-        self.is_active() && self.spec.reduce_count > 0 && !self.reduces.is_done()
+        self.is_active() && self.spec.reduce_count > 0 && !self.is_done()
+    }
+
+    /// True if what a task made for other tasks is still needed.
+    pub(crate) fn needs_output(&self, task: TaskId) -> bool {
+        let is_needed = match (task.kind, &self.rounds) {
+            (TaskKind::Map, _) => true,
+            (TaskKind::Reduce, Some(rounds)) => rounds.needs_output(task.index),
+            (TaskKind::Reduce, None) => false,
+        };
+        is_needed && self.needs_map_outputs()
+    }
+
+    /// True if tasks of a kind have places near which they should run.
+    pub(crate) fn has_places(&self, kind: TaskKind) -> bool {
+        kind == TaskKind::Map || self.rounds.is_some()
+    }
+
+    /// Mean progress of the reduces, 0 to 1; of all rounds that there may be.
+    pub(crate) fn reduce_progress(&self) -> f32 {
+        let Some(rounds) = &self.rounds else { return self.reduces.progress() };
+        if rounds.is_done() {
+            return 1.0;
+        }
+        let so_far = f64::from(self.reduces.progress()) * f64::from(self.reduces.len());
+        (so_far / rounds.task_count_max() as f64).clamp(0.0, 0.999_9) as f32
     }
 
     /// True if all work is done.
     pub(crate) fn is_done(&self) -> bool {
-        if self.spec.reduce_count > 0 { self.reduces.is_done() } else { self.maps.is_done() }
+        match &self.rounds {
+            Some(rounds) => rounds.is_done(),
+            None if self.spec.reduce_count > 0 => self.reduces.is_done(),
+            None => self.maps.is_done(),
+        }
     }
 
     /// True if enough maps are done for reduces to start: all of them, until reduces are chosen.
     pub(crate) fn reduces_may_start(&self) -> bool {
         if self.reduce_plan.is_open() {
             return false;
+        }
+        // Those that may not start are held back.
+        if self.rounds.is_some() {
+            return true;
         }
         let done = u64::from(self.maps.completed()) * 1000;
         done >= u64::from(self.spec.slow_start_permille) * u64::from(self.maps.len())
@@ -195,7 +235,7 @@ impl Job {
     /// True if a task could start now, within the job's own limits. Reduces wait until the last map has started.
     pub(crate) fn wants_slot(&self) -> bool {
         if self.maps.waiting() > 0 {
-            let needed = self.spec.reduce_count == 0 || !self.reduces.is_done();
+            let needed = self.spec.reduce_count == 0 || !self.is_done();
             return needed && self.may_run_more(TaskKind::Map);
         }
         self.reduces.waiting() > 0
@@ -268,6 +308,12 @@ impl Job {
         self.task(attempt.task)?.attempt(attempt.number)
     }
 
+    /// True for the winner of its task.
+    pub(crate) fn is_winner(&self, id: AttemptId) -> bool {
+        let winner = self.task(id.task).and_then(|task| task.winner.as_ref());
+        winner.is_some_and(|winner| winner.number == id.number)
+    }
+
     /// Changes an attempt that exists.
     pub(crate) fn change_attempt(&mut self, id: AttemptId, change: impl FnOnce(&mut Attempt)) {
         if self.attempt(id).is_none() {
@@ -318,6 +364,25 @@ impl Job {
                 TaskOutput::Files(_) => None,
             });
         outputs.collect()
+    }
+
+    /// The outputs that tasks still need, with the workers that should have them.
+    pub(crate) fn held_outputs(&self) -> Vec<(WorkerId, AttemptId)> {
+        let mut held = Vec::new();
+        for kind in [TaskKind::Map, TaskKind::Reduce] {
+            for (index, task) in self.tasks(kind).iter() {
+                let id = self.task_id(kind, index);
+                let Some(winner) = task.winner.as_ref().filter(|_| self.needs_output(id)) else {
+                    continue;
+                };
+                if let (TaskOutput::Map(_), Some(attempt)) =
+                    (&winner.output, task.attempt(winner.number))
+                {
+                    held.push((attempt.worker, AttemptId { task: id, number: winner.number }));
+                }
+            }
+        }
+        held
     }
 
     /// The work of a reduce, with these outputs.
@@ -417,6 +482,7 @@ impl Job {
                             self.note_hot_keys(attempt.task.index, hot_keys);
                             TaskOutput::Files(directory.clone())
                         }
+                        Made::RoundOutput { output, .. } => TaskOutput::Map(output.clone()),
                     };
                     self.launched.speculative_won += u64::from(ran.speculative);
                     let winner = Winner { number: attempt.number, output, tally };
@@ -425,6 +491,7 @@ impl Job {
                     tasks.change(attempt.task.index, |task| task.winner = Some(winner));
                     let reached = Reached { phase: None, progress: 1.0 };
                     self.end_attempt(*attempt, ran, AttemptState::Succeeded, ("", reached));
+                    self.note_won(attempt.task.kind, attempt.task.index, made);
                 }
             }
             Edit::AttemptFailed { attempt, ran, diagnostics, record, reached } => {
@@ -468,6 +535,7 @@ impl Job {
             Edit::Founded { .. }
             | Edit::LevelSet { .. }
             | Edit::Submitted(_)
+            | Edit::SubmittedInRounds { .. }
             | Edit::Refused { .. }
             | Edit::Retired { .. } => {}
         }
@@ -530,12 +598,10 @@ impl Job {
     }
 
     fn lose_output(&mut self, id: AttemptId, failed: Option<&str>) {
-        let is_winner =
-            |task: &Task| task.winner.as_ref().is_some_and(|winner| winner.number == id.number);
-        if !self.task(id.task).is_some_and(is_winner) {
+        if !self.is_winner(id) {
             return;
         }
-        self.launched.map_reruns += 1;
+        self.launched.map_reruns += u64::from(id.task.kind == TaskKind::Map);
         let winner = self.tasks_mut(id.task.kind).change(id.task.index, |task| {
             if let Some(attempt) = task.attempt_mut(id.number) {
                 match failed {
@@ -554,6 +620,7 @@ impl Job {
         });
         if let Some(winner) = winner {
             self.sums.subtract(&winner.tally);
+            self.note_lost(id.task.kind, id.task.index);
         }
     }
 }

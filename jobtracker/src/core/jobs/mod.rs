@@ -7,19 +7,21 @@
 //! | what a job's properties set for the scheduler | [`settings`] |
 //! | counters of winners | [`counters`] |
 //! | which partitions are reduced together | [`reduce_plan`] |
+//! | the rounds of a job, if it has any | [`rounds`] |
 //! | records that maps skip | [`skipping`] |
 
 mod counters;
 mod job;
 mod pending;
 mod reduce_plan;
+mod rounds;
 mod settings;
 mod skipping;
 mod task;
 mod task_set;
 
-pub(crate) use self::counters::Excess;
 pub(crate) use self::job::{Job, Launched, Patience, Phase, SPLITS_KEPT_MAX, TEMPORARY};
+pub(crate) use self::rounds::TooLong;
 pub(crate) use self::settings::Settings;
 pub(crate) use self::task::{Attempt, AttemptState, Standing, StopReason, Task, TaskOutput};
 pub(crate) use self::task_set::TaskSet;

@@ -71,6 +71,20 @@ impl PendingTasks {
         PendingTasks { waiting: vec![Waiting::No; count], localities, ..PendingTasks::default() }
     }
 
+    /// Makes room for more tasks without a place; none of them waits yet.
+    pub(crate) fn grow(&mut self, count: u32) {
+        let count = self.waiting.len() + count as usize;
+        self.waiting.resize(count, Waiting::No);
+        self.localities.resize_with(count, Locality::default);
+    }
+
+    /// Gives a task that does not wait the machine of its input, or none.
+    pub(crate) fn set_host(&mut self, task: u32, host: Option<&str>) {
+        let number = host.map(|host| number(&mut self.hosts, &mut self.by_host, host));
+        self.localities[task as usize] =
+            Locality { hosts: number.into_iter().collect(), racks: Box::default() };
+    }
+
     /// Number of waiting tasks.
     pub(crate) fn len(&self) -> u32 {
         self.count
@@ -258,6 +272,27 @@ mod tests {
         assert_eq!(pending.take(Level::Any, "x", "/r9", never), Some((1, Level::Any)));
         assert_eq!(pending.take(Level::Any, "x", "/r9", never), Some((3, Level::Any)));
         assert_eq!((pending.take(Level::Any, "x", "/r9", never), pending.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_task_can_be_added_and_move() {
+        let mut pending = PendingTasks::anywhere(1);
+        pending.grow(2);
+        for (host, other) in [("a", "b"), ("b", "a")] {
+            pending.set_host(2, Some(host));
+            pending.push(2, false);
+            assert!(pending.waits_at(host));
+            assert_eq!(pending.nearness(2, other, ""), Level::Any);
+            assert_eq!(pending.take(Level::Node, host, "", |_| false), Some((2, Level::Node)));
+            assert!(!pending.waits_at(host));
+        }
+        pending.set_host(2, None);
+        pending.push(2, false);
+        assert_eq!(pending.nearness(2, "b", ""), Level::Any);
+        assert_eq!(
+            (pending.take(Level::Any, "b", "", |_| false), pending.len()),
+            (Some((2, Level::Any)), 0)
+        );
     }
 
     #[test]

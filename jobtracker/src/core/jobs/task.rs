@@ -62,6 +62,8 @@ pub(crate) enum StopReason {
     Room,
     /// Its queue has more than its share, another much less.
     Preempted,
+    /// What another task had made for it is lost.
+    InputLost,
     /// A user asked for it.
     User,
     /// A user asked for it, as a failure.
@@ -76,6 +78,7 @@ impl StopReason {
             StopReason::JobOver => "the job is over",
             StopReason::Room => "made room for a map that its job must run again",
             StopReason::Preempted => "its slot went to a queue that had much less than its share",
+            StopReason::InputLost => "its input is lost",
             StopReason::User => "killed by a user",
             StopReason::UserFails => "failed by a user",
         }
@@ -139,7 +142,7 @@ impl Attempt {
 /// The output of a task's winner.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum TaskOutput {
-    /// A map output on a worker.
+    /// The output of a map, or of a task of a round, on a worker.
     Map(MapOutput),
     /// Files below `_temporary`.
     Files(DfsPath),

@@ -1,7 +1,7 @@
 //! All maps or all reduces of a job, with running totals.
 //!
 //! Invariant: tasks change only through [`TaskSet::change`], which keeps the totals and the queue of waiting tasks correct: a task waits
-//! exactly while it is [`Standing::Pending`] (until the queue is closed at the job's end).
+//! exactly while it is [`Standing::Pending`] and not held back (until the queue is closed at the job's end).
 
 use std::collections::BTreeSet;
 
@@ -16,6 +16,8 @@ use crate::core::level::Level;
 pub(crate) struct TaskSet {
     tasks: Vec<Task>,
     pending: PendingTasks,
+    /// Tasks that wait for no slot yet; shorter than the tasks if none from there on is held back.
+    held: Vec<bool>,
     open: bool,
     completed: u32,
     running: u32,
@@ -47,6 +49,7 @@ impl TaskSet {
         TaskSet {
             tasks: vec![Task::default(); count as usize],
             pending,
+            held: Vec::new(),
             open: true,
             completed: 0,
             running: 0,
@@ -157,12 +160,51 @@ impl TaskSet {
         let ((old, old_ms), (new, new_ms)) = (timed(&before), timed(&after));
         (self.timed, self.timed_ms) = (self.timed + new - old, self.timed_ms + new_ms - old_ms);
         if self.open {
-            match after.standing {
-                Standing::Pending => self.pending.push(index, after.failed > 0),
-                Standing::Running | Standing::Completed => self.pending.remove(index),
-            }
+            self.queue(index);
         }
         result
+    }
+
+    /// Adds tasks, which are held back.
+    pub(crate) fn grow(&mut self, count: u32) {
+        let (old, new) = (self.tasks.len(), self.tasks.len() + count as usize);
+        self.tasks.resize_with(new, Task::default);
+        self.held.resize(old, false);
+        self.held.resize(new, true);
+        if self.open {
+            self.pending.grow(count);
+        }
+    }
+
+    /// Holds a task back from waiting for a slot, or no longer.
+    ///
+    /// REQUIRES: `index` is the number of a task.
+    pub(crate) fn hold(&mut self, index: u32, is_held: bool) {
+        let least = self.held.len().max(index as usize + 1);
+        self.held.resize(least, false);
+        self.held[index as usize] = is_held;
+        if self.open {
+            self.queue(index);
+        }
+    }
+
+    /// Gives a task the machine of its input, or none; it must be held back.
+    pub(crate) fn set_host(&mut self, index: u32, host: Option<&str>) {
+        if self.open {
+            self.pending.set_host(index, host);
+        }
+    }
+
+    /// Lets a task wait exactly if it should.
+    fn queue(&mut self, index: u32) {
+        let task = &self.tasks[index as usize];
+        let is_held = self.held.get(index as usize) == Some(&true);
+        match task.standing() {
+            Standing::Pending if !is_held => {
+                self.pending.push(index, task.count(AttemptState::Failed) > 0);
+            }
+            _ => self.pending.remove(index),
+        }
     }
 
     /// Removes all waiting tasks; none will wait any more.

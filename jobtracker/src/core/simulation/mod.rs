@@ -11,6 +11,7 @@ mod pools;
 mod progress;
 mod random;
 mod rights;
+mod rounds;
 mod rules;
 mod skipping;
 mod world;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use needs::random::Random;
 use protocol::jobs::{JobSpec, JobState, Priority};
 use protocol::sizing::ReduceSizing;
-use protocol::{JobId, WorkerId};
+use protocol::{AttemptId, JobId, WorkerId};
 
+use super::rounds::random_rounds;
 use super::world::{ROOT, RULES, World, spec};
 use crate::core::Rules;
 use crate::core::jobs::StopReason;
@@ -44,11 +45,22 @@ fn random_spec(random: &mut Random, number: u64) -> JobSpec {
     let hosts: Vec<&str> = (0..random.below(6)).map(|_| HOSTS[random.below(HOSTS.len())]).collect();
     let reduces = u32::try_from(random.below(4)).unwrap();
     let mut spec = spec(number, &hosts, reduces);
+    if random.one_in(3) {
+        spec.reduce_count = 1 + u32::try_from(random.below(4)).unwrap();
+        spec.rounds = Some(random_rounds(random));
+        // The round after which it ends, if it comes to that.
+        spec.fingerprint = random.below(8) as u64;
+        return in_a_queue(random, spec);
+    }
     // Partitions so large that they give several reduces, or so small that they give one.
     if reduces > 0 && random.one_in(2) {
         spec.reduce_count = 1 + u32::try_from(random.below(40)).unwrap();
         spec.sizing = Some(ReduceSizing { slot_count: u32::try_from(random.below(5)).unwrap() });
     }
+    in_a_queue(random, spec)
+}
+
+fn in_a_queue(random: &mut Random, mut spec: JobSpec) -> JobSpec {
     let mut set = |name: &str, value: String| spec.properties.insert(name.to_owned(), value);
     if let Some(queue) = [None, Some("etl"), Some("line")][random.below(3)] {
         set("mapreduce.job.queuename", queue.to_owned());
@@ -80,6 +92,12 @@ impl History {
             2 => {
                 if let Some(worker) = random.pick(&ids).filter(|_| random.one_in(4)) {
                     world.workers.remove(&worker);
+                } else if let Some(worker) = random.pick(&ids) {
+                    let held: Vec<AttemptId> =
+                        world.workers[&worker].held.iter().copied().collect();
+                    if let Some(attempt) = random.pick(&held) {
+                        world.lose_output(worker, attempt);
+                    }
                 }
             }
             3 if ids.len() < 4 => {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use protocol::jobs::{Counters, JobSpec, JobState, Split};
 use protocol::level::Supported;
+use protocol::rounds::{RoundWork, Summary};
 use protocol::tracker::{
     Action, AttemptState as Reported, AttemptUpdate, FetchFailure, Launch, MapOutput, Register,
     Work,
@@ -16,6 +17,7 @@ use protocol::{
     TaskKind, WorkerId,
 };
 
+use super::rounds::RoundLaws;
 use crate::core::edit::Edit;
 use crate::core::jobs::AttemptState;
 use crate::core::jobs::TEMPORARY;
@@ -44,10 +46,11 @@ pub(super) const RULES: Rules = Rules {
 /// A caller who may see everything.
 pub(super) const ROOT: Caller<'_> = Caller { user: "root", groups: &[], is_superuser: true };
 
-/// A running reduce's knowledge of map outputs.
+/// A running reduce's knowledge of map outputs, or the work of a task of a round.
 pub(super) struct Running {
     pub(super) outputs: BTreeMap<u32, MapOutput>,
     pub(super) map_count: u32,
+    pub(super) round: Option<RoundWork>,
 }
 
 pub(super) struct SimWorker {
@@ -77,6 +80,7 @@ pub(super) struct World {
     pub(super) complete: BTreeSet<DfsPath>,
     pub(super) deleted: BTreeSet<DfsPath>,
     pub(super) launched: Vec<AttemptId>,
+    pub(super) rounds: RoundLaws,
     worker_count: u8,
 }
 
@@ -99,6 +103,7 @@ impl World {
             complete: BTreeSet::new(),
             deleted: BTreeSet::new(),
             launched: Vec::new(),
+            rounds: RoundLaws::default(),
             worker_count: 0,
         };
         world.restart();
@@ -125,6 +130,8 @@ impl World {
         self.core.queues.check();
         self.core.workers.check();
         self.check_look();
+        out.edits.iter().for_each(|edit| self.rounds.note(edit));
+        self.core.jobs.values().for_each(|job| self.rounds.check(job));
         self.edits.extend(out.edits);
         for order in out.effects {
             if let Effect::Commit { winners, .. } = &order.effect {
@@ -149,6 +156,9 @@ impl World {
     /// Nothing is published twice with different content, and only complete files of one winner per task.
     fn check_commit(&mut self, order: &EffectOrder, winners: &[DfsPath]) {
         let job = self.core.job(order.job).unwrap();
+        if job.rounds.is_some() {
+            return self.check_last_round(order, winners);
+        }
         self.check_reduces(job);
         let tasks = if job.spec.reduce_count > 0 { job.reduces.len() } else { job.maps.len() };
         let names: BTreeSet<String> = winners
@@ -156,6 +166,22 @@ impl World {
             .map(|winner| winner.name().unwrap().parse::<AttemptId>().unwrap().task.to_string())
             .collect();
         assert_eq!((winners.len(), names.len()), (tasks as usize, tasks as usize));
+        for winner in winners {
+            assert!(self.complete.contains(winner) && !self.deleted.contains(winner), "{winner}");
+        }
+        if let Some(before) = self.published.insert(order.job, winners.to_vec()) {
+            assert_eq!(before, winners, "the winners never change");
+        }
+    }
+
+    /// The files of one round are published, of a task for each partition.
+    fn check_last_round(&mut self, order: &EffectOrder, winners: &[DfsPath]) {
+        let job = self.core.job(order.job).unwrap();
+        let count = job.spec.reduce_count;
+        let first = job.reduces.len() - count;
+        let names = winners.iter().map(|winner| winner.name().unwrap().parse::<AttemptId>());
+        let tasks: Vec<u32> = names.map(|attempt| attempt.unwrap().task.index).collect();
+        assert_eq!(tasks, (first..first + count).collect::<Vec<_>>());
         for winner in winners {
             assert!(self.complete.contains(winner) && !self.deleted.contains(winner), "{winner}");
         }
@@ -301,6 +327,14 @@ impl World {
         for action in actions {
             worker.obey(action, &mut self.launched);
         }
+        for (attempt, running) in &worker.running {
+            if let Some(work) = &running.round {
+                self.rounds.check_work(*attempt, work);
+                let kept = work.kept.iter();
+                assert!(kept.clone().all(|dir| self.complete.contains(dir)), "{kept:?}");
+                assert!(kept.clone().all(|dir| !self.deleted.contains(dir)), "{kept:?}");
+            }
+        }
         let slots = worker.register.slot_count as usize;
         assert!(worker.running.len() <= slots, "{} of {slots} slots", worker.running.len());
     }
@@ -311,7 +345,9 @@ impl World {
         let Some(epoch) = worker.epoch else { return };
         let (updates, failures) = (worker.unconfirmed.clone(), worker.failures.clone());
         for update in &updates {
-            if let Reported::OutputDone { directory, .. } = &update.state {
+            if let Reported::OutputDone { directory, .. }
+            | Reported::RoundDone { kept: Some(directory), .. } = &update.state
+            {
                 self.complete.insert(directory.clone());
             }
         }
@@ -339,6 +375,9 @@ impl World {
         });
         let Some((output, reduce_count, sized)) = output else { return self.fail(id, attempt) };
         let running = &self.workers[&id].running[&attempt];
+        if let Some(work) = &running.round {
+            return self.end_round(id, attempt, work.clone());
+        }
         if attempt.task.kind == TaskKind::Reduce && reduce_count > 0 {
             if running.outputs.len() < running.map_count as usize {
                 return;
@@ -369,6 +408,43 @@ impl World {
     pub(super) fn fail(&mut self, id: WorkerId, attempt: AttemptId) {
         let diagnostics = "poison record".to_owned();
         self.workers.get_mut(&id).unwrap().end(attempt, Reported::Failed { diagnostics });
+    }
+
+    /// A task of a round succeeds, or reports an input that is lost. Half of the jobs end early: the summaries name a round.
+    fn end_round(&mut self, id: WorkerId, attempt: AttemptId, work: RoundWork) {
+        let inputs = work.inputs.iter().chain(&work.fixed);
+        if let Some(lost) = inputs.clone().find(|output| !self.is_held(output.attempt)) {
+            let (reduce, map) = (attempt, lost.attempt);
+            let failure =
+                FetchFailure { reduce, map, diagnostics: "connection refused".to_owned() };
+            return self.workers.get_mut(&id).unwrap().failures.push(failure);
+        }
+        let job = self.core.job(attempt.task.job).unwrap();
+        let directory = job.spec.output.join(&format!("{TEMPORARY}/{attempt}")).unwrap();
+        let stop_at = job.spec.fingerprint;
+        let worker = self.workers.get_mut(&id).unwrap();
+        let is_last = work.is_last || work.summaries.iter().any(|summary| summary.bytes[0] == 1);
+        let state = if is_last {
+            Reported::OutputDone { directory, hot_keys: Vec::new() }
+        } else {
+            worker.held.insert(attempt);
+            let stops = u8::from(u64::from(work.round) == stop_at && work.partition == 0);
+            // Another attempt would say something else.
+            let number = u8::try_from(attempt.number % 251).unwrap();
+            let partition = u8::try_from(work.partition).unwrap();
+            Reported::RoundDone {
+                data_path: format!("/data/{attempt}"),
+                summary: Summary { bytes: vec![stops, partition, number] },
+                measure: (work.round > 0).then_some(1.0 / f64::from(work.round)),
+                kept: work.keeps.then_some(directory),
+            }
+        };
+        worker.end(attempt, state);
+    }
+
+    /// An output is gone from a worker's disk, and the worker does not know.
+    pub(super) fn lose_output(&mut self, id: WorkerId, attempt: AttemptId) {
+        self.workers.get_mut(&id).unwrap().held.remove(&attempt);
     }
 
     fn is_held(&self, attempt: AttemptId) -> bool {
@@ -442,15 +518,20 @@ impl SimWorker {
         match action {
             Action::Launch(launch) => {
                 let Launch { attempt, program, work } = *launch;
+                let mut round = None;
                 let outputs = match work {
                     Work::Map { .. } => Vec::new(),
+                    Work::Round(work) => {
+                        round = Some(*work);
+                        Vec::new()
+                    }
                     Work::Reduce(work) => {
                         self.reduced.push((attempt, work.partitions, work.reduce_count));
                         Arc::unwrap_or_clone(work.outputs)
                     }
                 };
                 let outputs = outputs.into_iter().map(|o| (o.attempt.task.index, o)).collect();
-                let running = Running { outputs, map_count: program.map_count };
+                let running = Running { outputs, map_count: program.map_count, round };
                 assert!(self.running.insert(attempt, running).is_none(), "launched once");
                 launched.push(attempt);
             }
@@ -472,6 +553,9 @@ impl SimWorker {
                         running.outputs.extend(fresh);
                     }
                 }
+            }
+            Action::DropOutputs { attempts } => {
+                self.held.retain(|attempt| !attempts.contains(attempt));
             }
             Action::ForgetJob(job) => {
                 self.running.retain(|attempt, _| attempt.task.job != job);
@@ -558,6 +642,12 @@ fn digest(core: &Core) -> String {
         )
         .unwrap();
         writeln!(text, "  {:?}", job.reduce_plan).unwrap();
+        writeln!(
+            text,
+            "  {}",
+            job.rounds.as_ref().map(|rounds| rounds.digest()).unwrap_or_default()
+        )
+        .unwrap();
         for kind in [TaskKind::Map, TaskKind::Reduce] {
             for (index, task) in job.tasks(kind).iter() {
                 let winner = task.winner.as_ref().map(|winner| winner.number);

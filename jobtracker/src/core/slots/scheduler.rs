@@ -137,9 +137,10 @@ impl Core {
                 return Offer::Reserved;
             }
         }
-        let offer = match job.maps.waiting() {
-            0 => self.offer_reduce(id, worker, far, now, out),
-            _ => self.offer_map(id, worker, far, now, out),
+        let kind = if job.maps.waiting() > 0 { TaskKind::Map } else { TaskKind::Reduce };
+        let offer = match job.has_places(kind) {
+            true => self.offer_near(id, kind, worker, far, now, out),
+            false => self.offer_reduce(id, worker, far, now, out),
         };
         if let (Offer::Taken, false, Some(job)) = (offer, is_avoided, self.jobs.get_mut(&id)) {
             job.avoiding_since = None;
@@ -165,30 +166,32 @@ impl Core {
         Offer::Declined
     }
 
-    fn offer_map(
+    /// Offers a slot for a task that should run near its input.
+    fn offer_near(
         &mut self,
         id: JobId,
+        kind: TaskKind,
         worker: WorkerId,
         far: Level,
         now: Now,
         out: &mut Output,
     ) -> Offer {
-        if self.assign_one(id, TaskKind::Map, Level::Node, worker, now, out) {
+        if self.assign_one(id, kind, Level::Node, worker, now, out) {
             return Offer::Taken;
         }
-        self.lose_patience(id, now);
+        self.lose_patience(id, kind, now);
         let farthest = self.patience_level(id, now);
         for level in [Level::Rack, Level::Any, Level::Avoided] {
             // A failed task has lost its place and waits for no near slot.
-            let may = level <= farthest || self.jobs[&id].maps.has_retries();
-            if level <= far && may && self.assign_one(id, TaskKind::Map, level, worker, now, out) {
+            let may = level <= farthest || self.jobs[&id].tasks(kind).has_retries();
+            if level <= far && may && self.assign_one(id, kind, level, worker, now, out) {
                 return Offer::Taken;
             }
         }
         if far < Level::Any && farthest >= Level::Any { Offer::Reserved } else { Offer::Declined }
     }
 
-    /// How far from its input a job accepts a slot for a map now.
+    /// How far from its input a job accepts a slot for a map, or for a task of a round, now.
     fn patience_level(&self, id: JobId, now: Now) -> Level {
         let job = &self.jobs[&id];
         let wait = job.settings.locality_wait.unwrap_or(self.rules.locality_wait);
@@ -207,18 +210,20 @@ impl Core {
     /// True if a job declines free slots for a while because they are not near its input.
     pub(crate) fn waits_near(&self, now: Now) -> bool {
         self.queues.next_jobs().any(|id| {
-            matches!(self.jobs[&id].patience, Patience::Since(_))
-                && self.jobs[&id].maps.waiting() > 0
+            let job = &self.jobs[&id];
+            let waits = |kind| job.has_places(kind) && job.tasks(kind).waiting() > 0;
+            matches!(job.patience, Patience::Since(_))
+                && [TaskKind::Map, TaskKind::Reduce].into_iter().any(waits)
                 && self.patience_level(id, now) < Level::Any
         })
     }
 
     /// A job was offered a slot that is not on a machine with its input.
-    fn lose_patience(&mut self, id: JobId, now: Now) {
+    fn lose_patience(&mut self, id: JobId, kind: TaskKind, now: Now) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.patience == Patience::Fresh) else {
             return;
         };
-        let (pending, _) = job.maps.pending_mut();
+        let (pending, _) = job.tasks_mut(kind).pending_mut();
         let near = pending.waits_near(|host| self.workers.is_at(host));
         job.patience = if near { Patience::Since(now.at) } else { Patience::Over };
         if !near {
@@ -256,6 +261,7 @@ impl Core {
         let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
             return false;
         };
+        let has_places = job.has_places(kind);
         let (pending, tasks) = job.tasks_mut(kind).pending_mut();
         let avoids = |index: u32| {
             let task = &tasks[index as usize];
@@ -267,7 +273,7 @@ impl Core {
         let Some((index, nearness)) = pending.take(level, &place.host, &place.rack, avoids) else {
             return false;
         };
-        if kind == TaskKind::Map && nearness == Level::Node {
+        if has_places && nearness == Level::Node {
             let is_near = |host: &str| self.workers.is_at(host);
             if pending.waits_at(&place.host) || pending.waits_near(is_near) {
                 job.patience = Patience::Fresh;
@@ -308,8 +314,11 @@ impl Core {
                 split: job.spec.splits[index as usize].clone(),
                 skip: job.skip_list(task, number),
             },
-            // Filled in when the order leaves: the lists of all reduces starting at once would need most of the memory.
-            TaskKind::Reduce => Work::Reduce(job.reduce_work(index, Vec::new())),
+            TaskKind::Reduce => match job.round_work(index) {
+                Some(work) => Work::Round(Box::new(work)),
+                // Filled in when the order leaves: the lists of all reduces starting at once would need most of the memory.
+                None => Work::Reduce(job.reduce_work(index, Vec::new())),
+            },
         };
         let attempt = AttemptId { task, number };
         let launch = Launch { attempt, program: job.program(), work };
@@ -331,7 +340,9 @@ impl Core {
                         || !self.queues.has_room(*id)
                         || self.patience_level(*id, now) >= Level::Any
                 };
-                job.maps.waiting() > 0
+                // Tasks of rounds wait for no map, and end by themselves.
+                job.rounds.is_none()
+                    && job.maps.waiting() > 0
                     && job.maps.running() == 0
                     && job.reduces.running() > 0
                     && is_kept_out()

@@ -134,6 +134,9 @@ impl Core {
             if !may_run_more || !self.queues.has_room(id) {
                 return;
             }
+            if !self.jobs.get(&id).is_some_and(|job| job.has_inputs(kind, sole.index)) {
+                continue;
+            }
             let Some((worker, nearness)) = self.backup_place(id, kind, sole.index, &slow_workers)
             else {
                 continue;

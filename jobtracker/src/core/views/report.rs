@@ -62,6 +62,12 @@ impl Core {
             let text = format!("Could not find attempt {id}");
             RemoteError::new(ErrorKind::InvalidArgument, text)
         })?;
+        if job.rounds.is_some() && id.task.kind == TaskKind::Reduce {
+            let text = format!(
+                "{id} is of a round: it cannot run again alone, since its input was made by other tasks and is deleted with the job. Run the whole job again, on a part of its input, to follow it"
+            );
+            return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+        }
         let splits = &job.spec.splits;
         if splits.len() < job.maps.len() as usize {
             let text = format!(
@@ -207,7 +213,7 @@ pub(crate) fn job_report(job: &Job) -> JobReport {
         maps: job.maps.counts(),
         reduces: job.reduces.counts(),
         map_progress: job.maps.progress(),
-        reduce_progress: job.reduces.progress(),
+        reduce_progress: job.reduce_progress(),
         submitted_ms: job.submitted_ms,
         finished_ms: job.finished_ms,
         counters: job.counters(),

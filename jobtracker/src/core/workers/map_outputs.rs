@@ -33,6 +33,25 @@ impl MapOutputs {
         }
     }
 
+    /// Removes the outputs that are not needed, and returns them by worker.
+    pub(crate) fn drop_outputs(
+        &mut self,
+        is_needed: impl Fn(AttemptId) -> bool,
+    ) -> BTreeMap<WorkerId, Vec<AttemptId>> {
+        let mut dropped = BTreeMap::new();
+        for (worker, held) in &self.by_worker {
+            let gone: Vec<AttemptId> =
+                held.iter().copied().filter(|attempt| !is_needed(*attempt)).collect();
+            if !gone.is_empty() {
+                dropped.insert(*worker, gone);
+            }
+        }
+        for (worker, gone) in &dropped {
+            gone.iter().for_each(|attempt| self.remove(*worker, *attempt));
+        }
+        dropped
+    }
+
     /// The job needs no map outputs any more.
     pub(crate) fn forget_job(&mut self, job: JobId) {
         self.reports.retain(|map, _| map.task.job != job);
@@ -110,6 +129,9 @@ mod tests {
         outputs.insert(b, attempt(1, TaskKind::Map, 1));
         outputs.remove(b, attempt(1, TaskKind::Map, 1));
         assert_eq!(outputs.holders().collect::<Vec<_>>(), [a]);
+        outputs.insert(b, attempt(2, TaskKind::Reduce, 5));
+        let dropped = outputs.drop_outputs(|output| output.task.kind == TaskKind::Map);
+        assert_eq!(dropped, [(b, vec![attempt(2, TaskKind::Reduce, 5)])].into());
         outputs.forget_job(JobId { cluster_start: 1, number: 1 });
         assert_eq!(outputs.held_by(a), [attempt(2, TaskKind::Map, 0)]);
     }

@@ -1,9 +1,10 @@
 //! Workers: their slots and pending orders ([`table`]), the slots to offer ([`free_slots`]), their reports ([`tracker`]), the map outputs
-//! they hold ([`map_outputs`]), and the ones to avoid ([`blacklist`]).
+//! they hold ([`map_outputs`]), what they say of tasks of rounds ([`rounds`]), and the ones to avoid ([`blacklist`]).
 
 mod blacklist;
 mod free_slots;
 mod map_outputs;
+mod rounds;
 mod table;
 mod tracker;
 

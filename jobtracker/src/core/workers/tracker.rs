@@ -14,7 +14,7 @@ use protocol::{
 };
 
 use crate::core::edit::{Edit, Made, Ran};
-use crate::core::jobs::{Attempt, AttemptState, Excess, Job, StopReason, TEMPORARY, Task};
+use crate::core::jobs::{Attempt, AttemptState, Job, StopReason, TEMPORARY};
 use crate::core::{Core, Effect, Now, Output, order};
 
 /// Most slots of a worker; bounds the damage of a wrong configuration.
@@ -43,10 +43,12 @@ impl Core {
         }
         let mut fed = BTreeSet::new();
         for attempt in &register.running {
+            let job = attempt.task.job;
             if self.attach(id, *attempt, register, now, &mut out)
                 && attempt.task.kind == TaskKind::Reduce
+                && self.jobs[&job].rounds.is_none()
             {
-                fed.insert(attempt.task.job);
+                fed.insert(job);
             }
         }
         for job in fed {
@@ -174,6 +176,7 @@ impl Core {
             && job.task(id.task).is_some_and(|task| {
                 let old = task.attempt(id.number).map(|attempt| (attempt.state, attempt.worker));
                 task.winner.is_none()
+                    && job.has_inputs(id.task.kind, id.task.index)
                     && old.is_none_or(|(state, at)| {
                         at == worker
                             && matches!(state, AttemptState::Running | AttemptState::Killed)
@@ -210,13 +213,15 @@ impl Core {
         let id = output.attempt;
         match self.jobs.get(&id.task.job) {
             Some(job) if job.final_state().is_none() => {
-                let is_winner = job.needs_map_outputs()
-                    && job
-                        .task(id.task)
-                        .and_then(|task| task.winner.as_ref())
-                        .is_some_and(|winner| winner.number == id.number);
-                if is_winner {
+                let is_winner = job
+                    .task(id.task)
+                    .and_then(|task| task.winner.as_ref())
+                    .is_some_and(|winner| winner.number == id.number);
+                let is_round = id.task.kind == TaskKind::Reduce && job.is_active();
+                if is_winner && job.needs_output(id.task) {
                     self.map_outputs.insert(worker, id);
+                } else if is_round {
+                    self.order_worker(worker, Action::DropOutputs { attempts: vec![id] }, out);
                 }
             }
             _ => self.order_worker(worker, Action::ForgetJob(id.task.job), out),
@@ -252,6 +257,16 @@ impl Core {
                 let made = self.files(id, directory, hot_keys);
                 self.attempt_done(worker, id, made, counters, now, out);
             }
+            (Some(_), Reported::RoundDone { data_path, summary, measure, kept }) => {
+                match self.admit_summary(id, summary) {
+                    Ok(summary) => {
+                        let made = (summary, measure, kept);
+                        let made = self.round_output(worker, id, data_path, made);
+                        self.attempt_done(worker, id, made, counters, now, out);
+                    }
+                    Err(reason) => self.fail_job_by(worker, id, &reason.to_string(), now, out),
+                }
+            }
             (Some(AttemptState::Killing), Reported::Failed { .. } | Reported::Killed)
                 if is_doomed =>
             {
@@ -266,6 +281,7 @@ impl Core {
             }
             (None, Reported::Running) => self.order_worker(worker, Action::Kill(id), out),
             (None, Reported::OutputDone { directory, .. }) => self.discard(id, directory, out),
+            (None, Reported::RoundDone { kept, .. }) => self.discard_round(worker, id, kept, out),
             (None, Reported::MapDone { .. } | Reported::Failed { .. } | Reported::Killed) => {}
         }
     }
@@ -294,9 +310,6 @@ impl Core {
         mut partition_bytes: Vec<u64>,
     ) -> Result<Made, String> {
         let job = &self.jobs[&id.task.job];
-        if data_path.len() > PATH_BYTES_MAX {
-            return Err("reported a map output under too long a path".to_owned());
-        }
         if id.task.kind != TaskKind::Map || job.spec.reduce_count == 0 {
             return Err("reported a map output, which this task does not make".to_owned());
         }
@@ -306,14 +319,27 @@ impl Core {
             let (reported, count) = (partition_bytes.len(), job.spec.reduce_count);
             return Err(format!("reported the sizes of {reported} partitions, not of {count}"));
         }
+        let output = self.output(worker, id, data_path)?;
+        Ok(Made::MapOutput { output, partition_bytes })
+    }
+
+    /// The place of an output that a worker holds.
+    pub(super) fn output(
+        &self,
+        worker: WorkerId,
+        id: AttemptId,
+        data_path: String,
+    ) -> Result<MapOutput, String> {
+        if data_path.len() > PATH_BYTES_MAX {
+            return Err("reported a map output under too long a path".to_owned());
+        }
         let worker = self.workers.worker(worker).ok_or("its worker is unknown")?;
-        let output = MapOutput {
+        Ok(MapOutput {
             attempt: id,
             http_address: worker.http_address.clone(),
             boot_id: worker.boot_id.clone(),
             data_path,
-        };
-        Ok(Made::MapOutput { output, partition_bytes })
+        })
     }
 
     /// The files that an attempt wrote, or why they cannot be its own.
@@ -331,6 +357,9 @@ impl Core {
         }
         if !is_attempt_directory(&job.spec.output, id, &directory) {
             return Err(format!("reported {directory}, which is not its directory"));
+        }
+        if let Some(rounds) = &job.rounds {
+            rounds.check_end(id.task.index, true)?;
         }
         // A task's report of its keys is a user's text: it is limited to the size that the engine produces.
         hot_keys.truncate(HotKey::COUNT_MAX);
@@ -354,19 +383,24 @@ impl Core {
         let job = &self.jobs[&id.task.job];
         let decided = job.task(id.task).is_some_and(|task| task.winner.is_some());
         if decided || !job.is_active() {
-            if let Made::Files { directory, .. } = made {
-                self.discard(id, directory, out);
+            match made {
+                Made::MapOutput { .. } => {}
+                Made::Files { directory, .. } => self.discard(id, directory, out),
+                Made::RoundOutput { kept, .. } => self.discard_round(worker, id, kept, out),
             }
             return self.stopped(id, "another attempt was faster", now, out);
         }
         if let Err(excess) = job.sums.admit(&counters, job.task_count()) {
-            return self.counts_too_much(worker, id, &excess, now, out);
+            return self.fail_job_by(worker, id, &excess.to_string(), now, out);
         }
+        let needed_from = job.needed_from();
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
         self.workers.count_end(worker, true);
         let output = match &made {
-            Made::MapOutput { output, .. } => Some(output.clone()),
+            Made::MapOutput { output, .. } | Made::RoundOutput { output, .. } => {
+                Some(output.clone())
+            }
             Made::Files { .. } => None,
         };
         self.commit(Edit::AttemptSucceeded { attempt: id, ran, made, counters }, out);
@@ -379,26 +413,30 @@ impl Core {
             .collect();
         rivals.into_iter().for_each(|rival| self.stop_attempt(rival, StopReason::Rival, out));
         if let Some(output) = output {
-            if self.jobs[&id.task.job].needs_map_outputs() {
+            if self.jobs[&id.task.job].needs_output(id.task) {
                 self.map_outputs.insert(worker, id);
+            } else if matches!(id.task.kind, TaskKind::Reduce) {
+                self.order_worker(worker, Action::DropOutputs { attempts: vec![id] }, out);
             }
             self.announce(id.task.job, Some(&output), None, out);
+        }
+        if self.jobs[&id.task.job].needed_from() > needed_from {
+            self.drop_outputs(id.task.job, out);
         }
         self.finish_if_done(id.task.job, now, out);
         self.refresh(id.task.job, now);
     }
 
-    /// Further attempts would count as much: the job fails at once, as in Hadoop.
-    fn counts_too_much(
+    /// Further attempts would report as much: the job fails at once, as in Hadoop.
+    fn fail_job_by(
         &mut self,
         worker: WorkerId,
         id: AttemptId,
-        excess: &Excess,
+        reason: &str,
         now: Now,
         out: &mut Output,
     ) {
-        let reason = excess.to_string();
-        self.attempt_failed(worker, id, &reason, None, now, out);
+        self.attempt_failed(worker, id, reason, None, now, out);
         if self.jobs[&id.task.job].is_active() {
             self.end(id.task.job, JobState::Failed, &format!("{reason}; {id}"), now, out);
         }
@@ -463,12 +501,10 @@ impl Core {
     }
 
     /// Removes the files of an attempt that is not the winner of its task.
-    fn discard(&mut self, id: AttemptId, directory: DfsPath, out: &mut Output) {
+    pub(super) fn discard(&mut self, id: AttemptId, directory: DfsPath, out: &mut Output) {
         let Some(job) = self.jobs.get(&id.task.job) else { return };
-        let won =
-            |task: &Task| task.winner.as_ref().is_some_and(|winner| winner.number == id.number);
-        let is_winner = job.task(id.task).is_some_and(won);
-        if !is_winner && is_attempt_directory(&job.spec.output, id, &directory) {
+        let is_needed = job.is_winner(id) || job.is_kept(id.task, &directory);
+        if !is_needed && is_attempt_directory(&job.spec.output, id, &directory) {
             order(job, Effect::DeleteAttempt(directory), out);
         }
     }
@@ -480,20 +516,24 @@ impl Core {
         };
         let reporter_runs = reduce.task.job == map.task.job
             && job.attempt(*reduce).is_some_and(|attempt| attempt.state.is_live());
-        let holder = job.task(map.task).and_then(|task| {
-            let winner = task.winner.as_ref().filter(|winner| winner.number == map.number)?;
-            task.attempt(winner.number).map(|attempt| attempt.worker)
-        });
-        let running = job.reduces.running();
-        if let (true, TaskKind::Map, Some(worker)) = (reporter_runs, map.task.kind, holder)
-            && self.map_outputs.report_failure(*map, *reduce, running)
-        {
-            let reason = format!("Too many fetch failures; the last, of {reduce}: {diagnostics}");
-            self.lose_output(worker, *map, Some(shortened(reason)), now, out);
+        let holder = job.attempt(*map).map(|attempt| attempt.worker);
+        let holder = holder.filter(|_| job.is_winner(*map) && job.needs_output(map.task));
+        let (running, is_in_rounds) = (job.reduces.running(), job.rounds.is_some());
+        match holder.filter(|_| reporter_runs) {
+            Some(worker) if self.map_outputs.report_failure(*map, *reduce, running) => {
+                let reason =
+                    format!("Too many fetch failures; the last, of {reduce}: {diagnostics}");
+                self.lose_output(worker, *map, Some(shortened(reason)), now, out);
+            }
+            // No news will tell it of another.
+            None if reporter_runs && is_in_rounds => {
+                self.stop_attempt(*reduce, StopReason::InputLost, out);
+            }
+            _ => {}
         }
     }
 
-    /// The output of a finished map is gone; the map runs again.
+    /// The output of a finished map or task of a round is gone; it runs again.
     fn lose_output(
         &mut self,
         worker: WorkerId,
@@ -509,6 +549,7 @@ impl Core {
         }
         self.commit(Edit::OutputLost { attempt: map, failed: failed.clone() }, out);
         self.announce(id, None, Some(map), out);
+        self.stop_without_inputs(id, out);
         if let Some(diagnostics) = failed {
             self.fail_job_if_exhausted(map, &diagnostics, now, out);
         }
@@ -523,7 +564,9 @@ impl Core {
         gone: Option<AttemptId>,
         out: &mut Output,
     ) {
-        let Some(job) = self.jobs.get(&id).filter(|job| job.reduces.running() > 0) else { return };
+        // Tasks of rounds have all that they need from their start on.
+        let takes_news = |job: &&Job| job.rounds.is_none() && job.reduces.running() > 0;
+        let Some(job) = self.jobs.get(&id).filter(takes_news) else { return };
         let live = job.reduces.live().flat_map(|(_, task)| task.live());
         let live = live.filter(|attempt| attempt.state == AttemptState::Running);
         let workers: BTreeSet<WorkerId> = live.map(|attempt| attempt.worker).collect();
@@ -561,6 +604,6 @@ fn check(register: &Register, level: FeatureLevel) -> Result<(), RemoteError> {
 }
 
 /// True for `<output>/_temporary/<attempt>`.
-fn is_attempt_directory(output: &DfsPath, id: AttemptId, directory: &DfsPath) -> bool {
+pub(super) fn is_attempt_directory(output: &DfsPath, id: AttemptId, directory: &DfsPath) -> bool {
     output.join(&format!("{TEMPORARY}/{id}")).is_ok_and(|expected| expected == *directory)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use protocol::jobs::Split;
 use protocol::level::FeatureLevel;
+use protocol::rounds::RoundWork;
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, MapOutput, Program, ReduceWork, Register, Reply,
     Request, Work,
@@ -13,6 +14,9 @@ use protocol::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, TaskId, TaskKind};
 
 use super::super::event::Answer;
 use super::machine::{MACHINE, SLOTS};
+
+/// Of so many tasks that are no maps, one is of a round.
+const ROUND_EVERY: u32 = 4;
 
 /// See the module.
 pub(super) struct JobTracker {
@@ -28,6 +32,8 @@ pub(super) struct JobTracker {
     pub(super) over: BTreeSet<JobId>,
     /// Map outputs that it announced and did not revoke.
     outputs: BTreeMap<JobId, Vec<MapOutput>>,
+    /// Tasks of rounds whose output the worker reported.
+    made: BTreeSet<AttemptId>,
     count: u32,
     /// Refuses reports that have the result of such an attempt.
     pub(super) poison: BTreeSet<AttemptId>,
@@ -45,6 +51,7 @@ impl JobTracker {
             ordered: BTreeSet::new(),
             over: BTreeSet::new(),
             outputs: BTreeMap::new(),
+            made: BTreeSet::new(),
             count: 0,
             poison: BTreeSet::new(),
         }
@@ -79,11 +86,17 @@ impl JobTracker {
     pub(super) fn launch(&mut self, job: JobId, kind: TaskKind, binary: u8) -> AttemptId {
         self.over.remove(&job);
         self.count += 1;
-        let launch = launch(job, kind, self.count, binary);
+        let mut launch = launch(job, kind, self.count, binary);
         let id = launch.attempt;
         self.live.insert(id);
         self.ordered.insert(id);
         let outputs = self.outputs.entry(job).or_default().clone();
+        if let Work::Round(work) = &mut launch.work {
+            work.fixed = outputs.first().cloned();
+            work.inputs = Arc::new(outputs);
+            self.queue.push(Action::Launch(Box::new(launch)));
+            return id;
+        }
         self.queue.push(match kind {
             TaskKind::Map => Action::Launch(Box::new(launch)),
             TaskKind::Reduce => Action::LaunchReduces { launches: vec![launch], outputs },
@@ -112,6 +125,18 @@ impl JobTracker {
         };
         let obsolete = vec![outputs.remove(0).attempt];
         self.queue.push(Action::MapOutputs { job, available: Vec::new(), obsolete });
+    }
+
+    /// Nobody needs what tasks of rounds made, and if nothing of the job runs, what was announced.
+    pub(super) fn drop_outputs(&mut self, job: JobId) {
+        let made = self.made.iter().copied().filter(|attempt| attempt.task.job == job);
+        let mut attempts: Vec<AttemptId> = made.collect();
+        self.made.retain(|attempt| attempt.task.job != job);
+        if !self.live.iter().any(|attempt| attempt.task.job == job) {
+            let announced = self.outputs.remove(&job).unwrap_or_default();
+            attempts.extend(announced.into_iter().map(|output| output.attempt));
+        }
+        self.queue.push(Action::DropOutputs { attempts });
     }
 
     /// The job is over. Its attempts that still run give their slots back at once.
@@ -167,7 +192,12 @@ impl JobTracker {
         match (&update.state, self.live.contains(&id)) {
             (AttemptState::Running, true) => {}
             (AttemptState::Running, false) => self.queue.push(Action::Kill(id)),
-            (_, _) => drop(self.live.remove(&id)),
+            (state, _) => {
+                if matches!(state, AttemptState::RoundDone { .. }) {
+                    self.made.insert(id);
+                }
+                self.live.remove(&id);
+            }
         }
     }
 
@@ -202,6 +232,11 @@ impl JobTracker {
     }
 }
 
+/// True for the tasks that are of a round: some of those that are no maps.
+pub(super) fn is_of_a_round(attempt: AttemptId) -> bool {
+    attempt.task.kind == TaskKind::Reduce && attempt.task.index % ROUND_EVERY == 0
+}
+
 pub(super) fn attempt(job: JobId, kind: TaskKind, index: u32) -> AttemptId {
     AttemptId { task: TaskId { job, kind, index }, number: 0 }
 }
@@ -230,6 +265,19 @@ pub(super) fn launch(job: JobId, kind: TaskKind, index: u32, binary: u8) -> Laun
     };
     let work = match kind {
         TaskKind::Map => Work::Map { split, skip: Vec::new() },
+        TaskKind::Reduce if is_of_a_round(attempt(job, kind, index)) => {
+            Work::Round(Box::new(RoundWork {
+                round: 1,
+                partition: 0,
+                partition_count: 1,
+                is_last: false,
+                keeps: false,
+                kept: None,
+                inputs: Arc::default(),
+                fixed: None,
+                summaries: Vec::new(),
+            }))
+        }
         TaskKind::Reduce => {
             Work::Reduce(ReduceWork { partitions: 0..1, reduce_count: 1, outputs: Arc::default() })
         }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use protocol::tracker::{Action, AttemptState, AttemptUpdate, Launch, Reply, Request};
+use protocol::tracker::{Action, AttemptState, AttemptUpdate, Launch, Reply, Request, Work};
 use protocol::{AttemptId, BinaryHash, Epoch, JobId, TaskKind};
 
 use super::super::event::Answer;
 use super::super::outbox::Outbox;
-use super::jobtracker::JobTracker;
+use super::jobtracker::{JobTracker, is_of_a_round};
 use super::machine::SLOTS;
 use super::world::World;
 
@@ -79,7 +79,14 @@ impl Laws {
 
     fn ordered(&mut self, action: &Action) {
         match action {
-            Action::Launch(launch) => self.launched(launch),
+            Action::Launch(launch) => {
+                self.launched(launch);
+                if let Work::Round(work) = &launch.work {
+                    let outputs = work.inputs.iter().chain(&work.fixed);
+                    let outputs = outputs.map(|output| output.attempt).collect();
+                    self.due.insert(launch.attempt, outputs);
+                }
+            }
             Action::LaunchReduces { launches, outputs } => {
                 for launch in launches {
                     self.launched(launch);
@@ -93,11 +100,13 @@ impl Laws {
                 self.possible.insert((*attempt, How::Killed));
             }
             Action::MapOutputs { job, available, obsolete } => {
-                for (_, due) in self.due.iter_mut().filter(|(id, _)| id.task.job == *job) {
+                let takes_news = |id: &AttemptId| id.task.job == *job && !is_of_a_round(*id);
+                for (_, due) in self.due.iter_mut().filter(|(id, _)| takes_news(id)) {
                     due.extend(available.iter().map(|output| output.attempt));
                     due.retain(|output| !obsolete.contains(output));
                 }
             }
+            Action::DropOutputs { .. } => {}
             Action::ForgetJob(job) => {
                 let attempts = self.received.keys().filter(|id| id.task.job == *job);
                 for attempt in attempts {
@@ -133,7 +142,9 @@ impl Laws {
     /// The process of an attempt reports its end.
     pub(super) fn reported(&mut self, attempt: AttemptId, state: &AttemptState) {
         match state {
-            AttemptState::MapDone { .. } => drop(self.outputs.insert(attempt)),
+            AttemptState::MapDone { .. } | AttemptState::RoundDone { .. } => {
+                self.outputs.insert(attempt);
+            }
             state => drop(self.possible.insert((attempt, how(state)))),
         }
     }
@@ -250,7 +261,7 @@ impl World {
 
 fn how(state: &AttemptState) -> How {
     match state {
-        AttemptState::MapDone { .. } => How::Output,
+        AttemptState::MapDone { .. } | AttemptState::RoundDone { .. } => How::Output,
         AttemptState::OutputDone { .. } => How::Files,
         AttemptState::Failed { .. } => How::Failed,
         AttemptState::Killed => How::Killed,

@@ -110,7 +110,10 @@ impl History {
                     world.jobtracker.forget(job);
                 }
             }
-            36 => world.jobtracker.restart(),
+            36 => match random.one_in(2) {
+                true => world.jobtracker.restart(),
+                false => world.jobtracker.drop_outputs(job),
+            },
             37 if random.one_in(3) => world.jobtracker.fence(),
             _ => {}
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol::jobs::Counters;
 use protocol::level::FeatureLevel;
 use protocol::phase::Phase;
+use protocol::rounds::{RoundWork, Summary};
 use protocol::tracker::{
     Action, AttemptState, AttemptUpdate, Launch, MapOutput, Reply, Request, Work,
 };
@@ -425,6 +426,63 @@ fn reduces_that_start_together_share_their_list_until_one_gets_news() {
     let [changed, kept, _] = &mut lists[..] else { unreachable!("there are three") };
     merge_outputs(changed, Vec::new(), &[attempt]);
     assert_eq!((changed.len(), kept.len()), (0, 1));
+}
+
+#[test]
+fn a_task_of_a_round_has_near_inputs_linked_and_its_output_is_held_until_it_is_dropped() {
+    let mut scene = Scene::new(rules());
+    let near = |index: u32| {
+        let Launch { attempt, .. } = launch(JOB, TaskKind::Reduce, index, 1);
+        MapOutput {
+            attempt,
+            http_address: "10.0.0.9:1".to_owned(),
+            boot_id: MACHINE.to_owned(),
+            data_path: format!("/other/{JOB}/{attempt}.data"),
+        }
+    };
+    let (input, fixed) = (near(12), near(16));
+    let mut launch = launch(JOB, TaskKind::Reduce, 4, 1);
+    let Work::Round(work) = &mut launch.work else { panic!("{launch:?}") };
+    (work.inputs, work.fixed) = (Arc::new(vec![input.clone()]), Some(fixed.clone()));
+    let id = launch.attempt;
+    scene.obey(vec![Action::Launch(Box::new(launch))]);
+    let given = scene.effects.iter().find_map(|effect| match effect {
+        Effect::Give { work: Work::Round(work), .. } => Some(work.clone()),
+        _ => None,
+    });
+    let given = given.expect("it runs");
+    let link = |output: &MapOutput| format!("/data/outputs/{JOB}/{}.data", output.attempt);
+    assert_eq!(given.inputs[0].data_path, link(&input));
+    assert_eq!(given.fixed.map(|fixed| fixed.data_path), Some(link(&fixed)));
+    scene.effects.clear();
+    let done = |data_path: String| AttemptState::RoundDone {
+        data_path,
+        summary: Summary { bytes: vec![7] },
+        measure: Some(0.5),
+        kept: None,
+    };
+    scene.end(1, id, done("/made".to_owned()));
+    let taken = scene.effects.iter().find_map(|effect| match effect {
+        Effect::TakeOutput { partition_count, .. } => Some(*partition_count),
+        _ => None,
+    });
+    assert_eq!(taken, Some(RoundWork::output_partitions(1)));
+    let held = format!("/data/outputs/{JOB}/{id}.data");
+    assert_eq!(scene.take_report(), [(id, done(held))]);
+    scene.effects.clear();
+    for dropped in [vec![id, input.attempt], Vec::new()] {
+        scene.obey(vec![Action::DropOutputs { attempts: vec![id, input.attempt] }]);
+        let effects = std::mem::take(&mut scene.effects);
+        let seen: Vec<AttemptId> = effects
+            .into_iter()
+            .filter_map(|effect| match effect {
+                Effect::DropOutputs(attempts) => Some(attempts),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        assert_eq!(seen, dropped, "once");
+    }
 }
 
 #[test]

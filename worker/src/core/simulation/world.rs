@@ -228,6 +228,14 @@ impl World {
                 self.files.held.insert(*attempt);
                 self.files.results.push(Event::OutputTaken(*attempt, Ok(vec![1, 2])));
             }
+            Effect::DropOutputs(attempts) => {
+                self.saw("outputs of rounds are deleted", true);
+                for attempt in attempts {
+                    let (held, linked) = (&mut self.files.held, &mut self.files.linked);
+                    let was_here = held.remove(attempt) | linked.remove(attempt);
+                    assert!(was_here, "{attempt} is deleted twice, or was never here");
+                }
+            }
             Effect::ReadRecord(attempt) => {
                 self.files.results.push(Event::RecordRead(*attempt, None));
             }
