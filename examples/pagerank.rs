@@ -1,4 +1,4 @@
-//! PageRank: an iteration is a job, and all iterations are one plan.
+//! PageRank: a job in rounds. The graph stays where it is; only shares of ranks move.
 //!
 //! ```text
 //! cargo run --release --example pagerank -- --local --iterations 10 graph.adj OUT
@@ -7,17 +7,14 @@
 //! Reads lines `node target target ...` (numbers, separated by spaces) and writes `node<TAB>rank`. Each node begins with rank 1. In each
 //! iteration it gives its rank to its targets in equal shares. Its new rank is 0.15 plus 0.85 times the sum of the shares it receives.
 //!
-//! Between iterations the graph is stored in SequenceFiles: node, and its rank and targets as bytes. [`Gather`] is the combiner. For each
-//! node it joins the sum of the shares with the node's targets, which travel as one more value of the node.
+//! What is fixed of a node are its targets, its state is its rank, and its messages are shares. The summary of a round has the sum of all
+//! changes, which tells when to stop, and the ranks of nodes without targets, which `--spread` gives to all nodes.
 
 use std::process::ExitCode;
 
-use mr_api::formats::Format;
-use mr_api::job::{CompleteJob, previous_as};
-use mr_api::sequence::SequencePairs;
+use mr_api::rounds::{Entry, Round, Rounds};
 use mr_api::{
-    Args, Auto, Emit, Fold, Job, Line, Lines, Mapper, Output, Plan, Reducer, Result, Sink, Values,
-    intermediate, reduce_fn, text, text_out,
+    Args, Auto, Emit, Job, Line, Lines, Mapper, Output, Plan, Result, Sink, text, text_out,
 };
 
 const HELP: &str = "\
@@ -27,101 +24,55 @@ Usage: pagerank [options] IN... OUT
 
   IN...                  lines `node target target ...`, one line per node
   OUT                    a new directory: lines `node<TAB>rank`
-  --iterations N         how often ranks are given on (default 10)
+  --iterations N         how often ranks are given on, at most (default 10)
+  --tolerance T          stops when all ranks together change by less than T
+  --spread               nodes without targets give their rank to all nodes
 
 Example:
-  pagerank --iterations 10 /graph /ranks
+  pagerank --iterations 100 --tolerance 0.001 /graph /ranks
 ";
 
 /// Default number of iterations: ranks change little after these.
 const ITERATIONS_DEFAULT: u32 = 10;
 /// Share of a rank that is passed on.
 const DAMPING: f64 = 0.85;
-/// Bytes of a rank and of a target.
-const RANK_BYTES: usize = 8;
+/// Bytes of a target.
 const TARGET_BYTES: usize = 4;
 
 fn main() -> ExitCode {
     mr_api::main(HELP, plan)
 }
 
-/// Describes the jobs.
+/// Describes the job.
 fn plan(args: &mut Args) -> Result<Plan> {
     let iterations = args.value("--iterations")?.unwrap_or(ITERATIONS_DEFAULT).max(1);
+    let tolerance = args.value("--tolerance")?.unwrap_or(0.0);
+    let ranking = Ranking { tolerance, spreads: args.flag("--spread"), spread: 0.0 };
     let (inputs, output) = args.inputs_and_output()?;
-    let mut plan = Plan::new();
-    for number in 1..=iterations {
-        let job = Job::new(format!("pagerank {number} of {iterations}"));
-        let last = (number == iterations).then_some(output.as_str());
-        let job = if number == 1 {
-            reduce(job.input(text(inputs.iter().cloned())).map(Begin::default()), last)
-        } else {
-            reduce(job.input(previous_as(SequencePairs::new())).map(Give), last)
-        };
-        plan.add(job);
-    }
-    Ok(plan)
+    let job = Job::new("pagerank").input(text(inputs)).map(ReadGraph::default());
+    let job = job.depends_on((tolerance, ranking.spreads)).rounds(ranking, iterations);
+    Ok(job.reducers(Auto).output(text_out(output)).into())
 }
 
-/// The part of an iteration that is common to the first and the others.
-fn reduce<M: Mapper<Key = u32, Value = Given>>(
-    job: Job<mr_api::job::Mapped<M>>,
-    last: Option<&str>,
-) -> CompleteJob {
-    let job = job.combine(Gather);
-    match last {
-        Some(path) => {
-            let ranks = reduce_fn::<u32, Given, _>(|node, values, out| {
-                out.write(node, gather(values, |_| ())?)
-            });
-            job.reduce(ranks).reducers(Auto).output(text_out(path))
-        }
-        // It can be made again in seconds if a disk fails, so one copy is enough.
-        None => job
-            .reduce(WriteGraph::default())
-            .reducers(Auto)
-            .output(intermediate().sequence::<i32, Vec<u8>>().replication(1)),
-    }
-}
-
-/// A value that a node receives: a share of a rank; from itself, its targets.
-type Given = (f64, Vec<u8>);
-/// A node in a SequenceFile: its number, and rank and targets as bytes.
-type Nodes = SequencePairs<i32, Vec<u8>>;
-
-/// Gives shares of a node's rank to its targets, and the targets to itself.
-fn give<S: Sink>(
-    node: u32,
-    rank: f64,
-    targets: &[u8],
-    out: &mut Emit<u32, Given, S>,
-) -> Result<()> {
-    let share = rank / (targets.len() / TARGET_BYTES).max(1) as f64;
-    for target in targets.as_chunks::<TARGET_BYTES>().0 {
-        out.emit(u32::from_be_bytes(*target), (share, &b""[..]))?;
-    }
-    out.emit(node, (0.0, targets))
-}
-
-/// The first iteration reads text.
+/// Reads nodes and their targets.
 #[derive(Clone, Default)]
-struct Begin {
+struct ReadGraph {
     targets: Vec<u8>,
 }
 
-impl Mapper for Begin {
+impl Mapper for ReadGraph {
     type In = Lines;
     type Key = u32;
-    type Value = Given;
+    type Value = Vec<u8>;
 
-    fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<u32, Given, S>) -> Result<()> {
+    fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<u32, Vec<u8>, S>) -> Result<()> {
         let mut words = line.words();
         let Some(node) = words.next() else { return Ok(()) };
         self.targets.clear();
         for word in words {
             self.targets.extend_from_slice(&number(word)?.to_be_bytes());
         }
-        give(number(node)?, 1.0, &self.targets, out)
+        out.emit(number(node)?, self.targets.as_slice())
     }
 }
 
@@ -129,75 +80,94 @@ fn number(word: &[u8]) -> Result<u32> {
     Ok(std::str::from_utf8(word)?.parse()?)
 }
 
-/// The others read the output of the iteration before.
+/// Gives ranks on.
 #[derive(Clone)]
-struct Give;
+struct Ranking {
+    /// Enough: all ranks together change by less.
+    tolerance: f64,
+    /// Nodes without targets give their rank to all.
+    spreads: bool,
+    /// What each node gets of them in this round.
+    spread: f64,
+}
 
-impl Mapper for Give {
-    type In = Nodes;
+/// What a round tells the next: the sum of all changes, the ranks of nodes without targets, the number of nodes.
+type Summary = (f64, f64, u64);
+
+impl Ranking {
+    fn count(targets: Option<&[u8]>, rank: f64, change: f64, summary: &mut Summary) {
+        summary.0 += change;
+        summary.1 += if targets.is_none_or(<[u8]>::is_empty) { rank } else { 0.0 };
+        summary.2 += 1;
+    }
+}
+
+impl Rounds for Ranking {
     type Key = u32;
-    type Value = Given;
+    type Fixed = Vec<u8>;
+    type State = f64;
+    type Message = f64;
+    type Summary = Summary;
 
-    fn map<S: Sink>(
+    fn setup(&mut self, round: &mut Round<'_, Summary>) -> Result<()> {
+        let given = round.total().map(|(_, given, nodes)| given / (*nodes).max(1) as f64);
+        self.spread = given.filter(|_| self.spreads).unwrap_or(0.0);
+        Ok(())
+    }
+
+    /// A node may have several lines.
+    fn join(&self, into: &mut Vec<u8>, other: Vec<u8>) -> Result<()> {
+        into.extend_from_slice(&other);
+        Ok(())
+    }
+
+    fn begin(
         &mut self,
-        (node, bytes): <Nodes as Format>::Record<'_>,
-        out: &mut Emit<u32, Given, S>,
-    ) -> Result<()> {
-        let (rank, targets) = bytes.split_first_chunk::<RANK_BYTES>().ok_or("a node has a rank")?;
-        give(node.cast_unsigned(), f64::from_be_bytes(*rank), targets, out)
-    }
-}
-
-/// Adds shares up and joins lists of targets.
-#[derive(Clone)]
-struct Gather;
-
-impl Fold<Given> for Gather {
-    type Acc = Given;
-
-    #[inline]
-    fn lift(&self, (share, targets): (f64, &[u8])) -> Given {
-        (share, targets.to_vec())
+        _: u32,
+        targets: Option<&[u8]>,
+        round: &mut Round<'_, Summary>,
+    ) -> Result<f64> {
+        if round.number() == 0 {
+            Ranking::count(targets, 1.0, 1.0, round.summary());
+        }
+        Ok(1.0)
     }
 
-    #[inline]
-    fn merge(&self, into: &mut Given, other: Given) {
-        into.0 += other.0;
-        into.1.extend_from_slice(&other.1);
-    }
-}
-
-/// The new rank of a node, from all values it received; passes its targets to `keep`.
-fn gather(values: &mut Values<'_, u32, Given>, mut keep: impl FnMut(&[u8])) -> Result<f64> {
-    let mut sum = 0.0;
-    while let Some((share, targets)) = values.next_value()? {
-        sum += share;
-        keep(targets);
-    }
-    Ok(1.0 - DAMPING + DAMPING * sum)
-}
-
-/// Writes the graph with its new ranks.
-#[derive(Clone, Default)]
-struct WriteGraph {
-    node: Vec<u8>,
-}
-
-impl Reducer for WriteGraph {
-    type Key = u32;
-    type Value = Given;
-
-    fn reduce(
+    fn update(
         &mut self,
-        node: u32,
-        values: &mut Values<'_, u32, Given>,
-        out: &mut Output,
-    ) -> Result<()> {
-        self.node.clear();
-        self.node.extend_from_slice(&[0; RANK_BYTES]);
-        let rank = gather(values, |targets| self.node.extend_from_slice(targets))?;
-        self.node[..RANK_BYTES].copy_from_slice(&rank.to_be_bytes());
-        out.append(node.cast_signed(), self.node.as_slice())
+        node: Entry<'_, Self>,
+        share: Option<f64>,
+        round: &mut Round<'_, Summary>,
+    ) -> Result<f64> {
+        let rank = 1.0 - DAMPING + DAMPING * (share.unwrap_or(0.0) + self.spread);
+        Ranking::count(node.fixed, rank, (rank - node.state).abs(), round.summary());
+        Ok(rank)
+    }
+
+    fn send<S: Sink>(&mut self, node: Entry<'_, Self>, out: &mut Emit<u32, f64, S>) -> Result<()> {
+        let targets = node.fixed.unwrap_or_default().as_chunks::<TARGET_BYTES>().0;
+        let share = node.state / targets.len() as f64;
+        targets.iter().try_for_each(|target| out.emit(u32::from_be_bytes(*target), share))
+    }
+
+    fn combine(&self, into: &mut f64, other: f64) {
+        *into += other;
+    }
+
+    fn add(&self, into: &mut Summary, (change, given, nodes): Summary) {
+        *into = (into.0 + change, into.1 + given, into.2 + nodes);
+    }
+
+    fn is_done(&self, round: u32, (change, _, _): &Summary) -> bool {
+        round > 0 && *change < self.tolerance
+    }
+
+    fn measure(&self, round: u32, (change, _, _): &Summary) -> Option<f64> {
+        (round > 0).then_some(*change)
+    }
+
+    fn write(&mut self, node: Entry<'_, Self>, out: &mut Output) -> Result<()> {
+        out.write(node.key, node.state)
     }
 }
 
@@ -225,12 +195,18 @@ mod tests {
         ranks
     }
 
-    /// The ranks that the jobs compute from `lines`.
+    /// The ranks that the job computes from `lines`.
     fn ranks(lines: &str, iterations: u32, split_bytes: u64) -> BTreeMap<u32, f64> {
+        ranks_with(&["--iterations", &iterations.to_string()], lines, split_bytes)
+    }
+
+    /// The same with these options.
+    fn ranks_with(options: &[&str], lines: &str, split_bytes: u64) -> BTreeMap<u32, f64> {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
         std::fs::write(path("in"), lines).unwrap();
-        let words = ["--iterations", &iterations.to_string(), &path("in"), &path("out")];
+        let places = [path("in"), path("out")];
+        let words = options.iter().copied().chain(places.iter().map(String::as_str));
         let runner = LocalRunner::new().reducers(2).split_bytes(split_bytes);
         runner.run(plan(&mut Args::from_words(words).unwrap()).unwrap()).unwrap();
         let mut ranks = BTreeMap::new();
@@ -260,6 +236,25 @@ mod tests {
             format!("{node}{targets}\n")
         });
         assert_same(&ranks(&lines.collect::<String>(), 5, 500), &slow(&graph, 5));
+    }
+
+    #[test]
+    fn ranks_that_change_no_more_end_the_job_early() {
+        let lines = "1 2\n2 3\n3 1 2\n";
+        let exact = ranks_with(&["--iterations", "300"], lines, 1000);
+        let enough = ranks_with(&["--iterations", "300", "--tolerance", "1e-6"], lines, 1000);
+        assert_ne!(exact, enough, "it stopped before the last iteration");
+        for (node, rank) in &exact {
+            assert!((rank - enough[node]).abs() < 1e-5, "{node}: {rank} and {}", enough[node]);
+        }
+    }
+
+    #[test]
+    fn no_rank_is_lost_where_nodes_without_targets_give_theirs_to_all() {
+        let lines = "1 2 3\n2\n3 1\n4\n";
+        let sum = |options: &[&str]| ranks_with(options, lines, 1000).values().sum::<f64>();
+        assert!((sum(&["--iterations", "20", "--spread"]) - 4.0).abs() < 1e-9);
+        assert!(sum(&["--iterations", "20"]) < 3.0);
     }
 
     #[test]

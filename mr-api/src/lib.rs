@@ -58,7 +58,7 @@ pub use mr_formats::{Line, Lines, codec, sequence, writable};
 pub use mr_model::{
     Auto, BoxError, Context, Count, Emit, Error, Finished, Fold, Job, Mapper, Max, Min, Output,
     Plan, Reducer, Result, Sink, Sum, Values, counters, datum, from_files, intermediate, job, map,
-    map_fn, previous, reduce, reduce_fn, replay, task, text, text_out,
+    map_fn, previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
 };
 pub use run::{Args, LocalRunner, main, usage_error};
 

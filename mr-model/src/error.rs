@@ -109,6 +109,22 @@ pub enum Error {
     /// Ends the reading of a sample; not a failure.
     #[error("enough was sampled")]
     SampledEnough,
+    /// Maps emitted several values for a key of a job in rounds that joins none.
+    #[error(
+        "maps emitted several values for one key: what is fixed of a key is one value, unless `Rounds::join` joins them"
+    )]
+    SeveralFixed,
+    /// A job cannot go in such rounds.
+    #[error(transparent)]
+    Rounds(#[from] protocol::rounds::RoundsError),
+    /// A task of a round has more to tell the next than messages can carry.
+    #[error("the summary of the task has {bytes} bytes, and may have {most}")]
+    SummaryTooLong {
+        /// As encoded.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
     /// A map did not receive the key ranges of the reduces.
     #[error("the job's key ranges are missing")]
     NoBoundaries,

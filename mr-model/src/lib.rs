@@ -5,7 +5,7 @@
 //! Nothing here knows who runs a job, nor where: no client, no network, no async runtime. Authors find all of it in `mr_api`, which adds the
 //! programs' entry and the local runner. What runs jobs finds in [`runner`] what it needs besides.
 //!
-//! Modules import only from those below them: lowest are `datum` and `task`, then `map` and `reduce`, then `engine`, then `job`.
+//! Modules import only from those below them: lowest are `datum` and `task`, then `map` and `reduce`, then `rounds`, then `engine`, then `job`.
 
 mod console;
 pub mod datum;
@@ -18,6 +18,7 @@ mod guard;
 pub mod job;
 pub mod map;
 pub mod reduce;
+pub mod rounds;
 pub mod runner;
 mod scratch;
 pub mod task;

@@ -3,8 +3,9 @@
 
 pub use crate::console::{draw, print, say};
 pub use crate::engine::{
-    BOUNDARIES_PROPERTY, InputPaths, JobInput, JobSettings, MapPart, MapResult, MapTarget, MapTask,
-    OutputPath, ReduceTask, Sampling, SideFile, Stage, map_options, reduce_options, side_file,
+    BOUNDARIES_PROPERTY, InputPaths, JobInput, JobSettings, MakeOutput, MapPart, MapResult,
+    MapTarget, MapTask, OutputPath, ReduceTask, RoundResult, RoundTask, Sampling, SideFile, Stage,
+    map_options, reduce_options, side_file,
 };
 pub use crate::guard::guard;
 pub use crate::job::builder::{amend, combine_fillings};

@@ -15,6 +15,7 @@ mod buffer;
 mod codec;
 mod combine;
 mod error;
+mod extend;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -35,6 +36,7 @@ mod writer;
 pub use codec::Codec;
 pub use combine::{Combine, CombiningWriter};
 pub use error::{Damage, DecodeError, Error, Origin, RECORD_BYTES_MAX, Result, io_error};
+pub use extend::SideSegment;
 pub use index::{
     PARTITIONS_MAX, SegmentInfo, encode_index, read_index, read_open_index, read_partitions,
 };

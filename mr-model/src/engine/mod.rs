@@ -6,6 +6,7 @@ mod map_input;
 mod map_side;
 mod paths;
 mod reduce_side;
+mod round_side;
 mod sampler;
 mod settings;
 pub mod side_file;
@@ -16,6 +17,7 @@ mod typed;
 
 pub use map_input::MapPart;
 pub use paths::{InputPaths, JobInput, OutputPath};
+pub use round_side::{MakeOutput, RoundResult, RoundTask};
 pub use settings::{Auto, JobSettings, Reducers};
 pub use side_file::SideFile;
 pub use sort::{map_options, reduce_options};
@@ -24,6 +26,7 @@ pub use total_order::{BOUNDARIES_PROPERTY, Sampling};
 
 pub(crate) use map_side::{Combining, CombiningSorted, Direct, Sorting};
 pub(crate) use reduce_side::{NoReduce, Reducing};
+pub(crate) use round_side::InRounds;
 pub(crate) use sampler::TypedSampler;
 pub(crate) use stage::MapSide;
 pub(crate) use typed::TypedStage;

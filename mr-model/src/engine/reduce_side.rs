@@ -67,7 +67,7 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
 }
 
 /// The index of the reduce's source that an error is about, if it is about one.
-fn damaged_source(error: &BoxError) -> Option<usize> {
+pub(super) fn damaged_source(error: &BoxError) -> Option<usize> {
     match error.downcast_ref::<shuffle::Error>()? {
         shuffle::Error::Corrupt { origin: shuffle::Origin::Source(index), .. }
         | shuffle::Error::SourceIo { index, .. } => Some(*index),

@@ -1,10 +1,12 @@
 //! One job, type-erased, as driver, local runner and task runner call it. Inside, everything is generic and compiled for the job's types.
 
+use protocol::rounds::RoundsSpec;
 use shuffle::{
     BufferPool, MapOutput, MapOutputOptions, MapOutputTimes, ReduceOptions, SegmentSource,
 };
 
 use super::map_input::{MapPart, OpenPart};
+use super::round_side::{RoundResult, RoundTask};
 use super::settings::JobSettings;
 use crate::error::{Error, Result};
 use crate::map::{Mapper, Partition, Sink};
@@ -93,6 +95,13 @@ pub trait Stage: Send + Sync {
     /// # Errors
     /// Those of user code, input and engine.
     fn run_reduce(&self, task: ReduceTask) -> Result<(), Error>;
+    /// How the job goes in rounds, if it does.
+    fn rounds(&self) -> Option<RoundsSpec>;
+    /// Runs an attempt at a task of a round.
+    ///
+    /// # Errors
+    /// Those of user code, input and engine.
+    fn run_round(&self, task: RoundTask<'_>) -> Result<RoundResult, Error>;
 }
 
 /// What runs between mapper and reducer.
@@ -111,4 +120,14 @@ pub(crate) trait MapSide<M: Mapper>: Send + Sync + 'static {
 /// What reduces, if anything does.
 pub(crate) trait ReduceSide: Send + Sync + 'static {
     fn run(&self, task: ReduceTask) -> Result<(), Error>;
+
+    /// How the job goes in rounds, if it does.
+    fn rounds(&self) -> Option<RoundsSpec> {
+        None
+    }
+
+    fn run_round(&self, task: RoundTask<'_>, _: &JobSettings) -> Result<RoundResult, Error> {
+        let what = format!("round {} of a job that has none", task.round);
+        Err(Error::Conversation { what })
+    }
 }

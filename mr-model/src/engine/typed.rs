@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use mr_formats::{Source, SplitRange};
 use protocol::phase::Phase;
+use protocol::rounds::RoundsSpec;
 
 use super::map_input::MapInput;
 use super::map_side::Described;
+use super::round_side::{RoundResult, RoundTask};
 use super::settings::JobSettings;
 use super::stage::{MapResult, MapSide, MapTarget, MapTask, ReduceSide, ReduceTask, Stage};
 use super::total_order;
@@ -73,6 +75,14 @@ impl<M: Mapper, C: MapSide<M>, R: ReduceSide> Stage for TypedStage<M, C, R> {
         let context = task.context.clone();
         self.reduce_side.run(task)?;
         Ok(TaskState::of(&context).check_counters()?)
+    }
+
+    fn rounds(&self) -> Option<RoundsSpec> {
+        self.reduce_side.rounds()
+    }
+
+    fn run_round(&self, task: RoundTask<'_>) -> Result<RoundResult, Error> {
+        self.reduce_side.run_round(task, &self.settings)
     }
 }
 

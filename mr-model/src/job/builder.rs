@@ -3,20 +3,22 @@
 //! ```text
 //! Job::new -> input -> map ----------------------------> output           (map-only)
 //!                        |-> combine? -> reduce ----------> output
+//!                        |-> rounds -----------------------> output
 //! ```
 
 use std::fmt;
 use std::sync::Arc;
 
 use mr_formats::{Format, ToText};
+use protocol::rounds::RoundsSpec;
 
 use super::inputs::Input;
 use super::into_reducer::{ByCombiner, ByFold, IntoMerger, IntoReducer};
 use super::outputs::OutputTo;
 use crate::datum::{Datum, Key};
 use crate::engine::{
-    Combining, CombiningSorted, Direct, JobInput, JobSettings, MapSide, NoReduce, OutputPath,
-    Reducers, Reducing, SideFile, Sorting, Stage, TypedSampler, TypedStage,
+    Combining, CombiningSorted, Direct, InRounds, JobInput, JobSettings, MapSide, NoReduce,
+    OutputPath, Reducers, Reducing, SideFile, Sorting, Stage, TypedSampler, TypedStage,
 };
 use crate::error::Result;
 use crate::map::{
@@ -24,6 +26,7 @@ use crate::map::{
     first_element_bytes, map_fn,
 };
 use crate::reduce::{CombineFilling, Combiner, Fold, Reducer};
+use crate::rounds::Rounds;
 use crate::task::OutputOptions;
 
 /// A job under construction; `S` marks the step it has reached.
@@ -57,6 +60,16 @@ pub struct CombinedSorted<M: Mapper, C> {
     mapped: Mapped<M>,
     combiner: C,
 }
+
+/// A job has a mapper and goes in rounds; it needs an output.
+pub struct Iterated<M: Mapper, R> {
+    mapped: Mapped<M>,
+    rounds: R,
+    spec: RoundsSpec,
+}
+
+/// Rounds between two times that the state of all keys is written to the file system: it costs what a round costs, more or less.
+pub const KEEP_EVERY_DEFAULT: u32 = 10;
 
 /// What can combine the pairs of a mapper: a [`Fold`] or a [`Combiner`].
 pub trait IntoCombined<M: Mapper, Kind> {
@@ -200,6 +213,21 @@ impl<M: Mapper> Job<Mapped<M>> {
         reduced(settings, state, Sorting, reducer.into_reducer())
     }
 
+    /// Goes in rounds, `last` at most after the first, 1 to 10,000: see [`Rounds`]. The state of all keys is written to the file system every
+    /// [`KEEP_EVERY_DEFAULT`] rounds; [`Job::keep_every`] says otherwise.
+    ///
+    /// ```text
+    /// map ─► round 0 ─► round 1 ─► … ─► last round: the output
+    /// ```
+    pub fn rounds<R>(self, rounds: R, last: u32) -> Job<Iterated<M, R>>
+    where
+        R: Rounds<Key = M::Key, Fixed = M::Value>,
+    {
+        let Job { settings, state } = self;
+        let spec = RoundsSpec { last, keep_every: KEEP_EVERY_DEFAULT };
+        Job { settings, state: Iterated { mapped: state, rounds, spec } }
+    }
+
     /// Chooses the reduce task of each key.
     pub fn partition(mut self, partitioner: impl Partitioner<M::Key>) -> Self {
         (self.settings.partition, self.settings.sampler) = (Partition::custom(partitioner), None);
@@ -270,6 +298,32 @@ impl<M: Mapper> Job<Mapped<M>> {
         let Mapped { format, mapper } = state;
         let stage =
             TypedStage { settings, format, mapper, map_side: Direct, reduce_side: NoReduce };
+        CompleteJob { stage: Box::new(stage) }
+    }
+}
+
+impl<M: Mapper, R: Rounds<Key = M::Key, Fixed = M::Value>> Job<Iterated<M, R>> {
+    /// After how many rounds the state of all keys is written to the file system; 0 for never. A lost worker costs the rounds since then,
+    /// for its keys.
+    pub fn keep_every(mut self, rounds: u32) -> Self {
+        self.state.spec.keep_every = rounds;
+        self
+    }
+
+    /// How many tasks each round has: [`Auto`](crate::Auto) or a number. `--reducers` on the command line wins over it.
+    pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
+        self.settings.reducers = reducers.into();
+        self
+    }
+
+    /// Where to write.
+    pub fn output(self, output: OutputTo) -> CompleteJob {
+        let Job { mut settings, state } = self;
+        settings.set_output(output.path, output.options);
+        let Iterated { mapped: Mapped { format, mapper }, rounds, spec } = state;
+        settings.describe(&format!("rounds {} keep every {}", spec.last, spec.keep_every));
+        let reduce_side = InRounds { rounds, spec };
+        let stage = TypedStage { settings, format, mapper, map_side: Sorting, reduce_side };
         CompleteJob { stage: Box::new(stage) }
     }
 }

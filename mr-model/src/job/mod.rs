@@ -10,8 +10,8 @@ pub(crate) mod plan;
 pub use crate::engine::{Auto, Reducers};
 pub use crate::task::upstream::JobOutput;
 pub use builder::{
-    Combined, CombinedSorted, CompleteJob, IntoCombined, Job, Mapped, NeedsInput, NeedsMapper,
-    Reduced,
+    Combined, CombinedSorted, CompleteJob, IntoCombined, Iterated, Job, KEEP_EVERY_DEFAULT, Mapped,
+    NeedsInput, NeedsMapper, Reduced,
 };
 pub use inputs::{Input, from_files, output_of, previous, previous_as, rows, text};
 pub use into_reducer::{ByCombiner, ByFold, ByReducer, IntoMerger, IntoReducer};

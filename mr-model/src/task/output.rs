@@ -106,6 +106,8 @@ struct Target {
     files: Box<dyn OutputFiles>,
     options: OutputOptions,
     context: Context,
+    /// In the names of the files.
+    number: u32,
 }
 
 /// One file and the bytes not yet written to it.
@@ -124,7 +126,7 @@ enum Writer {
 }
 
 impl Output {
-    /// The output of an attempt; its files are made by `files`.
+    /// The output of an attempt; its files are made by `files`, and their names have the number of the task.
     ///
     /// # Errors
     /// A property that does not accept its value; errors of the file system.
@@ -133,11 +135,26 @@ impl Output {
         options: OutputOptions,
         context: Context,
     ) -> Result<Self> {
+        let number = context.attempt().task.index;
+        Output::numbered(files, options, context, number)
+    }
+
+    /// The same with another number in the names of the files.
+    ///
+    /// # Errors
+    /// As of [`Output::new`].
+    pub fn numbered(
+        files: Box<dyn OutputFiles>,
+        options: OutputOptions,
+        context: Context,
+        number: u32,
+    ) -> Result<Self> {
         let base = TaskState::of(&context)
             .value(keys::OUTPUT_BASENAME)?
             .map_or_else(|| MAIN.to_owned(), |name| name.0);
         let codec = codec(&options, &context)?;
-        let target = Target { files, options: OutputOptions { codec, ..options }, context };
+        let options = OutputOptions { codec, ..options };
+        let target = Target { files, options, context, number };
         let mut main = Stream::new(target.name(&base));
         if !target.options.lazy && !target.options.discard {
             main.open(&target)?;
@@ -232,10 +249,10 @@ impl Output {
 impl Target {
     /// The name of a file, without the extension of a codec.
     fn name(&self, base: &str) -> String {
-        let task = self.context.attempt().task;
+        let letter = self.context.attempt().task.kind.letter();
         match self.options.naming {
-            Naming::Kind => format!("{base}-{}-{:05}", task.kind.letter(), task.index),
-            Naming::Plain => format!("{base}-{:05}", task.index),
+            Naming::Kind => format!("{base}-{letter}-{:05}", self.number),
+            Naming::Plain => format!("{base}-{:05}", self.number),
         }
     }
 

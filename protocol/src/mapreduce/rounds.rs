@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::tracker::{MapOutput, as_list, at_most_shared};
 use crate::DfsPath;
@@ -44,6 +45,33 @@ pub struct RoundsSpec {
     pub last: u32,
     /// Every so many rounds the state of all keys is written to the file system, so that a loss costs no more rounds than that; 0 for never.
     pub keep_every: u32,
+}
+
+/// A job cannot go in rounds like this.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum RoundsError {
+    /// None, or too many.
+    #[error("the number of rounds must be between 1 and {ROUNDS_MAX}, not {0}")]
+    Rounds(u32),
+    /// None, or too many.
+    #[error("a job in rounds must have between 1 and {PARTITIONS_MAX} reduce tasks, not {0}")]
+    Partitions(u32),
+}
+
+impl RoundsSpec {
+    /// Checks the limits of a job with so many partitions.
+    ///
+    /// # Errors
+    /// [`RoundsError`].
+    pub fn check(self, partition_count: u32) -> Result<(), RoundsError> {
+        if !(1..=ROUNDS_MAX).contains(&self.last) {
+            return Err(RoundsError::Rounds(self.last));
+        }
+        match (1..=PARTITIONS_MAX).contains(&partition_count) {
+            true => Ok(()),
+            false => Err(RoundsError::Partitions(partition_count)),
+        }
+    }
 }
 
 /// The work of a task in a round.

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::rounds;
+
 /// A smaller reduce is not worth its start.
 const REDUCE_BYTES_MIN: u64 = 64 << 20;
 /// A larger reduce loses too much when it fails and makes the job wait too long for the last one: better several in a row in one slot.
@@ -20,6 +22,17 @@ const PARTITIONS_MAX: u64 = 1024;
 pub const SIZES_MAX: u64 = 1 << 27;
 /// Least input of a partition: a small job has one reduce, and nothing to choose.
 pub const PARTITION_INPUT_BYTES_MIN: u64 = 4 << 20;
+
+/// Most input of a task of a round, where there are more slots' worth: a task that fails or is lost costs no more than that.
+const ROUND_INPUT_BYTES_MAX: u64 = 256 << 20;
+
+/// Number of tasks of each round of a job that was given none: one for each slot, and more only to keep each small.
+pub fn round_partitions(input_bytes: u64, slot_count: u32) -> u32 {
+    let most =
+        input_bytes.div_ceil(PARTITION_INPUT_BYTES_MIN).min(u64::from(rounds::PARTITIONS_MAX));
+    let count = u64::from(slot_count).max(input_bytes.div_ceil(ROUND_INPUT_BYTES_MAX));
+    u32::try_from(count.min(most).max(1)).expect("the most partitions are a u32")
+}
 
 /// The inputs of the choice of reduces, besides the sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -89,6 +102,15 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn rounds_use_all_slots_and_keep_their_tasks_small() {
+        for (mib, slots, count) in
+            [(1, 8, 1), (9, 8, 3), (400, 2, 2), (4096, 2, 16), (1 << 30, 2, 4096)]
+        {
+            assert_eq!(round_partitions(mib << 20, slots), count, "{mib} MiB on {slots} slots");
+        }
+    }
 
     #[test]
     fn reduces_have_a_size_that_is_worth_it() {

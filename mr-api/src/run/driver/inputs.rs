@@ -56,6 +56,9 @@ pub(super) fn expand(
     files.into_iter().map(|file| Ok((DfsPath::parse(&file.path)?, file))).collect()
 }
 
+/// Least bytes of a split that is cut only to give every slot of the cluster work; less is not worth a task of its own.
+const SLOT_SPLIT_BYTES_MIN: u64 = 8 << 20;
+
 /// How the files of a job are split.
 pub(super) struct Cutting {
     pub(super) limits: SplitLimits,
@@ -71,16 +74,43 @@ impl Cutting {
             inner: Subdirectories::of_job(options)?,
         })
     }
+
+    /// Cuts an input of so many bytes finer than its blocks where it would leave slots without work, unless the user said how fine.
+    fn for_slots(&mut self, bytes: u64, slots: impl FnOnce() -> Result<u32>) -> Result<()> {
+        if self.limits.max == SplitLimits::default().max && bytes >= 2 * SLOT_SPLIT_BYTES_MIN {
+            let share = bytes.div_ceil(u64::from(slots()?.max(1)));
+            self.limits.max = share.max(SLOT_SPLIT_BYTES_MIN);
+        }
+        Ok(())
+    }
+}
+
+/// One input of a job: its number, what the author said of it, and its files.
+pub(super) type Found<'a> = (u32, &'a JobInput, Vec<(DfsPath, FileToCut)>);
+
+/// The splits of all inputs of a job, for a cluster with so many slots.
+pub(super) fn all_splits(
+    dfs: &DfsClient,
+    inputs: &[Found<'_>],
+    mut cutting: Cutting,
+    slots: impl FnOnce() -> Result<u32>,
+) -> Result<Vec<Split>> {
+    let files = inputs.iter().flat_map(|(_, _, files)| files);
+    cutting.for_slots(files.map(|(_, file)| file.length).sum(), slots)?;
+    let mut all = Vec::new();
+    for (number, input, files) in inputs {
+        all.extend(splits(dfs, files, (*number, input), &cutting)?);
+    }
+    Ok(all)
 }
 
 /// The splits of one input, each with the machines of the block it begins in.
-pub(super) fn splits(
+fn splits(
     dfs: &DfsClient,
-    paths: &[DfsPath],
+    files: &[(DfsPath, FileToCut)],
     (number, input): (u32, &JobInput),
-    Cutting { limits, rules, inner }: &Cutting,
+    Cutting { limits, rules, .. }: &Cutting,
 ) -> Result<Vec<Split>> {
-    let files = expand(dfs, paths, *inner)?;
     let to_cut: Vec<FileToCut> = files.iter().map(|(_, file)| file.clone()).collect();
     let planned = splits::plan(&to_cut, input.cut, *limits, rules, |index, ends| {
         let (path, file) = &files[index];

@@ -25,7 +25,7 @@ use protocol::address::FileSystem;
 use protocol::error::chain;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::property::Properties;
-use protocol::sizing::{PARTITION_INPUT_BYTES_MIN, ReduceSizing};
+use protocol::sizing::{self, PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::run::address::Location;
@@ -247,7 +247,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Vec<Split>> {
         let stage = &plan.stages[index];
         let cutting = inputs::Cutting::of_job(self.options)?;
-        let mut all = Vec::new();
+        let (mut all, mut found) = (Vec::new(), Vec::new());
         for (number, input) in stage.settings().inputs.iter().enumerate() {
             let paths = match &input.paths {
                 InputPaths::Paths(paths) => names.inputs(paths)?,
@@ -260,8 +260,10 @@ impl<'a> Driver<'a> {
                     continue;
                 }
             };
-            all.extend(inputs::splits(&self.dfs, &paths, (number as u32, input), &cutting)?);
+            found.push((number as u32, input, inputs::expand(&self.dfs, &paths, cutting.inner)?));
         }
+        let slots = || Ok(self.jobs.tracker()?.slot_count);
+        all.extend(inputs::all_splits(&self.dfs, &found, cutting, slots)?);
         self.options.check_map_count(all.len())?;
         Ok(all)
     }
@@ -288,14 +290,19 @@ impl<'a> Driver<'a> {
             let stored = side_files::submit(&self.dfs, &side_files)?;
             properties.insert(side_files::FILES_PROPERTY.to_owned(), stored);
         }
+        let rounds = stage.rounds();
         let (reduce_count, sizing) = match (stage.is_map_only(), self.options.reducers()?) {
             (true, _) => (0, None),
             (false, Some(count)) => (count, None),
             (false, None) => match settings.reducers {
                 Reducers::Exactly(count) => (count, None),
+                Reducers::Auto if rounds.is_some() => (self.round_partitions(&splits)?, None),
                 Reducers::Auto => self.partitions(&splits)?,
             },
         };
+        if let Some(rounds) = rounds {
+            rounds.check(reduce_count).map_err(Error::from)?;
+        }
         if let Some(boundaries) =
             self.boundaries(settings, &splits, reduce_count, properties.clone())?
         {
@@ -314,7 +321,7 @@ impl<'a> Driver<'a> {
             slow_start_permille: self.options.slow_start_permille()?,
             properties,
             sizing,
-            rounds: None,
+            rounds,
         })
     }
 
@@ -354,6 +361,15 @@ impl<'a> Driver<'a> {
         let sizing = ReduceSizing { slot_count: self.jobs.tracker()?.slot_count };
         let count = sizing.partitions(bytes, splits.len());
         Ok((count, (count > 1).then_some(sizing)))
+    }
+
+    /// Number of tasks of each round; all slots work, unless the job is small.
+    fn round_partitions(&self, splits: &[Split]) -> Result<u32> {
+        let bytes: u64 = splits.iter().map(split_bytes).sum();
+        match bytes <= PARTITION_INPUT_BYTES_MIN {
+            true => Ok(1),
+            false => Ok(sizing::round_partitions(bytes, self.jobs.tracker()?.slot_count)),
+        }
     }
 
     fn run_job(&self, spec: JobSpec, progress: &mut Progress) -> Result<JobReport> {

@@ -4,6 +4,7 @@
 //! it is complete. Task order never affects the output.
 
 pub(crate) mod files;
+mod rounds;
 mod tasks;
 
 use std::fs::{self, File};

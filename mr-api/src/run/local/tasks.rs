@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -20,7 +21,7 @@ use mr_model::{Error, Result};
 use protocol::jobs::Counters;
 use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
-use shuffle::{BufferPool, MapOutput, SegmentSource};
+use shuffle::{BufferPool, MapOutput, SegmentInfo, SegmentSource};
 
 use crate::run::progress::Progress;
 use crate::run::{address, debugger, options};
@@ -98,12 +99,15 @@ pub(super) struct JobRun<'a> {
 impl JobRun<'_> {
     /// Runs maps, then reduces; returns their counters.
     pub(super) fn run(&self, thread_count: usize, progress: &mut Progress) -> Result<Counters> {
+        if let Some(spec) = self.stage.rounds() {
+            spec.check(self.reduces).map_err(Error::from)?;
+        }
         for directory in [&self.temporary, &self.scratch] {
             fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
         }
-        let map_count = self.splits.len();
+        let map_count = self.splits.len() as u32;
         let reduces_share = if self.reduces == 0 { 1.0 } else { 0.0 };
-        let maps = self.contexts(TaskKind::Map, map_count);
+        let maps = self.contexts(TaskKind::Map, 0..map_count);
         let outputs = run_all(
             thread_count,
             self.ended,
@@ -112,31 +116,34 @@ impl JobRun<'_> {
             |share| progress.update(share, share * reduces_share),
         )?;
         let outputs: Vec<MapOutput> = outputs.into_iter().flatten().collect();
-        let reduces = self.contexts(TaskKind::Reduce, self.reduces as usize);
-        run_all(
-            thread_count,
-            self.ended,
-            &reduces,
-            |index, context| self.reduce(index as u32, context, &outputs),
-            |share| progress.update(1.0, share),
-        )?;
-        progress.update(1.0, 1.0);
         let mut counters = Counters::default();
-        maps.iter()
-            .chain(&reduces)
-            .for_each(|context| counters.merge(&TaskState::of(context).counters()));
+        maps.iter().for_each(|context| counters.merge(&TaskState::of(context).counters()));
+        if let Some(spec) = self.stage.rounds() {
+            self.rounds(spec, outputs, thread_count, progress, &mut counters)?;
+        } else {
+            let reduces = self.contexts(TaskKind::Reduce, 0..self.reduces);
+            run_all(
+                thread_count,
+                self.ended,
+                &reduces,
+                |index, context| self.reduce(index as u32, context, &outputs),
+                |share| progress.update(1.0, share),
+            )?;
+            reduces.iter().for_each(|context| counters.merge(&TaskState::of(context).counters()));
+        }
+        progress.update(1.0, 1.0);
         Ok(counters)
     }
 
-    fn contexts(&self, kind: TaskKind, count: usize) -> Vec<Context> {
-        let context = |index: usize| {
-            let task = TaskId { job: self.job, kind, index: index as u32 };
+    pub(super) fn contexts(&self, kind: TaskKind, tasks: Range<u32>) -> Vec<Context> {
+        let context = |index: u32| {
+            let task = TaskId { job: self.job, kind, index };
             Context::new(AttemptId { task, number: 0 }, self.properties.clone())
         };
-        (0..count).map(context).collect()
+        tasks.map(context).collect()
     }
 
-    fn directory(&self, context: &Context) -> Result<PathBuf> {
+    pub(super) fn directory(&self, context: &Context) -> Result<PathBuf> {
         let directory = self.temporary.join(context.attempt().to_string());
         fs::create_dir_all(&directory).map_err(Error::file("create", &directory))?;
         let work = fs::canonicalize(&self.scratch).map_err(Error::file("read", &self.scratch))?;
@@ -153,8 +160,19 @@ impl JobRun<'_> {
     }
 
     fn output(&self, directory: &Path, context: &Context) -> Result<Output> {
+        self.output_of(directory, context, context.attempt().task.index)
+    }
+
+    /// The output of a task with this number in the names of its files.
+    pub(super) fn output_of(
+        &self,
+        directory: &Path,
+        context: &Context,
+        number: u32,
+    ) -> Result<Output> {
         let files = Box::new(LocalFiles(directory.to_owned()));
-        Output::new(files, self.stage.settings().output_options.clone(), context.clone())
+        let options = self.stage.settings().output_options.clone();
+        Output::numbered(files, options, context.clone(), number)
     }
 
     fn map(&self, index: usize, context: &Context) -> Result<Option<MapOutput>> {
@@ -187,18 +205,7 @@ impl JobRun<'_> {
 
     fn reduce(&self, partition: u32, context: &Context, outputs: &[MapOutput]) -> Result<()> {
         let directory = self.directory(context)?;
-        let segments = outputs.iter().map(|output| (output, output.segments[partition as usize]));
-        let present = segments.filter(|(_, segment)| segment.records > 0);
-        let (mut sources, mut records, mut stored) = (Vec::new(), 0, 0);
-        for (output, segment) in present {
-            records += segment.records;
-            stored += segment.stored;
-            sources.push(SegmentSource::Path {
-                path: output.data.clone(),
-                offset: segment.offset,
-                stored: segment.stored,
-            });
-        }
+        let Segments { sources, records, stored } = Segments::of(outputs, partition);
         let task = TaskState::of(context);
         task.add_to(TASK_COUNTERS, "REDUCE_SHUFFLE_BYTES", stored);
         task.add_to(TASK_COUNTERS, "SHUFFLED_MAPS", outputs.len() as u64);
@@ -211,9 +218,39 @@ impl JobRun<'_> {
     }
 }
 
+/// The segments of a partition in the outputs of tasks, in their order.
+#[derive(Default)]
+pub(super) struct Segments {
+    pub(super) sources: Vec<SegmentSource>,
+    pub(super) records: u64,
+    /// Bytes.
+    pub(super) stored: u64,
+}
+
+impl Segments {
+    pub(super) fn of<'a>(
+        outputs: impl IntoIterator<Item = &'a MapOutput>,
+        partition: u32,
+    ) -> Segments {
+        let mut segments = Segments::default();
+        outputs.into_iter().for_each(|output| segments.add(output, partition));
+        segments
+    }
+
+    /// Adds one, unless it is empty.
+    pub(super) fn add(&mut self, output: &MapOutput, partition: u32) {
+        let SegmentInfo { offset, stored, records, .. } = output.segments[partition as usize];
+        if records > 0 {
+            self.records += records;
+            self.stored += stored;
+            self.sources.push(SegmentSource::Path { path: output.data.clone(), offset, stored });
+        }
+    }
+}
+
 /// Runs one task per context on `thread_count` threads; returns the results in order, or the first failure. No task begins once `ended` is
 /// set. `watch` receives the mean progress.
-fn run_all<T: Send>(
+pub(super) fn run_all<T: Send>(
     thread_count: usize,
     ended: &AtomicBool,
     contexts: &[Context],

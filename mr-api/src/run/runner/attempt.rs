@@ -33,18 +33,18 @@ use crate::run::dfs::{DfsOutput, map_parts, open_part, opener};
 use crate::run::{debugger, options, side_files};
 
 /// How often a reduce restarts because of a damaged map output before the attempt fails.
-const DAMAGED_INPUTS_MAX: u32 = 10;
+pub(super) const DAMAGED_INPUTS_MAX: u32 = 10;
 
 /// What all attempts of this process share.
 pub(crate) struct Host {
     pub(crate) setup: Setup,
     pub(crate) pass: PassHolder,
-    stage: Box<dyn Stage>,
-    dfs: DfsClient,
+    pub(super) stage: Box<dyn Stage>,
+    pub(super) dfs: DfsClient,
     side_files: BTreeMap<String, PathBuf>,
-    pool: BufferPool,
-    memory_bytes: usize,
-    merge_factor: usize,
+    pub(super) pool: BufferPool,
+    pub(super) memory_bytes: usize,
+    pub(super) merge_factor: usize,
 }
 
 /// What an attempt receives besides its work.
@@ -120,6 +120,7 @@ impl Host {
         match work {
             Work::Map { split, skip } => self.map(split, &skip, &launched),
             Work::Reduce(work) => self.reduce(work, launched),
+            Work::Round(work) => self.round(*work, launched),
         }
     }
 
@@ -205,7 +206,7 @@ impl Host {
             self_news,
         );
         let outputs = Arc::unwrap_or_clone(work.outputs);
-        let mut gather = Gather::new(self.setup.program.map_count, outputs);
+        let mut gather = Gather::new(0..self.setup.program.map_count, outputs);
         for _ in 0..DAMAGED_INPUTS_MAX {
             let begin = phases::clock();
             let inputs = fetcher.gather(&mut gather, &news, &channel, &context)?;
@@ -246,15 +247,25 @@ impl Host {
     }
 
     /// `<output>/_temporary/<attempt>`.
-    fn output_directory(&self, attempt: AttemptId) -> Result<DfsPath> {
+    pub(super) fn output_directory(&self, attempt: AttemptId) -> Result<DfsPath> {
         Ok(self.setup.program.output.join(&format!("_temporary/{attempt}"))?)
     }
 
     fn output(&self, directory: &DfsPath, context: &Context) -> Result<Output> {
+        self.output_of(directory, context, context.attempt().task.index)
+    }
+
+    /// The output of a task with this number in the names of its files.
+    pub(super) fn output_of(
+        &self,
+        directory: &DfsPath,
+        context: &Context,
+        number: u32,
+    ) -> Result<Output> {
         let options = self.stage.settings().output_options.clone();
         if let Some(local) = &self.setup.local_output {
             let files = Box::new(LocalFiles(local.into()));
-            return Output::new(files, options, context.clone());
+            return Output::numbered(files, options, context.clone(), number);
         }
         let replication = match options.replication {
             None => keys::REPLICATION.get(&self.setup.program.properties)?.map(|count| count.0),
@@ -264,7 +275,7 @@ impl Host {
         let (dfs, directory) = (self.dfs.clone(), directory.clone());
         let is_made = Cell::new(false);
         let files = DfsFiles { dfs, directory, replication, block_size, is_made };
-        Output::new(Box::new(files), options, context.clone())
+        Output::numbered(Box::new(files), options, context.clone(), number)
     }
 }
 
@@ -280,11 +291,12 @@ fn work_reduces(work: &Work, program: &Program) -> u32 {
     match work {
         Work::Map { .. } => program.partition_count,
         Work::Reduce(work) => work.reduce_count,
+        Work::Round(work) => work.partition_count,
     }
 }
 
 /// The directories that an attempt makes: its own and those below it.
-fn parents_of(directory: &DfsPath) -> Parents {
+pub(super) fn parents_of(directory: &DfsPath) -> Parents {
     Parents::Below(directory.parent().unwrap_or_else(DfsPath::root))
 }
 

@@ -171,7 +171,7 @@ fn gather_range(
     let holder = PassHolder::new(setup.pass.clone());
     let work = (reduce, partitions);
     let fetcher = Fetcher::new((setup, &holder), work, directory, memory_bytes, sender);
-    let mut gather = Gather::new(outputs.len() as u32, outputs);
+    let mut gather = Gather::of(&outputs);
     let context = Context::new(reduce, Default::default());
     let inputs = fetcher.gather(&mut gather, &news, &channel, &context).unwrap();
     drop(channel);

@@ -12,6 +12,7 @@
 //! latest announced attempt counts.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use protocol::AttemptId;
@@ -61,25 +62,39 @@ enum Slot {
 }
 
 pub(crate) struct Gather {
-    /// By map index.
+    /// Index of the first task whose output is wanted.
+    first: u32,
+    /// By task, from the first on.
     slots: Vec<Slot>,
     failures: BTreeMap<u32, u32>,
     got: usize,
 }
 
 impl Gather {
-    pub(crate) fn new(map_count: u32, outputs: Vec<MapOutput>) -> Self {
-        let slots = (0..map_count).map(|_| Slot::Awaited).collect();
-        let mut gather = Gather { slots, failures: BTreeMap::new(), got: 0 };
+    /// The outputs of these tasks are wanted, of which some are known.
+    pub(crate) fn new(tasks: Range<u32>, outputs: Vec<MapOutput>) -> Self {
+        let first = tasks.start;
+        let slots = tasks.map(|_| Slot::Awaited).collect();
+        let mut gather = Gather { first, slots, failures: BTreeMap::new(), got: 0 };
         gather.announce(outputs);
         gather
+    }
+
+    /// These outputs are wanted; they are of tasks that follow each other.
+    pub(crate) fn of(outputs: &[MapOutput]) -> Self {
+        let first = outputs.first().map_or(0, |output| output.attempt.task.index);
+        Self::new(first..first + outputs.len() as u32, outputs.to_vec())
+    }
+
+    fn slot(&mut self, attempt: AttemptId) -> Option<&mut Slot> {
+        let index = attempt.task.index.checked_sub(self.first)?;
+        self.slots.get_mut(index as usize)
     }
 
     /// Records new outputs.
     pub(crate) fn announce(&mut self, outputs: Vec<MapOutput>) {
         for output in outputs {
-            let index = output.attempt.task.index as usize;
-            match self.slots.get_mut(index) {
+            match self.slot(output.attempt) {
                 Some(slot @ (Slot::Awaited | Slot::Known { .. })) => {
                     let not_before = match slot {
                         Slot::Known { output: known, not_before }
@@ -107,7 +122,7 @@ impl Gather {
     /// Forgets outputs that are no longer served; fetched copies stay valid.
     pub(crate) fn obsolete(&mut self, attempts: &[AttemptId]) {
         for attempt in attempts {
-            if let Some(slot) = self.slots.get_mut(attempt.task.index as usize) {
+            if let Some(slot) = self.slot(*attempt) {
                 match slot {
                     Slot::Known { output, .. } | Slot::Fetching { output }
                         if output.attempt == *attempt =>
@@ -140,7 +155,7 @@ impl Gather {
 
     /// A fetch succeeded.
     pub(crate) fn got(&mut self, input: Input) {
-        if let Some(slot) = self.slots.get_mut(input.map.task.index as usize)
+        if let Some(slot) = self.slot(input.map)
             && let Slot::Known { output, .. } | Slot::Fetching { output } = slot
         {
             *slot = Slot::Got { output: output.clone(), input: Box::new(input) };
@@ -153,7 +168,7 @@ impl Gather {
         let failures = self.failures.entry(map.task.index).or_default();
         *failures += 1;
         let pause = PAUSE_MIN.mul_f64(1.3f64.powi((*failures).min(40) as i32 - 1)).min(PAUSE_MAX);
-        if let Some(slot) = self.slots.get_mut(map.task.index as usize)
+        if let Some(slot) = self.slot(map)
             && let Slot::Fetching { output } = slot
             && output.attempt == map
         {
@@ -245,7 +260,7 @@ mod tests {
     fn outputs_are_fetched_once_by_worker_and_taken_in_map_order() {
         let now = Instant::now();
         let mut gather =
-            Gather::new(3, vec![output(2, 0, "a"), output(0, 0, "a"), output(1, 0, "b")]);
+            Gather::new(0..3, vec![output(2, 0, "a"), output(0, 0, "a"), output(1, 0, "b")]);
         assert_eq!(names(&gather.begin(now, &[])), [(0, 0), (2, 0)]);
         assert_eq!(names(&gather.begin(now, &["a".into()])), [(1, 0)]);
         assert!(gather.begin(now, &[]).is_empty());
@@ -260,9 +275,26 @@ mod tests {
     }
 
     #[test]
+    fn outputs_of_a_round_are_those_of_tasks_from_some_number_on() {
+        let now = Instant::now();
+        let mut gather = Gather::of(&[output(4, 0, "a"), output(5, 1, "a")]);
+        gather.announce(vec![output(3, 0, "a"), output(6, 0, "a")]);
+        assert_eq!(names(&gather.begin(now, &[])), [(4, 0), (5, 1)]);
+        gather.got(input(3, 0));
+        gather.failed(attempt(1, 0), now);
+        gather.got(input(5, 1));
+        gather.failed(attempt(4, 0), now);
+        assert!(!gather.is_complete());
+        assert_eq!(names(&gather.begin(gather.next_due().unwrap(), &[])), [(4, 0)]);
+        gather.got(input(4, 0));
+        assert!(gather.is_complete());
+        assert!(Gather::of(&[]).is_complete());
+    }
+
+    #[test]
     fn a_failed_fetch_waits_longer_each_time_and_gives_way_to_a_new_attempt() {
         let start = Instant::now();
-        let mut gather = Gather::new(1, vec![output(0, 0, "a")]);
+        let mut gather = Gather::new(0..1, vec![output(0, 0, "a")]);
         gather.begin(start, &[]);
         gather.failed(attempt(0, 0), start);
         assert!(gather.begin(start, &[]).is_empty());
@@ -278,7 +310,7 @@ mod tests {
     #[test]
     fn obsolete_outputs_are_forgotten_unless_they_are_there() {
         let now = Instant::now();
-        let mut gather = Gather::new(2, vec![output(0, 0, "a"), output(1, 0, "a")]);
+        let mut gather = Gather::new(0..2, vec![output(0, 0, "a"), output(1, 0, "a")]);
         gather.begin(now, &[]);
         gather.got(input(1, 0));
         gather.obsolete(&[attempt(0, 0), attempt(1, 0)]);
@@ -291,7 +323,7 @@ mod tests {
     #[test]
     fn after_damage_everything_is_fetched_anew_the_damaged_one_later() {
         let now = Instant::now();
-        let mut gather = Gather::new(2, vec![output(0, 0, "a"), output(1, 0, "a")]);
+        let mut gather = Gather::new(0..2, vec![output(0, 0, "a"), output(1, 0, "a")]);
         gather.begin(now, &[]);
         gather.got(input(0, 0));
         gather.got(input(1, 0));

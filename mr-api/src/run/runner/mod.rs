@@ -13,6 +13,7 @@ mod attempt;
 mod channel;
 mod fetch;
 mod gather;
+mod rounds;
 
 use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
