@@ -8,6 +8,7 @@ mod many;
 mod outputs;
 mod passes;
 mod races;
+mod rounds;
 mod skipping;
 mod tasks;
 mod walls;
