@@ -25,7 +25,7 @@ type Known = BTreeSet<(BlockId, DatanodeId)>;
 
 impl World {
     /// Asks the NameNode, without a network.
-    fn ask(&mut self, call: Call) -> Result<Reply, ErrorKind> {
+    pub(super) fn ask(&mut self, call: Call) -> Result<Reply, ErrorKind> {
         let request = Request {
             version: VERSION,
             call: CallId { client: ClientId([255; 16]), number: self.sequence },
