@@ -21,6 +21,7 @@
 
 mod caller;
 mod client;
+mod content;
 mod disks;
 mod faults;
 mod jobs;
