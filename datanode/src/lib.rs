@@ -2,7 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`core`] | decisions without effects: life of a replica, recovery, session and reports, scanner's schedule |
+//! | [`core`] | decisions without effects: life of a replica, copies, recovery, session and reports, scanner's schedule |
 //! | [`store`] | replicas on disk |
 //! | [`transfer`] | the block transfer service |
 //! | `namenode` | registration, reports, commands |

@@ -15,11 +15,13 @@ use daemon::Shutdown;
 use parking_lot::Mutex;
 use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
 use protocol::namenode::DatanodeInfo;
+use protocol::token::BlockToken;
 use protocol::{Epoch, ErrorKind};
 use tokio::sync::Semaphore;
 use transport::RpcError;
 use transport::rpc::{CallOptions, RpcClient};
 
+use crate::core::copy::Order;
 use crate::core::recovery::Recovered;
 use crate::core::session::{Commit, OlderNameNode, Session};
 use crate::error::Error;
@@ -296,30 +298,38 @@ impl Link {
         }
     }
 
+    /// Sends copies; blocks. Returns what the NameNode is told of it, if that is not for the next report.
+    fn copy(
+        &self,
+        order: &Order,
+        targets: &[DatanodeInfo],
+        terms: (&BlockToken, bool),
+    ) -> Option<CommitRecovery> {
+        let (block, _) = order.target();
+        match self.service.send(order, targets, terms) {
+            Ok(()) => {
+                tracing::info!(%block, targets = targets.len(), "copied");
+                order.done(targets.iter().map(|target| target.id))
+            }
+            Err(error) => {
+                tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot copy");
+                if let Some(block) = order.failed() {
+                    self.service.store.note_failed_copy(block);
+                }
+                None
+            }
+        }
+    }
+
     /// Copies or recovers; blocks.
     fn carry_out(&self, command: Command) -> Option<CommitRecovery> {
         match command {
             Command::Replicate { block, stamp, targets, token, balancing } => {
-                let terms = (token, balancing);
-                match transfer::replicate(&self.service, block, stamp, &targets, terms) {
-                    Ok(()) => tracing::info!(%block, targets = targets.len(), "replicated"),
-                    Err(error) => {
-                        let error = protocol::error::chain(&error);
-                        tracing::warn!(%block, %error, "cannot replicate");
-                        self.service.store.note_failed_copy(block);
-                    }
-                }
-                None
+                self.copy(&Order::Whole { block, stamp }, &targets, (&token, balancing))
             }
             Command::Cut { source, source_stamp, block, stamp, length, targets, token } => {
-                let cut = transfer::Cut { source, source_stamp, block, stamp, length };
-                if let Err(error) = transfer::cut(&self.service, &cut, &targets, token) {
-                    tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot cut");
-                    return None;
-                }
-                let replicas = targets.iter().map(|target| target.id).collect();
-                let answered = Vec::new();
-                Some(CommitRecovery { block, stamp, length, replicas, answered })
+                let cut = Order::Cut { source, source_stamp, block, stamp, length };
+                self.copy(&cut, &targets, (&token, false))
             }
             Command::Recover { block, old_stamp, stamp, length_min, replicas, token } => {
                 let led = transfer::lead_recovery(

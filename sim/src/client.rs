@@ -13,9 +13,10 @@ use protocol::namenode::{Call, Create, Reply};
 use protocol::transfer::{Ack, Reply as TransferReply, Write};
 
 use crate::caller::{Alarm, Caller};
+use crate::content::byte_at;
 use crate::net::{Conn, Message, Outbox, Part, Place, Timer};
 use crate::node::{IO_TIMEOUT, place_of};
-use crate::oracle::{Oracle, byte_at};
+use crate::oracle::Oracle;
 
 /// How often leases are renewed.
 const RENEW_INTERVAL: Duration = Duration::from_secs(3);

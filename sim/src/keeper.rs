@@ -1,20 +1,25 @@
-//! A client that changes the tree: it makes, moves and deletes directories and files, and takes, renames and deletes snapshots of all of it.
+//! A client that changes the tree: it makes, moves, joins, cuts and deletes directories and files, and takes, renames and deletes snapshots of all of it.
 //!
 //! Each answer is compared with a model ([`Tree`]). A change whose answer was lost was made or not: from then on there are several trees that may be, until
 //! later answers decide. The files are ones that writers have closed; from then on they are the keeper's.
+//!
+//! A file that is cut within a block is open until DataNodes have made its new last block. It is moved and deleted meanwhile, too. But what must find it closed,
+//! or shows it as it is, waits until it is.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow::writer::Patience;
 use flow::writer::simulated::CallError;
 use namenode::sim::Said;
 use needs::random::Random;
+use protocol::ErrorKind;
 use protocol::namenode::{Call, Reply};
 
 use crate::caller::{Alarm, Caller};
 use crate::net::{Message, Outbox, Place, Timer};
 use crate::oracle::Oracle;
-use crate::tree::{Change, Tree, path_of};
+use crate::tree::{Change, Kept, Tree, path_of};
 
 /// After this time no message of a call that was given up is on its way.
 const GONE_AFTER: Duration = Duration::from_secs(6);
@@ -31,6 +36,8 @@ enum Asked {
     /// Snapshots of it are allowed.
     Allow,
     Change(Change),
+    /// Whether a file is still being cut, by its number, which may be at one of these paths: at the last one first.
+    Cut(u64, Vec<String>),
 }
 
 pub(crate) struct Keeper {
@@ -40,6 +47,8 @@ pub(crate) struct Keeper {
     pub(crate) is_set_up: bool,
     /// All that may be.
     pub(crate) trees: Vec<Tree>,
+    /// Files that may be open because they are being cut, by their numbers.
+    cut: BTreeSet<u64>,
     /// Changes that were made for sure.
     pub(crate) change_count: u64,
     alarm: Alarm,
@@ -55,6 +64,7 @@ impl Keeper {
             asked: None,
             is_set_up: false,
             trees: vec![Tree::default()],
+            cut: BTreeSet::new(),
             change_count: 0,
             alarm: Alarm::new(0),
             rests_until: Duration::ZERO,
@@ -129,8 +139,18 @@ impl Keeper {
         let (asked, call) = match self.is_set_up {
             true => {
                 let change = self.draw(random, oracle);
-                let call = change.call();
-                (Asked::Change(change), call)
+                match self.cut.first().copied().filter(|_| change.wants_rest()) {
+                    Some(number) => {
+                        let places = self.trees.iter().filter_map(|tree| tree.place_of(number));
+                        let places: BTreeSet<&String> = places.collect();
+                        let places = places.into_iter().cloned().collect();
+                        return self.ask_after((number, places), (now, random), out);
+                    }
+                    None => {
+                        let call = change.call();
+                        (Asked::Change(change), call)
+                    }
+                }
             }
             false => {
                 let path = path_of("");
@@ -139,6 +159,26 @@ impl Keeper {
         };
         self.asked = Some(asked);
         self.caller.call(call, Patience::Usual, now, out);
+    }
+
+    /// Asks whether a file is open; nobody else changes the tree, so it is at one of these places, or gone.
+    fn ask_after(
+        &mut self,
+        (number, places): (u64, Vec<String>),
+        (now, random): (Duration, &mut Random),
+        out: &mut Outbox,
+    ) {
+        match places.last() {
+            Some(place) => {
+                let call = Call::Status(path_of(place));
+                self.asked = Some(Asked::Cut(number, places));
+                self.caller.call(call, Patience::Usual, now, out);
+            }
+            None => {
+                self.cut.remove(&number);
+                self.alarm.set(random.millis(1..20), out);
+            }
+        }
     }
 
     fn draw(&mut self, random: &mut Random, oracle: &mut Oracle) -> Change {
@@ -150,7 +190,10 @@ impl Keeper {
             }
         }
         let outside: Vec<u64> = self.trees[0].outside.iter().copied().collect();
-        let file = random.pick(&outside).map(|file| (file, oracle.path(file)));
+        let file = random.pick(&outside).map(|number| {
+            let content = oracle.content(number);
+            (Kept { number, content }, oracle.path(number))
+        });
         Change::draw(&self.trees[0], file, random)
     }
 
@@ -167,7 +210,22 @@ impl Keeper {
                 return self.caller.call(call, Patience::Usual, now, out);
             }
             (Some(Asked::Allow), Ok(_)) => self.is_set_up = true,
+            (Some(Asked::Cut(number, mut places)), answer) => {
+                let is_open = match answer {
+                    Ok(Reply::Status(status)) => status.open,
+                    Err(CallError(Some(ErrorKind::NotFound))) => false,
+                    _ => true,
+                };
+                if !is_open {
+                    places.pop();
+                    return self.ask_after((number, places), (now, random), out);
+                }
+            }
             (Some(Asked::Change(change)), answer) => match answer {
+                Ok(Reply::Flag(false)) if matches!(change, Change::Truncate(..)) => {
+                    self.may_be_cut(&change);
+                    self.made(&change);
+                }
                 Ok(Reply::Flag(false)) => self.refused(&change, answer),
                 Ok(_) => self.made(&change),
                 Err(CallError(Some(kind))) if !kind.is_transient() => self.refused(&change, answer),
@@ -179,6 +237,12 @@ impl Keeper {
             _ => {}
         }
         self.alarm.set(self.rests_until.saturating_sub(now) + random.millis(1..150), out);
+    }
+
+    fn may_be_cut(&mut self, change: &Change) {
+        let Change::Truncate(path, _) = change else { return };
+        let files = self.trees.iter().filter_map(|tree| tree.file(path));
+        self.cut.extend(files.map(|file| file.number));
     }
 
     fn made(&mut self, change: &Change) {
@@ -199,6 +263,7 @@ impl Keeper {
         let Some(asked) = self.asked.take() else { return };
         self.rests_until = now + GONE_AFTER;
         let Asked::Change(change) = asked else { return };
+        self.may_be_cut(&change);
         for tree in self.trees.clone() {
             let after = tree.after(&change).filter(|after| !self.trees.contains(after));
             self.trees.extend(after);

@@ -1,6 +1,6 @@
 //! A whole cluster in one thread: a NameNode on its log, DataNodes with their stores on two simulated disks each, writers, readers, a client that changes the
 //! tree (`keeper`), and a network between them. Half of the histories have a JobTracker, workers and jobs, too (`jobs`). What decides is the code of the daemons
-//! and of the client; threads, sockets, disks and clocks are replaced. The session of a DataNode and the copies that it sends are modelled here (`node`).
+//! and of the client; threads, sockets, disks and clocks are replaced. Of a DataNode, only what drives its machines is modelled (`node`).
 //!
 //! ```text
 //!               messages, streams (net)
@@ -21,6 +21,7 @@
 
 mod caller;
 mod client;
+mod content;
 mod disks;
 mod faults;
 mod jobs;

@@ -1,7 +1,8 @@
-//! The network: messages that may be lost or late, calls of clients that may come twice to one start of a master, and streams that keep their order or break.
+//! The network: messages that may be lost or late, calls of clients that may come twice, and streams that keep their order or break.
 //!
 //! Invariants: what is sent over a cut link is lost; a stream that has lost something carries nothing more in that direction, so that its ends notice by silence;
-//! a message to a process that has died is answered by the end of the stream if its machine runs.
+//! a message to a process that has died is answered by the end of the stream if its machine runs; nothing reaches a later start of a process than the one that it
+//! was sent to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

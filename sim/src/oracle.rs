@@ -10,10 +10,7 @@ use needs::random::Random;
 use protocol::DfsPath;
 use protocol::namenode::LocatedBlock;
 
-/// What a writer writes at a position of a file.
-pub(crate) fn byte_at(file: u64, position: u64) -> u8 {
-    (file.wrapping_mul(131) ^ position ^ (position >> 8).wrapping_mul(7)) as u8
-}
+use crate::content::{Content, byte_at};
 
 /// What is known of a file.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +108,11 @@ impl Oracle {
         let file = random.pick(&self.at_rest(|known| !known.is_wanted))?;
         self.known(file).is_given_away = true;
         Some(file)
+    }
+
+    /// What a closed file holds.
+    pub(crate) fn content(&self, file: u64) -> Content {
+        Content::of(file, self.files[&file].closed.unwrap_or_default())
     }
 
     fn known(&mut self, file: u64) -> &mut Known {
@@ -251,7 +253,11 @@ impl Oracle {
 }
 
 /// Compares the replica of a DataNode with what was written.
-pub(crate) fn check_replica(file: u64, block: &LocatedBlock, store: &Store) -> Result<(), String> {
+pub(crate) fn check_replica(
+    content: &Content,
+    block: &LocatedBlock,
+    store: &Store,
+) -> Result<(), String> {
     let replica = store.open_replica(block.id, block.stamp).map_err(|error| error.to_string())?;
     if !replica.replica.is_finalized() || replica.replica.length != block.length {
         return Err(format!("replica {:?}, block of {} bytes", replica.replica, block.length));
@@ -261,6 +267,6 @@ pub(crate) fn check_replica(file: u64, block: &LocatedBlock, store: &Store) -> R
     verify_range(block.id, files.0, files.1, 0, block.length, |_| ())
         .map_err(|error| error.to_string())?;
     files.0.read_exact_at(&mut bytes, 0).map_err(|error| error.to_string())?;
-    let wrong = (block.offset..).zip(bytes).find(|(at, byte)| *byte != byte_at(file, *at));
+    let wrong = (block.offset..).zip(bytes).find(|(at, byte)| Some(*byte) != content.byte_at(*at));
     wrong.map_or(Ok(()), |(at, _)| Err(format!("byte {at} is wrong")))
 }

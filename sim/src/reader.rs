@@ -454,7 +454,7 @@ mod tests {
     use protocol::transfer::PacketHeader;
 
     use super::*;
-    use crate::oracle::byte_at;
+    use crate::content::byte_at;
 
     #[test]
     fn bytes_are_taken_if_they_match_and_lie_where_they_are_wanted() {

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use needs::random::Random;
 use protocol::DfsPath;
+use protocol::checksum::CHUNK_BYTES;
 use protocol::namenode::Call;
+
+use crate::client::BLOCK_BYTES;
+use crate::content::Content;
 
 /// The directory that is the keeper's own. Snapshots are taken of it.
 pub(crate) const TOP: &str = "/keep";
@@ -14,8 +18,16 @@ const SNAPSHOTS: [&str; 4] = ["s1", "s2", "s3", "s4"];
 /// Most directories above an entry.
 const DEPTH_MAX: usize = 3;
 
-/// Files by their numbers, and directories (`None`), by their paths below the top, whose own is empty.
-pub(crate) type Entries = BTreeMap<String, Option<u64>>;
+/// Files, and directories (`None`), by their paths below the top, whose own is empty.
+pub(crate) type Entries = BTreeMap<String, Option<Kept>>;
+
+/// A file that the keeper owns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    /// The number under which a writer made it: it is the same file wherever it is moved.
+    pub(crate) number: u64,
+    pub(crate) content: Content,
+}
 
 /// A state of the tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -31,7 +43,7 @@ pub(crate) struct Tree {
 pub(crate) enum Change {
     Mkdir(String),
     /// A file comes from where its writer made it.
-    Take(u64, DfsPath, String),
+    Take(Kept, DfsPath, String),
     Move {
         from: String,
         to: String,
@@ -41,6 +53,12 @@ pub(crate) enum Change {
     Snapshot(String),
     RenameSnapshot(String, String),
     DeleteSnapshot(String),
+    /// What some files hold comes to the end of another.
+    Concat {
+        target: String,
+        sources: Vec<String>,
+    },
+    Truncate(String, u64),
 }
 
 impl Tree {
@@ -52,8 +70,8 @@ impl Tree {
                 self.is_free(path) && tree.entries.insert(path.clone(), None).is_none()
             }
             Change::Take(file, _, to) => {
-                let is_there = self.is_free(to) && tree.outside.remove(file);
-                tree.entries.insert(to.clone(), Some(*file));
+                let is_there = self.is_free(to) && tree.outside.remove(&file.number);
+                tree.entries.insert(to.clone(), Some(file.clone()));
                 is_there
             }
             Change::Move { from, to, overwrite } => {
@@ -81,6 +99,16 @@ impl Tree {
                 is_there && tree.snapshots.insert(to.clone(), taken.unwrap_or_default()).is_none()
             }
             Change::DeleteSnapshot(name) => tree.snapshots.remove(name).is_some(),
+            Change::Concat { target, sources } => {
+                let joined = self.joined(target, sources)?;
+                sources.iter().for_each(|source| drop(tree.entries.remove(source)));
+                tree.entries.insert(target.clone(), Some(joined)).is_some()
+            }
+            Change::Truncate(path, length) => {
+                let file = self.file(path).filter(|file| *length <= file.content.length())?;
+                let cut = Kept { content: file.content.cut(*length), ..file.clone() };
+                tree.entries.insert(path.clone(), Some(cut)).is_some()
+            }
         };
         is_done.then_some(tree)
     }
@@ -114,12 +142,51 @@ impl Tree {
         }
     }
 
+    pub(crate) fn file(&self, path: &str) -> Option<&Kept> {
+        self.entries.get(path)?.as_ref()
+    }
+
+    /// Where a file is.
+    pub(crate) fn place_of(&self, number: u64) -> Option<&String> {
+        let is_it = |(_, kept): &(_, &Option<Kept>)| {
+            kept.as_ref().is_some_and(|kept| kept.number == number)
+        };
+        self.entries.iter().find(is_it).map(|(path, _)| path)
+    }
+
+    /// A file with the bytes of others, unless that is forbidden: they must lie beside it, hold something, and be in no snapshot.
+    fn joined(&self, target: &str, sources: &[String]) -> Option<Kept> {
+        let mut joined = self.file(target)?.clone();
+        let mut numbers = BTreeSet::from([joined.number]);
+        for path in sources {
+            let source = self.file(path)?;
+            let shown = self.snapshots.values().flat_map(|entries| entries.values().flatten());
+            let is_shown = shown.into_iter().any(|it| it.number == source.number);
+            let is_beside = parent(path) == parent(target) && numbers.insert(source.number);
+            if !is_beside || is_shown || source.content.length() == 0 {
+                return None;
+            }
+            joined.content = joined.content.followed_by(&source.content);
+        }
+        Some(joined)
+    }
+
     /// A path that may be free or not.
     fn draw_path(&self, random: &mut Random) -> String {
         let is_above = |path: &&String| self.is_directory(path) && depth(path) < DEPTH_MAX;
         let above: Vec<&String> = self.entries.keys().filter(is_above).collect();
         let above = random.pick(&above).filter(|_| !random.one_in(3));
         format!("{}/{}", above.map_or("", String::as_str), NAMES[random.below(NAMES.len())])
+    }
+
+    /// A file, or seldom any entry.
+    fn draw_file(&self, random: &mut Random) -> String {
+        let files: Vec<&String> =
+            self.entries.iter().filter_map(|(path, kept)| kept.as_ref().map(|_| path)).collect();
+        match random.pick(&files).filter(|_| !random.one_in(16)) {
+            Some(path) => path.clone(),
+            None => self.draw_entry(random),
+        }
     }
 
     /// An entry, or seldom any path.
@@ -134,9 +201,9 @@ impl Tree {
 
 impl Change {
     /// Draws a change; `file` is one that the keeper owns, and where it is outside of the tree.
-    pub(crate) fn draw(tree: &Tree, file: Option<(u64, DfsPath)>, random: &mut Random) -> Self {
+    pub(crate) fn draw(tree: &Tree, file: Option<(Kept, DfsPath)>, random: &mut Random) -> Self {
         let snapshot = |random: &mut Random| SNAPSHOTS[random.below(SNAPSHOTS.len())].to_owned();
-        match (random.below(16), file) {
+        match (random.below(22), file) {
             (0..=2, _) => Change::Mkdir(tree.draw_path(random)),
             (3..=7, Some((file, path))) => Change::Take(file, path, tree.draw_path(random)),
             (3..=9, _) => Change::Move {
@@ -147,8 +214,44 @@ impl Change {
             (10..=12, _) => Change::Delete(tree.draw_entry(random)),
             (13, _) => Change::Snapshot(snapshot(random)),
             (14, _) => Change::RenameSnapshot(snapshot(random), snapshot(random)),
-            _ => Change::DeleteSnapshot(snapshot(random)),
+            (15, _) => Change::DeleteSnapshot(snapshot(random)),
+            (16..=18, _) => Change::draw_concat(tree, random),
+            _ => Change::draw_truncate(tree, random),
         }
+    }
+
+    /// Draws files that lie beside each other, or seldom any.
+    fn draw_concat(tree: &Tree, random: &mut Random) -> Self {
+        let target = tree.draw_file(random);
+        let is_beside = |path: &&String| {
+            parent(path) == parent(&target) && **path != target && tree.file(path).is_some()
+        };
+        let beside: Vec<&String> = tree.entries.keys().filter(is_beside).collect();
+        let count = 1 + random.below(2);
+        let sources = (0..count).map(|_| match random.pick(&beside) {
+            Some(path) if !random.one_in(8) => path.clone(),
+            _ => tree.draw_file(random),
+        });
+        Change::Concat { sources: sources.collect(), target }
+    }
+
+    /// Draws a length: most of them lie within a block.
+    fn draw_truncate(tree: &Tree, random: &mut Random) -> Self {
+        let path = tree.draw_file(random);
+        let has = tree.file(&path).map_or(0, |file| file.content.length());
+        let within = random.within(0..has + 1);
+        let length = match random.below(8) {
+            0 => has + random.within(0..2),
+            1 => within - within % CHUNK_BYTES as u64,
+            2 => within - within % BLOCK_BYTES,
+            _ => within,
+        };
+        Change::Truncate(path, length)
+    }
+
+    /// True if it wants, or shows, a file that is at rest.
+    pub(crate) fn wants_rest(&self) -> bool {
+        matches!(self, Change::Snapshot(_) | Change::Concat { .. } | Change::Truncate(..))
     }
 
     pub(crate) fn call(&self) -> Call {
@@ -168,6 +271,11 @@ impl Change {
             Change::Snapshot(name) => Call::CreateSnapshot { path: top(), name: Some(name) },
             Change::RenameSnapshot(from, to) => Call::RenameSnapshot { path: top(), from, to },
             Change::DeleteSnapshot(name) => Call::DeleteSnapshot { path: top(), name },
+            Change::Concat { target, sources } => {
+                let sources = sources.iter().map(|source| path_of(source)).collect();
+                Call::Concat { target: path_of(&target), sources }
+            }
+            Change::Truncate(path, length) => Call::Truncate { path: path_of(&path), length },
         }
     }
 }
@@ -198,7 +306,8 @@ mod tests {
             overwrite,
         };
         let mut tree = Tree { outside: [7, 8].into(), ..Tree::default() };
-        let take = |file, to: &str| Change::Take(file, path_of("/x"), name(to));
+        let kept = |number| Kept { number, content: Content::of(number, 600) };
+        let take = |number, to: &str| Change::Take(kept(number), path_of("/x"), name(to));
         for (change, is_done, left) in [
             (Change::Mkdir(name("/a/b")), false, ""),
             (Change::Mkdir(name("/a")), true, "/a"),
@@ -224,6 +333,48 @@ mod tests {
             let paths: Vec<&str> = tree.entries.keys().map(String::as_str).collect();
             assert_eq!(paths.join(" "), left, "{change:?}");
         }
-        assert_eq!(tree.snapshots["s2"]["/a/c"], Some(7));
+        assert_eq!(tree.snapshots["s2"]["/a/c"], Some(kept(7)));
+    }
+
+    #[test]
+    fn files_are_joined_and_cut_unless_a_snapshot_shows_what_would_go() {
+        let name = |text: &str| text.to_owned();
+        let concat = |target: &str, sources: &[&str]| Change::Concat {
+            target: name(target),
+            sources: sources.iter().map(|source| name(source)).collect(),
+        };
+        let cut = |path: &str, length| Change::Truncate(name(path), length);
+        let kept = |number, length| Some(Kept { number, content: Content::of(number, length) });
+        let mut tree = Tree::default();
+        tree.entries.insert(name("/d"), None);
+        for (path, file) in
+            [("/a", kept(1, 600)), ("/b", kept(2, 700)), ("/c", kept(3, 0)), ("/d/e", kept(4, 10))]
+        {
+            tree.entries.insert(name(path), file);
+        }
+        for (change, is_done, lengths) in [
+            (concat("/a", &["/d/e"]), false, "/a 600 /b 700 /c 0 /d/e 10"),
+            (concat("/a", &["/c"]), false, "/a 600 /b 700 /c 0 /d/e 10"),
+            (concat("/a", &["/a"]), false, "/a 600 /b 700 /c 0 /d/e 10"),
+            (concat("/a", &["/b", "/b"]), false, "/a 600 /b 700 /c 0 /d/e 10"),
+            (concat("/d", &["/b"]), false, "/a 600 /b 700 /c 0 /d/e 10"),
+            (concat("/c", &["/b"]), true, "/a 600 /c 700 /d/e 10"),
+            (cut("/c", 701), false, "/a 600 /c 700 /d/e 10"),
+            (cut("/d", 0), false, "/a 600 /c 700 /d/e 10"),
+            (Change::Snapshot(name("s1")), true, "/a 600 /c 700 /d/e 10"),
+            (cut("/c", 500), true, "/a 600 /c 500 /d/e 10"),
+            (concat("/a", &["/c"]), false, "/a 600 /c 500 /d/e 10"),
+            (Change::DeleteSnapshot(name("s1")), true, "/a 600 /c 500 /d/e 10"),
+            (concat("/a", &["/c"]), true, "/a 1100 /d/e 10"),
+        ] {
+            let after = tree.after(&change);
+            assert_eq!(after.is_some(), is_done, "{change:?} of {tree:?}");
+            tree = after.unwrap_or(tree);
+            let files = tree.entries.iter().filter_map(|(path, kept)| Some((path, kept.as_ref()?)));
+            let files = files.map(|(path, kept)| format!("{path} {}", kept.content.length()));
+            assert_eq!(files.collect::<Vec<_>>().join(" "), lengths, "{change:?}");
+        }
+        let joined = Content::of(1, 600).followed_by(&Content::of(2, 500));
+        assert_eq!(tree.file("/a").map(|file| &file.content), Some(&joined));
     }
 }

@@ -1,5 +1,6 @@
 //! Decisions of a DataNode without effects: no clock, no file, no socket.
 
+pub mod copy;
 pub mod member;
 pub mod recovery;
 pub mod replica;

@@ -7,7 +7,6 @@
 //! the local socket; other users have no more there than over TCP.
 
 mod keep;
-mod part;
 mod read;
 mod recover;
 mod send;
@@ -29,17 +28,15 @@ use transport::{
     Asked, Connection, ConnectionPool, Listener, Origin, PacketPool, Stream, TransferFailure,
 };
 
+use crate::core::copy::Order;
 use crate::core::throttle::Throttle;
 use crate::error::OperationError;
 use crate::store::Store;
 
 pub use keep::keep;
-pub use part::Cut;
 pub use recover::lead_recovery;
-pub use send::{cut, replicate};
+pub use send::OpenSource;
 pub use serve::Serving;
-
-use part::{Prefix, Rest};
 
 /// Most time for which bytes are read and dropped after a refusal, so that a reset of the connection does not lose the refusal.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
@@ -301,20 +298,21 @@ impl Service {
                 let updated = self.store.update(block, stamp, length);
                 self.answer(connection, updated.map(|()| Reply::Done))
             }
-            Operation::Transfer { block, prior, stamp, length, target, token } => {
-                let prefix = Prefix { block, prior, stamp, length };
-                let token = self.token_keys.token(block, stamp, token);
-                let sent = self.send_prefix(&prefix, &target, token);
+            Operation::Transfer { .. } | Operation::CompleteReplica { .. } => {
+                let sent = self.send_as_asked(&operation);
                 self.answer(connection, sent.map(|()| Reply::Done))
             }
             Operation::Hello { .. } => Err(OperationError::Invalid("hello is said once, first")),
-            Operation::CompleteReplica { block, prior, stamp, offset, target, token } => {
-                let token = self.token_keys.token(block, stamp, token);
-                let rest = Rest { block, prior, stamp, offset };
-                let sent = self.send_rest(&rest, &target, token);
-                self.answer(connection, sent.map(|()| Reply::Done))
-            }
         }
+    }
+
+    fn send_as_asked(&self, operation: &Operation) -> Result<(), OperationError> {
+        let Some((order, target, token)) = Order::of(operation) else {
+            return Err(OperationError::Invalid("nothing is to be sent"));
+        };
+        let (block, stamp) = order.target();
+        let token = self.token_keys.token(block, stamp, token);
+        self.send(&order, std::slice::from_ref(target), (&token, false))
     }
 
     /// Answers an operation after which nothing is in transit.

@@ -9,7 +9,7 @@ use protocol::{BlockId, DatanodeId, GenerationStamp};
 use transport::TransferFailure;
 
 use super::Service;
-use super::part::Rest;
+use crate::core::copy::Order;
 use crate::core::recovery::{Lead, Recovered, Step};
 use crate::error::OperationError;
 
@@ -122,7 +122,8 @@ impl Leader<'_> {
         let Leader { service, block, old_stamp, stamp, token, .. } = *self;
         let prior = old_stamp;
         if self.is_own(source) {
-            return service.send_rest(&Rest { block, prior, stamp, offset }, target, token.clone());
+            let rest = Order::Rest { block, prior, stamp, offset };
+            return service.send(&rest, std::slice::from_ref(target), (token, false));
         }
         let (target, name) = (target.clone(), token.name);
         let rest = Operation::CompleteReplica { block, prior, stamp, offset, target, token: name };

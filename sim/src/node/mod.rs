@@ -273,7 +273,9 @@ impl Process {
     }
 
     fn on_part(&mut self, conn: Conn, from: Place, part: Part, out: &mut Outbox) {
-        if self.sendings.contains_key(&conn) {
+        // A DataNode may be the target of its own copy, and has both ends of the stream then.
+        let is_for_receiver = matches!(part, Part::Write(_) | Part::Packet(..));
+        if self.sendings.contains_key(&conn) && !is_for_receiver {
             self.on_sending(conn, part, out);
         } else {
             self.on_reception(conn, from, part, out);

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datanode::core::copy::{Copying, Order};
 use datanode::core::member::Member;
 use datanode::core::recovery::Lead;
 use datanode::core::scrub::Scrub;
 use datanode::core::session;
 use datanode::store::{ReplicaWriter, Store};
+use datanode::transfer::OpenSource;
 use protocol::datanode::CommitRecovery;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::transfer::Write;
-use protocol::{BlockId, DatanodeId, Epoch, GenerationStamp};
+use protocol::{BlockId, DatanodeId, Epoch, ErrorKind, GenerationStamp};
 
 use crate::net::{Conn, Place};
 
@@ -96,21 +98,25 @@ impl Reception {
     }
 }
 
-/// A copy under way. All of its packets are on the way.
+/// A copy under way.
 pub(super) struct Sending {
+    pub(super) order: Order,
+    pub(super) copying: Copying<ErrorKind>,
+    pub(super) source: OpenSource,
     pub(super) target: Place,
-    pub(super) unacked_count: usize,
+    /// The operation, until it is sent with the first packet.
+    pub(super) before: Option<Box<Write>>,
     pub(super) heard: Duration,
-    pub(super) then: After,
+    pub(super) asker: Asker,
 }
 
-/// Who waits for the end of a copy.
-#[derive(Clone, Copy)]
-pub(super) enum After {
-    /// Whoever asked for it.
-    Tell(Place, u64),
-    /// The NameNode learns if it failed.
-    Report(BlockId),
+/// Who wants a copy.
+#[derive(Clone)]
+pub(super) enum Asker {
+    /// Another process, whose message has this number.
+    Peer(Place, u64),
+    /// The NameNode of this epoch; the targets.
+    Master(Epoch, Vec<DatanodeId>),
 }
 
 /// A recovery under way.

@@ -1,19 +1,24 @@
-//! Copies that a DataNode sends: whole replicas on the NameNode's orders, prefixes to new members, the rest to members of a recovery.
+//! Copies that a DataNode sends, as the daemon's [`Copying`] decides: whole replicas and parts on the NameNode's orders, prefixes to new members, the rest to
+//! members of a recovery.
 
-use protocol::checksum::CHUNK_BYTES;
+use datanode::core::copy::{Copying, Order, Source, Step};
+use datanode::error::{OperationError, StoreError};
+use datanode::transfer::OpenSource;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::{BlockToken, TokenName};
-use protocol::transfer::{Operation, PacketHeader, Reply, Resume, Write};
-use protocol::{BlockId, ClientId, ErrorKind, GenerationStamp};
+use protocol::transfer::{Operation, Reply};
+use protocol::{DatanodeId, ErrorKind};
+use transport::PacketPool;
 
-use datanode::error::StoreError;
-use datanode::store::{OpenReplica, verify_range};
-
-use super::process::{After, IO_TIMEOUT, Process, Sending, place_of};
+use super::process::{Asker, IO_TIMEOUT, Process, Sending, place_of};
 use crate::net::{Conn, Message, Outbox, Part, Place};
 
-/// Bytes of a packet.
-const PACKET_BYTES: u64 = 1024;
+/// Bytes of a packet: a block has more packets than may wait for acks.
+const PACKET_BYTES: u64 = 512;
+
+fn kind_of(error: StoreError) -> ErrorKind {
+    OperationError::from(error).to_remote().kind
+}
 
 impl Process {
     /// Begins what another asked for.
@@ -23,154 +28,124 @@ impl Process {
         (from, number): (Place, u64),
         out: &mut Outbox,
     ) -> Result<(), ErrorKind> {
-        let refused = |_| ErrorKind::Storage;
-        let then = After::Tell(from, number);
-        match operation {
-            Operation::Transfer { block, prior, stamp, length, target, token } => {
-                self.stop_writer(*block);
-                let replica = self.store.open_stopped(*block, *prior..=*stamp).map_err(refused)?;
-                if replica.replica.length < *length {
-                    return Err(ErrorKind::InvalidArgument);
-                }
-                let write = Write {
-                    prefix_only: true,
-                    durable: 0,
-                    ..write_to((*block, *stamp, *token), vec![])
-                };
-                self.send_copy(&replica, target, (write, 0..*length), then, out)
-            }
-            Operation::CompleteReplica { block, prior, stamp, offset, target, token } => {
-                let replica = self.store.open_replica(*block, *stamp).map_err(refused)?;
-                let length = replica.replica.length;
-                if !replica.replica.is_finalized() || *offset >= length {
-                    return Err(ErrorKind::InvalidArgument);
-                }
-                let resume = Some(Resume { prior: *prior, offset: *offset, after_break: true });
-                let write = Write { resume, ..write_to((*block, *stamp, *token), vec![]) };
-                let begin = offset - offset % CHUNK_BYTES as u64;
-                self.send_copy(&replica, target, (write, begin..length), then, out)
-            }
-            _ => Err(ErrorKind::InvalidArgument),
-        }
+        let (order, target, token) = Order::of(operation).ok_or(ErrorKind::InvalidArgument)?;
+        let targets = std::slice::from_ref(target);
+        self.begin_copy(order, (targets, token), Asker::Peer(from, number), out)
     }
 
-    /// Copies a finalized replica to others.
-    pub(super) fn replicate(
+    /// Copies what the NameNode orders.
+    pub(super) fn copy(
         &mut self,
-        block: BlockId,
-        stamp: GenerationStamp,
-        (targets, token): (Vec<DatanodeInfo>, BlockToken),
+        order: Order,
+        (targets, token): (&[DatanodeInfo], &BlockToken),
         out: &mut Outbox,
     ) {
-        let Some((first, rest)) = targets.split_first() else { return };
-        let begun = match self.store.open_replica(block, stamp) {
-            Ok(replica) if replica.replica.is_finalized() => {
-                let write = write_to((block, stamp, token.name), rest.to_vec());
-                let length = replica.replica.length;
-                self.send_copy(&replica, first, (write, 0..length), After::Report(block), out)
-            }
-            _ => Err(ErrorKind::Storage),
-        };
-        if begun.is_err() {
-            self.store.note_failed_copy(block);
+        let Some(sender) = self.session.core.sender() else { return };
+        let ids: Vec<DatanodeId> = targets.iter().map(|target| target.id).collect();
+        let asker = Asker::Master(sender.epoch, ids);
+        if let Err(kind) = self.begin_copy(order, (targets, token.name), asker.clone(), out) {
+            self.tell(&order, asker, Err(kind), out);
         }
     }
 
-    fn send_copy(
+    fn begin_copy(
         &mut self,
-        replica: &OpenReplica,
-        target: &DatanodeInfo,
-        (write, range): (Write, std::ops::Range<u64>),
-        then: After,
+        order: Order,
+        (targets, token): (&[DatanodeInfo], TokenName),
+        asker: Asker,
         out: &mut Outbox,
     ) -> Result<(), ErrorKind> {
-        let place = place_of(target).ok_or(ErrorKind::InvalidArgument)?;
-        let id = replica.replica.block;
-        let mut bytes = vec![0; (range.end - range.start) as usize];
-        let (block, meta) = (&replica.block, &replica.meta);
-        let read = verify_range(id, block, meta, range.start, range.end, |_| ());
-        let read = read.and_then(|_| {
-            let read = block.read_exact_at(&mut bytes, range.start);
-            read.map_err(|error| StoreError::io(id, error))
-        });
-        if let Err(error) = read {
-            self.store.note_unread(&replica.replica, &error);
-            return Err(ErrorKind::Storage);
+        let source = order.source();
+        if let Source::Stopped(block, _) = source {
+            self.stop_writer(block);
         }
-        let conn = self.next_conn();
-        out.stream(place, self.place, conn, Part::Write(Box::new(write)));
-        let mut sequence = 0;
-        let mut at = range.start;
-        loop {
-            let count = (range.end - at).min(PACKET_BYTES);
-            let from = (at - range.start) as usize;
-            let last = at + count == range.end;
-            let data_bytes = count as u32;
-            let header = PacketHeader { data_bytes, sequence, offset: at, last, sync: false };
-            let data = bytes[from..from + count as usize].to_vec();
-            out.stream(place, self.place, conn, Part::Packet(header, data));
-            sequence += 1;
-            at += count;
-            if last {
-                break;
+        let source = OpenSource::open(&self.store, source).map_err(kind_of)?;
+        let copying: Copying<ErrorKind> = order
+            .begin(source.replica(), PACKET_BYTES)
+            .map_err(|unfit| OperationError::from(unfit).to_remote().kind)?;
+        let Some((first, behind)) = targets.split_first() else { return Ok(()) };
+        let target = place_of(first).ok_or(ErrorKind::Unavailable)?;
+        let (conn, heard) = (self.next_conn(), self.now);
+        let before = Some(Box::new(order.write(behind, token)));
+        let sending = Sending { order, copying, source, target, before, heard, asker };
+        self.sendings.insert(conn, sending);
+        self.send_on(conn, out);
+        Ok(())
+    }
+
+    /// Does what is next until an ack is waited for, or the copy is over.
+    fn send_on(&mut self, conn: Conn, out: &mut Outbox) {
+        let Some(sending) = self.sendings.get_mut(&conn) else { return };
+        let ended = loop {
+            match sending.copying.next_step() {
+                Step::Send(piece) => {
+                    let mut packet = PacketPool::default().take();
+                    if let Err(error) = sending.source.read(&self.store, piece, &mut packet) {
+                        sending.copying.unread(kind_of(error));
+                        continue;
+                    }
+                    let write = sending.before.take().map(Part::Write);
+                    let part = Part::Packet(packet.header, packet.data().to_vec());
+                    for part in write.into_iter().chain([part]) {
+                        out.stream(sending.target, self.place, conn, part);
+                    }
+                    sending.copying.sent(Ok(()));
+                }
+                Step::TakeAck => return,
+                Step::Done(ended) => break ended.map_err(|_| ErrorKind::Storage),
+            }
+        };
+        let Some(Sending { order, target, before, asker, .. }) = self.sendings.remove(&conn) else {
+            return;
+        };
+        if ended.is_err() && before.is_none() {
+            out.stream(target, self.place, conn, Part::End);
+        }
+        self.tell(&order, asker, ended, out);
+    }
+
+    /// A copy is over.
+    fn tell(
+        &mut self,
+        order: &Order,
+        asker: Asker,
+        ended: Result<(), ErrorKind>,
+        out: &mut Outbox,
+    ) {
+        match (asker, ended) {
+            (Asker::Peer(to, number), ended) => {
+                let answer = ended.map(|()| Reply::Done);
+                out.send(to, Message::Told { number, answer });
+            }
+            (Asker::Master(epoch, targets), Ok(())) => {
+                if let Some(commit) = order.done(targets.into_iter()) {
+                    self.commit(commit, epoch, out);
+                }
+            }
+            (Asker::Master(..), Err(_)) => {
+                if let Some(block) = order.failed() {
+                    self.store.note_failed_copy(block);
+                }
             }
         }
-        let unacked_count = sequence as usize;
-        self.sendings.insert(conn, Sending { target: place, unacked_count, heard: self.now, then });
-        Ok(())
     }
 
     pub(super) fn on_sending(&mut self, conn: Conn, part: Part, out: &mut Outbox) {
         let Some(sending) = self.sendings.get_mut(&conn) else { return };
         sending.heard = self.now;
-        match part {
-            Part::Ack(ack) if ack.failure().is_none() => {
-                sending.unacked_count -= 1;
-                if sending.unacked_count == 0 {
-                    self.end_sending(conn, true, out);
-                }
-            }
-            _ => self.end_sending(conn, false, out),
-        }
-    }
-
-    fn end_sending(&mut self, conn: Conn, is_done: bool, out: &mut Outbox) {
-        let Some(sending) = self.sendings.remove(&conn) else { return };
-        if !is_done {
-            out.stream(sending.target, self.place, conn, Part::End);
-        }
-        match sending.then {
-            After::Tell(to, number) => {
-                let answer = if is_done { Ok(Reply::Done) } else { Err(ErrorKind::Storage) };
-                out.send(to, Message::Told { number, answer });
-            }
-            After::Report(block) if !is_done => self.store.note_failed_copy(block),
-            After::Report(_) => {}
-        }
+        sending.copying.acked(match part {
+            Part::Ack(ack) => Ok(ack),
+            _ => Err(ErrorKind::Unavailable),
+        });
+        self.send_on(conn, out);
     }
 
     pub(super) fn check_sendings(&mut self, out: &mut Outbox) {
         let now = self.now;
         let silent = self.sendings.iter().filter(|(_, it)| now > it.heard + IO_TIMEOUT);
         let silent: Vec<Conn> = silent.map(|(conn, _)| *conn).collect();
-        silent.into_iter().for_each(|conn| self.end_sending(conn, false, out));
-    }
-}
-
-/// A new replica on the receiver and on the `rest` of a pipeline; all of them sync it.
-fn write_to(
-    (block, stamp, token): (BlockId, GenerationStamp, TokenName),
-    rest: Vec<DatanodeInfo>,
-) -> Write {
-    Write {
-        block,
-        stamp,
-        token,
-        client: ClientId::default(),
-        resume: None,
-        prefix_only: false,
-        durable: u16::try_from(rest.len() + 1).unwrap_or(u16::MAX),
-        pipeline: rest,
-        cached: false,
+        for conn in silent {
+            self.on_sending(conn, Part::End, out);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use datanode::core::copy::Order;
 use datanode::core::session::Commit;
 use namenode::sim::Said;
 use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
@@ -144,7 +145,11 @@ impl Process {
                 self.session.core.report_all(self.store.replicas());
             }
             Command::Replicate { block, stamp, targets, token, .. } => {
-                self.replicate(block, stamp, (targets, token), out);
+                self.copy(Order::Whole { block, stamp }, (&targets, &token), out);
+            }
+            Command::Cut { source, source_stamp, block, stamp, length, targets, token } => {
+                let cut = Order::Cut { source, source_stamp, block, stamp, length };
+                self.copy(cut, (&targets, &token), out);
             }
             Command::Recover { block, old_stamp, stamp, replicas, token, .. } => {
                 self.lead(block, (old_stamp, stamp), (replicas, token), out);
@@ -152,11 +157,11 @@ impl Process {
             Command::Verify(replicas) => {
                 replicas.iter().for_each(|(block, _)| self.store.suspect(*block));
             }
-            Command::Cut { .. } | Command::SetBalancerBandwidth(_) | Command::ShutDown => {}
+            Command::SetBalancerBandwidth(_) | Command::ShutDown => {}
         }
     }
 
-    /// A recovery that this DataNode led for the NameNode of this `epoch` is over.
+    /// A recovery or a cut that the NameNode of this `epoch` has ordered is over.
     pub(super) fn commit(&mut self, commit: CommitRecovery, epoch: Epoch, out: &mut Outbox) {
         self.session.commits.push(Ending { sent: None, epoch, commit });
         self.report(out);

@@ -11,11 +11,12 @@ use protocol::namenode::{
 use protocol::{BlockId, CallId, ClientId, DatanodeId, DfsPath, ErrorKind};
 
 use super::World;
+use crate::content::Content;
 use crate::jobs::Jobs;
 use crate::net::{Message, Outbox, Place, Timer};
 use crate::node::Node;
 use crate::oracle;
-use crate::tree::{Entries, Tree, path_of};
+use crate::tree::{Entries, Kept, Tree, path_of};
 
 /// The number that the run itself asks under.
 const OWN: u64 = u64::MAX;
@@ -25,7 +26,7 @@ type Known = BTreeSet<(BlockId, DatanodeId)>;
 
 impl World {
     /// Asks the NameNode, without a network.
-    fn ask(&mut self, call: Call) -> Result<Reply, ErrorKind> {
+    pub(super) fn ask(&mut self, call: Call) -> Result<Reply, ErrorKind> {
         let request = Request {
             version: VERSION,
             call: CallId { client: ClientId([255; 16]), number: self.sequence },
@@ -92,16 +93,25 @@ impl World {
             return Err(format!("{path} is open"));
         }
         self.oracle.check_length(file, status.length)?;
-        self.check_blocks(&path, file, known)
+        self.check_blocks(&path, &Content::of(file, status.length), known)
     }
 
-    /// A block has its replicas, each with what was written to the file.
-    fn check_blocks(&mut self, path: &DfsPath, file: u64, known: &mut Known) -> Result<(), String> {
+    /// All bytes of a file are in blocks, and a block has its replicas, each with what was written.
+    fn check_blocks(
+        &mut self,
+        path: &DfsPath,
+        content: &Content,
+        known: &mut Known,
+    ) -> Result<(), String> {
         let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
         let LocatedBlocks { blocks, .. } = match self.ask(call) {
             Ok(Reply::Located(located)) => located,
             other => return Err(format!("{path}: {other:?}")),
         };
+        let length: u64 = blocks.iter().map(|block| block.length).sum();
+        if length != content.length() {
+            return Err(format!("{path}: blocks of {length} bytes, wanted {}", content.length()));
+        }
         for block in &blocks {
             if block.replicas.len() != 3 {
                 return Err(format!("{path}, {}: {} replicas", block.id, block.replicas.len()));
@@ -113,7 +123,7 @@ impl World {
                     .iter()
                     .find(|node| node.store().is_some_and(|store| store.datanode() == replica.id));
                 let store = node.and_then(Node::store).ok_or("a DataNode is missing")?;
-                let checked = oracle::check_replica(file, block, store);
+                let checked = oracle::check_replica(content, block, store);
                 checked
                     .map_err(|why| format!("{path}, {} on {}: {why}", block.id, replica.host))?;
             }
@@ -171,18 +181,23 @@ impl World {
         }
         found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let is_same =
-            |((path, entry), (name, file)): (&(String, FileStatus), (_, &Option<u64>))| {
-                path == name && entry.directory == file.is_none()
+            |((path, entry), (name, kept)): (&(String, FileStatus), (_, &Option<Kept>))| {
+                path == name && entry.directory == kept.is_none()
             };
         if found.len() != wanted.len() || !found.iter().zip(wanted).all(is_same) {
             let paths: Vec<&String> = found.iter().map(|(path, _)| path).collect();
             return Err(format!("{top:?} has {paths:?}, wanted {wanted:?}"));
         }
-        for ((path, entry), file) in found.iter().zip(wanted.values()) {
-            if let Some(file) = *file {
-                self.oracle.check_length(file, entry.length)?;
-                self.check_blocks(&path_of(&format!("{top}{path}")), file, known)?;
+        for ((path, entry), kept) in found.iter().zip(wanted.values()) {
+            let Some(Kept { content, .. }) = kept else { continue };
+            let (length, wanted) = (entry.length, content.length());
+            if entry.open || length != wanted {
+                let open = entry.open;
+                return Err(format!(
+                    "{top}{path} has {length} bytes, wanted {wanted}, open: {open}"
+                ));
             }
+            self.check_blocks(&path_of(&format!("{top}{path}")), content, known)?;
         }
         Ok(())
     }
