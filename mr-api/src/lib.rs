@@ -42,6 +42,7 @@
 //! | choose key and value types | [`Datum`](datum::Datum), [`Key`](datum::Key), [`Put`](datum::Put), [`Desc`](datum::Desc) in [`datum`] |
 //! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`]; [`reduce`] |
 //! | put it together | [`Job`], [`Plan`], [`Args`], [`main`]; [`job`] |
+//! | run plans in a loop | [`Program`], [`Cluster`], [`Done`] |
 //! | read and write files in other formats | [`formats`], [`sequence`], [`codec`] |
 //! | count and inspect the task | [`Context`], [`Counter`](task::Counter) in [`task`] |
 //! | test | [`LocalRunner`], [`testing`] |
@@ -60,7 +61,7 @@ pub use mr_model::{
     Plan, Reducer, Result, Sink, Sum, Values, counters, datum, from_files, intermediate, job, map,
     map_fn, previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
 };
-pub use run::{Args, LocalRunner, main, usage_error};
+pub use run::{Args, Cluster, Done, LocalRunner, Program, main, usage_error};
 
 /// The programs of the guide are compiled, and run where they can, as tests.
 #[cfg(doctest)]

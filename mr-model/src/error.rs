@@ -41,6 +41,36 @@ pub enum Error {
         /// Error or panic message.
         message: String,
     },
+    /// The driver runs a step that workers could not find.
+    #[error(
+        "the program does not name the step {name}, so workers could not build it: add `.step(…)` for it to the Program"
+    )]
+    StepUnknown {
+        /// Its function.
+        name: String,
+    },
+    /// A worker is to build a step that this executable does not have.
+    #[error("this executable has no step {name}")]
+    StepMissing {
+        /// What the driver sent.
+        name: String,
+    },
+    /// The parameters of a step cannot be sent, or not be read again.
+    #[error("the parameters of the step {step}: {reason}")]
+    Parameters {
+        /// Its function.
+        step: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An output is too long to be kept in memory at once.
+    #[error("the output {path} has more than {most} bytes: read it with Done::for_each")]
+    OutputTooLong {
+        /// The output.
+        path: String,
+        /// The limit.
+        most: usize,
+    },
     /// The user gave `--help`: not a failure.
     #[error("help was asked for")]
     HelpAsked,

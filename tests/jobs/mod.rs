@@ -4,6 +4,7 @@ mod capturing;
 mod programs;
 mod replay;
 mod scheduling;
+mod stepping;
 mod streaming;
 mod streaming_rules;
 mod wide;

@@ -98,14 +98,20 @@ pub(crate) fn start(
     if let Err(error) = &ended
         && options.json
     {
-        let failed = FailedJob {
-            state: JobState::Failed,
-            id: error.downcast_ref().and_then(Error::job).unwrap_or_default(),
-            error: chain(&**error),
-        };
-        print_json(&failed)?;
+        print_failure(error)?;
     }
     ended
+}
+
+/// Prints what `--json` shows of a failure.
+pub(crate) fn print_failure(error: &BoxError) -> Result<()> {
+    let id = error.downcast_ref().and_then(Error::job).unwrap_or_default();
+    print_json(&FailedJob { state: JobState::Failed, id, error: chain(&**error) })
+}
+
+/// Prints what `--json` shows of jobs that ran in this process.
+pub(crate) fn print_local(counters: Counters) -> Result<()> {
+    print_json(&LocalJob { state: JobState::Succeeded, counters })
 }
 
 fn run_locally(plan: Plan, options: &Options) -> Result<()> {
@@ -114,7 +120,7 @@ fn run_locally(plan: Plan, options: &Options) -> Result<()> {
         counters.merge(&of_job);
     }
     match options.json {
-        true => print_json(&LocalJob { state: JobState::Succeeded, counters }),
+        true => print_local(counters),
         false => Ok(()),
     }
 }

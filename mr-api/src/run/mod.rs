@@ -11,6 +11,7 @@ mod inputs;
 mod json;
 mod local;
 pub(crate) mod options;
+mod program;
 mod progress;
 mod runner;
 mod shipped;
@@ -20,6 +21,7 @@ pub(crate) use args::once;
 pub use args::{Args, usage_error};
 pub use entry::main;
 pub use local::LocalRunner;
+pub use program::{Cluster, Done, Program};
 
 pub(crate) use options::{MERGE_FACTOR_DEFAULT, Options};
 pub(crate) use shipped::Shipped;

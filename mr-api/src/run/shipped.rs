@@ -34,6 +34,8 @@ const VALUE_BYTES_MAX: usize = 100 << 10;
 pub(crate) struct Shipped {
     /// True in a task: a value that is missing here was not shipped.
     is_task: bool,
+    /// True in the driver of a program with steps, which run with their parameters alone.
+    is_of_program: bool,
     variables: BTreeMap<String, Option<String>>,
     /// Paths of files, as the function names them.
     files: BTreeSet<String>,
@@ -59,6 +61,11 @@ impl Shipped {
         }
         shipped.is_task = super::runner::is_task();
         (shipped, rest)
+    }
+
+    /// Of a driver that is a program: its arguments are read in this process alone.
+    pub(crate) fn of_program() -> Self {
+        Shipped { is_of_program: true, ..Shipped::default() }
     }
 
     /// Runs the job's function: in a driver this records the variables it reads, in a task they have the recorded values.
@@ -131,6 +138,12 @@ impl Shipped {
                 return Err(not_shipped("file", path).into());
             }
             return Ok(side_files::place(&std::env::current_dir()?, &name));
+        }
+        if self.is_of_program {
+            let text = format!(
+                "the file {path} would not be sent: a step gets what it needs as parameters, and its tasks get the files of Job::side_file"
+            );
+            return Err(Error::usage(text).into());
         }
         let here = Path::new(path);
         if !std::fs::metadata(here).map_err(Error::file("read", here))?.is_file() {

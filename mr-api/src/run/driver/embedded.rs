@@ -65,9 +65,6 @@ impl EmbeddedCluster {
         cluster.jobtracker = jobtracker;
         Ok(cluster)
     }
-
-    /// Ends it and removes its files.
-    pub(super) fn stop(self) {}
 }
 
 impl Drop for EmbeddedCluster {

@@ -8,177 +8,88 @@ mod embedded;
 mod inputs;
 mod names;
 mod running;
+mod session;
 mod staging;
 
 use std::sync::{Mutex, PoisonError};
 
-use client::ClientConfig;
 use client::dfs::DfsClient;
-use client::job::{Content, JobClient, JobError, upload};
+use client::job::{Content, JobClient, upload};
 use mr_model::job::{Finished, Reducers};
 use mr_model::runner::{
     BOUNDARIES_PROPERTY, DESCRIPTION_PROPERTY, Graph, InputPaths, JobSettings, OpenFn, OutputPath,
     Planned, Sampling, Scratch, fingerprint, output_property, say,
 };
 use mr_model::{Error, Result};
-use protocol::address::FileSystem;
 use protocol::error::chain;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
 use protocol::property::Properties;
 use protocol::sizing::{self, PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
 
-use crate::run::address::Location;
 use crate::run::dfs::{map_parts, open_part, opener};
 use crate::run::inputs::Subdirectories;
 use crate::run::json::print_json;
 use crate::run::options::{ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
-use crate::run::{address, side_files};
-use embedded::EmbeddedCluster;
+use crate::run::side_files;
 use names::Names;
 use running::Running;
-use staging::LocalPaths;
+use session::Connected;
+
+pub(crate) use session::{Output, Ran, Session};
 
 /// Runs a plan on the configured cluster, or on an embedded one if none is.
 pub(crate) fn run(plan: Planned, options: &Options, words: &[String]) -> Result<()> {
-    if cfg!(debug_assertions) {
-        Progress::new(options.quiet).say(DEBUG_BUILD);
+    let ran = Session::begin(options.clone())?.run(plan, words, false)?;
+    if options.json {
+        print_json(&ran.report)?;
     }
-    let mut config = ClientConfig::load()?;
-    if let Some(address) = &options.namenode {
-        config.set_namenode("--namenode", address)?;
-    }
-    if let Some(address) = &options.jobtracker {
-        config.set_jobtracker("--jobtracker", address)?;
-    }
-    if let Some((option, text)) = options.file_system()
-        && config.set_file_system(option, text)? == FileSystem::Machine
-    {
-        let reason = format!("{option} {text}: for a job on files of this machine give --local");
-        return Err(Error::usage(reason).into());
-    }
-    match (&config.namenode, &config.jobtracker) {
-        (Some(_), Some(_)) => run_on_cluster(plan, options, words, &config),
-        (None, None) => run_embedded(plan, options, words, config),
-        (Some(_), None) => Err(JobError::NoJobtracker.into()),
-        (None, Some(_)) => Err(client::dfs::DfsError::NoNamenode.into()),
-    }
+    Ok(())
 }
-
-/// Runs a plan on an existing cluster; copies inputs from this machine in and outputs out.
-fn run_on_cluster(
-    plan: Planned,
-    options: &Options,
-    words: &[String],
-    config: &ClientConfig,
-) -> Result<()> {
-    let driver = Driver::new(config, options, words)?;
-    let dfs = &driver.dfs;
-    let (site, user) = (dfs.site(), dfs.user());
-    let local = LocalPaths::find(&plan, Subdirectories::of_job(options)?, |path| {
-        match address::locate(&site, user, path)? {
-            Location::Machine(path) => Ok(Some(path)),
-            Location::Cluster(_) => Ok(None),
-        }
-    })?;
-    let Some(directory) = local.directory(dfs)? else {
-        let (inputs, outputs) = Default::default();
-        let names = Names { site: dfs.site(), user: user.to_owned(), inputs, outputs };
-        return driver.run(plan, &names).map(drop);
-    };
-    let ended = run_staged(plan, &driver, &local, (&directory, None));
-    if let Err(error) = dfs.delete(&directory, true) {
-        say(format_args!("cannot delete {directory}: {}\n", chain(&error)));
-    }
-    ended
-}
-
-/// Starts a cluster only for this plan; copies the inputs in and the last output out.
-fn run_embedded(
-    plan: Planned,
-    options: &Options,
-    words: &[String],
-    mut config: ClientConfig,
-) -> Result<()> {
-    let local = LocalPaths::find(&plan, Subdirectories::of_job(options)?, |path| {
-        address::of_machine(path).map(Some)
-    })?;
-    Progress::new(options.quiet).say("No cluster is configured: starting an embedded one");
-    let cluster = EmbeddedCluster::start()?;
-    config.set_namenode("the embedded cluster", &cluster.namenode)?;
-    config.set_jobtracker("the embedded cluster", &cluster.jobtracker)?;
-    let driver = Driver::new(&config, options, words)?;
-    let place = (&DfsPath::parse("/job")?, Some(EMBEDDED_REPLICATION));
-    let ended = run_staged(plan, &driver, &local, place);
-    cluster.stop();
-    ended
-}
-
-/// Runs a plan with paths of this machine, staged in a directory with this many replicas.
-fn run_staged(
-    plan: Planned,
-    driver: &Driver<'_>,
-    local: &LocalPaths,
-    (directory, replication): (&DfsPath, Option<u16>),
-) -> Result<()> {
-    let names = local.put(&driver.dfs, directory, replication)?;
-    let Planned { graph, after } = plan;
-    let (on_cluster, on_machine) = match local.last_output() {
-        Some(output) => (None, after.zip(Some(output))),
-        None => (after, None),
-    };
-    let counters = driver.run(Planned { graph, after: on_cluster }, &names)?;
-    local.fetch(&driver.dfs, &names)?;
-    match on_machine {
-        Some((after, output)) => after(&mut crate::run::local::finished(output, counters)?),
-        None => Ok(()),
-    }
-}
-
-/// The driver's message if the program was built with debug assertions.
-const DEBUG_BUILD: &str =
-    "This program is a debug build and runs many times slower than one of `cargo build --release`";
-/// One copy of data that exists for one job only.
-const EMBEDDED_REPLICATION: u16 = 1;
 
 struct Driver<'a> {
     dfs: DfsClient,
     jobs: JobClient,
     options: &'a Options,
     words: &'a [String],
+    /// Where an intermediate output of the last job goes, which stays after the plan.
+    kept: Option<DfsPath>,
     running: Running,
 }
 
 impl<'a> Driver<'a> {
-    fn new(config: &ClientConfig, options: &'a Options, words: &'a [String]) -> Result<Self> {
-        let (dfs, jobs) = (DfsClient::connect(config)?, JobClient::connect(config)?);
-        Ok(Driver { dfs, jobs, options, words, running: Running::default() })
+    fn new(
+        Connected { dfs, jobs }: Connected,
+        options: &'a Options,
+        words: &'a [String],
+        kept: Option<DfsPath>,
+    ) -> Self {
+        Driver { dfs, jobs, options, words, kept, running: Running::default() }
     }
 
-    /// Runs all jobs; returns the sums of their counters.
-    fn run(&self, plan: Planned, names: &Names) -> Result<Counters> {
+    /// Runs all jobs.
+    fn run(&self, plan: Planned, names: &Names) -> Result<Ran> {
         let Planned { graph: plan, after } = plan;
         let outputs = self.outputs(&plan, names)?;
         let result = self.run_stages(&plan, names, &outputs);
         for (stage, output) in plan.stages.iter().zip(&outputs) {
-            if stage.settings().output == OutputPath::Intermediate {
+            let stays = result.is_ok() && self.kept.as_ref() == Some(output);
+            if stage.settings().output == OutputPath::Intermediate && !stays {
                 // The outcome of the jobs matters more than this error.
                 if let Err(error) = self.dfs.delete(output, true) {
                     say(format_args!("cannot delete {output}: {}\n", chain(&error)));
                 }
             }
         }
-        let reports = result?;
+        let mut reports = result?;
         let mut counters = Counters::default();
         reports.iter().for_each(|report| counters.merge(&report.counters));
-        if self.options.json {
-            print_json(&reports.last())?;
+        let output = outputs.last().cloned().ok_or(Error::NoPrevious)?;
+        if let Some(after) = after {
+            after(&mut self.finished(&output, counters.clone())?)?;
         }
-        if let (Some(after), Some(output)) = (after, outputs.last()) {
-            after(&mut self.finished(output, counters.clone())?)?;
-        }
-        Ok(counters)
+        Ok(Ran { counters, report: reports.pop(), output: Output::Cluster(output) })
     }
 
     fn run_stages(
@@ -215,14 +126,16 @@ impl<'a> Driver<'a> {
     /// Output directories of all stages; none exists yet.
     fn outputs(&self, plan: &Graph, names: &Names) -> Result<Vec<DfsPath>> {
         let last = plan.stages.last().map(|stage| &stage.settings().output);
-        let Some(OutputPath::Path(last)) = last else {
-            return Err(Error::usage("the last job of a plan needs an output path").into());
+        let last = match (last, &self.kept) {
+            (Some(OutputPath::Path(last)), _) => names.output(last)?,
+            (Some(OutputPath::Intermediate), Some(kept)) => kept.clone(),
+            _ => return Err(Error::usage("the last job of a plan needs an output path").into()),
         };
-        let last = names.output(last)?;
         let mut outputs = Vec::new();
         for (index, stage) in plan.stages.iter().enumerate() {
             let path = match &stage.settings().output {
                 OutputPath::Path(path) => names.output(path)?,
+                OutputPath::Intermediate if index + 1 == plan.stages.len() => last.clone(),
                 OutputPath::Intermediate => {
                     let parent = last.parent().unwrap_or_else(DfsPath::root);
                     let name = last.name().unwrap_or_default();
@@ -412,9 +325,7 @@ impl<'a> Driver<'a> {
 
     fn finished(&self, output: &DfsPath, counters: Counters) -> Result<Finished<'_>> {
         let mut parts = Vec::new();
-        for (path, _) in
-            inputs::expand(&self.dfs, std::slice::from_ref(output), Subdirectories::Ignored)?
-        {
+        for (path, _) in files(&self.dfs, output)? {
             let dfs = &self.dfs;
             let open = move || -> Result<Box<dyn std::io::Read>> {
                 Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))
@@ -423,6 +334,12 @@ impl<'a> Driver<'a> {
         }
         Ok(Finished::new(counters, parts))
     }
+}
+
+/// The files of an output and their lengths, in the order of their names.
+pub(crate) fn files(dfs: &DfsClient, output: &DfsPath) -> Result<Vec<(DfsPath, u64)>> {
+    let files = inputs::expand(dfs, std::slice::from_ref(output), Subdirectories::Ignored)?;
+    Ok(files.into_iter().map(|(path, file)| (path, file.length)).collect())
 }
 
 /// Bytes of all parts of a split.

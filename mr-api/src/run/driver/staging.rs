@@ -13,15 +13,12 @@ use client::dfs::{CreateOptions, DfsClient};
 use mr_model::runner::{InputPaths, OutputPath, Planned, say};
 use mr_model::{Error, Result};
 use protocol::DfsPath;
-use protocol::address;
 
 use super::inputs;
 use super::names::Names;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
 
-/// Where a user's staged files are, below the home directory; hidden from jobs that read the whole home directory.
-const DIRECTORY: &str = ".staging";
 /// Only their owner can read them.
 const MODE: u16 = 0o700;
 
@@ -66,13 +63,9 @@ impl LocalPaths {
         Ok(LocalPaths { inputs, outputs, last, inner })
     }
 
-    /// Where they are staged in a cluster shared with others; nowhere if there are none.
-    pub(super) fn directory(&self, dfs: &DfsClient) -> Result<Option<DfsPath>> {
-        if self.inputs.is_empty() && self.outputs.is_empty() {
-            return Ok(None);
-        }
-        let home = address::home(dfs.user());
-        Ok(Some(DfsPath::parse(&format!("{home}/{DIRECTORY}/{}", dfs.id()))?))
+    /// True if nothing is to be staged.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.outputs.is_empty()
     }
 
     /// Copies the inputs to a place below `directory`, with this many replicas.

@@ -145,8 +145,16 @@ impl LocalRunner {
     /// # Errors
     /// The first failure; the plan's output directories are then removed.
     pub fn run(&self, plan: impl Into<Plan>) -> Result<Vec<Counters>> {
-        let Planned { graph: plan, after } = plan.into().into();
-        let outputs = self.outputs(&plan)?;
+        Ok(self.run_keeping(plan.into().into(), None)?.0)
+    }
+
+    /// As [`LocalRunner::run`]; returns the directory of the last output, too. If that is an intermediate one, it is `kept`.
+    pub(crate) fn run_keeping(
+        &self,
+        Planned { graph: plan, after }: Planned,
+        kept: Option<PathBuf>,
+    ) -> Result<(Vec<Counters>, PathBuf)> {
+        let mut outputs = self.outputs(&plan, kept.as_deref())?;
         let (made, ended) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let run_stage = |index: usize| {
             let splits = self.splits(&plan, index, &outputs)?;
@@ -161,8 +169,10 @@ impl LocalRunner {
             self.run_stage(&*plan.stages[index], index, output, splits, properties, &ended)
         };
         let run = plan.run_stages(run_stage, || ended.store(true, Ordering::Relaxed));
-        let intermediate =
-            |index: &usize| plan.stages[*index].settings().output == OutputPath::Intermediate;
+        let intermediate = |index: &usize| {
+            plan.stages[*index].settings().output == OutputPath::Intermediate
+                && Some(&outputs[*index]) != kept.as_ref()
+        };
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         for index in made.into_iter().filter(|index| run.is_err() || intermediate(index)) {
             // The outcome of the jobs matters more than this error.
@@ -176,20 +186,22 @@ impl LocalRunner {
             counters.iter().for_each(|counters| all.merge(counters));
             after(&mut finished(output, all)?)?;
         }
-        Ok(counters)
+        Ok((counters, outputs.pop().ok_or(Error::NoPrevious)?))
     }
 
     /// Output directories of all stages; none exists yet.
-    fn outputs(&self, plan: &Graph) -> Result<Vec<PathBuf>> {
+    fn outputs(&self, plan: &Graph, kept: Option<&Path>) -> Result<Vec<PathBuf>> {
         let last = plan.stages.last().map(|stage| &stage.settings().output);
-        let Some(OutputPath::Path(last)) = last else {
-            return Err(Error::usage("the last job of a plan needs an output path").into());
+        let last = match (last, kept) {
+            (Some(OutputPath::Path(last)), _) => address::of_machine(last)?,
+            (Some(OutputPath::Intermediate), Some(kept)) => kept.to_owned(),
+            _ => return Err(Error::usage("the last job of a plan needs an output path").into()),
         };
-        let last = address::of_machine(last)?;
         let mut outputs = Vec::new();
         for (index, stage) in plan.stages.iter().enumerate() {
             let path = match &stage.settings().output {
                 OutputPath::Path(path) => address::of_machine(path)?,
+                OutputPath::Intermediate if index + 1 == plan.stages.len() => last.clone(),
                 OutputPath::Intermediate => {
                     let name = last.file_name().unwrap_or_default().to_string_lossy();
                     last.with_file_name(format!(".{name}.stage-{index}-{}", std::process::id()))

@@ -1,0 +1,309 @@
+//! Where plans run that do not run in this process: on the configured cluster, or on one of this program's own if none is. One session serves all plans
+//! of a program.
+//!
+//! Invariants: an embedded cluster is started for the first plan, and ends with the session; what plans keep for each other lies in one directory of the
+//! session, which is deleted at its end; it stays if Ctrl-C ends the driver while a job runs, for the job goes on and may read it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use client::ClientConfig;
+use client::dfs::DfsClient;
+use client::job::{JobClient, JobError};
+use mr_model::runner::{OutputPath, Planned, say};
+use mr_model::{Error, Result};
+use protocol::DfsPath;
+use protocol::address::{FileSystem, home};
+use protocol::error::chain;
+use protocol::jobs::{Counters, JobReport};
+
+use super::embedded::{self, EmbeddedCluster};
+use super::names::Names;
+use super::staging::LocalPaths;
+use super::{Driver, INTERRUPTED};
+use crate::run::address::{self, Location};
+use crate::run::inputs::Subdirectories;
+use crate::run::options::Options;
+use crate::run::progress::Progress;
+
+/// The driver's message if the program was built with debug assertions.
+const DEBUG_BUILD: &str =
+    "This program is a debug build and runs many times slower than one of `cargo build --release`";
+/// One copy of data that exists for one job only.
+const EMBEDDED_REPLICATION: u16 = 1;
+/// Where staged files and what plans keep is on an embedded cluster.
+const EMBEDDED_DIRECTORY: &str = "/job";
+/// Where it is on a configured cluster, below the home directory; hidden from jobs that read the whole home directory.
+const DIRECTORY: &str = ".staging";
+/// Only its owner can read it.
+const MODE: u16 = 0o700;
+/// Begins a path of the cluster, whatever plain paths mean.
+const OF_CLUSTER: &str = "hanno://";
+
+/// See the module.
+pub(crate) struct Session {
+    options: Options,
+    config: ClientConfig,
+    is_embedded: bool,
+    /// The embedded cluster, once a plan has needed it.
+    cluster: Mutex<Option<EmbeddedCluster>>,
+    shared: Arc<Shared>,
+    /// Numbers staged and kept directories.
+    next: AtomicU64,
+}
+
+/// What the watch for Ctrl-C needs.
+#[derive(Default)]
+struct Shared {
+    /// Plans that run now.
+    running: AtomicUsize,
+    connected: OnceLock<Connected>,
+    /// The session's directory, once it was made on a cluster that outlives the session.
+    root: OnceLock<DfsPath>,
+}
+
+#[derive(Clone)]
+pub(super) struct Connected {
+    pub(super) dfs: DfsClient,
+    pub(super) jobs: JobClient,
+}
+
+/// A plan that has run.
+pub(crate) struct Ran {
+    /// The sums over its jobs.
+    pub(crate) counters: Counters,
+    /// Of the last job.
+    pub(crate) report: Option<JobReport>,
+    /// The output of the last job.
+    pub(crate) output: Output,
+}
+
+/// Where an output is.
+pub(crate) enum Output {
+    /// On this machine.
+    Machine(PathBuf),
+    /// On the cluster.
+    Cluster(DfsPath),
+}
+
+impl Session {
+    /// Finds the cluster that options, environment and files name.
+    pub(crate) fn begin(options: Options) -> Result<Self> {
+        if cfg!(debug_assertions) {
+            Progress::new(options.quiet).say(DEBUG_BUILD);
+        }
+        let mut config = ClientConfig::load()?;
+        if let Some(address) = &options.namenode {
+            config.set_namenode("--namenode", address)?;
+        }
+        if let Some(address) = &options.jobtracker {
+            config.set_jobtracker("--jobtracker", address)?;
+        }
+        if let Some((option, text)) = options.file_system()
+            && config.set_file_system(option, text)? == FileSystem::Machine
+        {
+            let reason =
+                format!("{option} {text}: for a job on files of this machine give --local");
+            return Err(Error::usage(reason).into());
+        }
+        let is_embedded = match (&config.namenode, &config.jobtracker) {
+            (Some(_), Some(_)) => false,
+            (None, None) => true,
+            (Some(_), None) => return Err(JobError::NoJobtracker.into()),
+            (None, Some(_)) => return Err(client::dfs::DfsError::NoNamenode.into()),
+        };
+        let (cluster, shared, next) = Default::default();
+        Ok(Session { options, config, is_embedded, cluster, shared, next })
+    }
+
+    /// Runs a plan whose workers start the executable with `words`. With `keeps`, the output of the last job may be an intermediate one: it stays
+    /// until [`Session::forget`], or the end of the session.
+    pub(crate) fn run(&self, plan: Planned, words: &[String], keeps: bool) -> Result<Ran> {
+        let inner = Subdirectories::of_job(&self.options)?;
+        // Before a cluster is started for nothing.
+        let local = LocalPaths::find(&plan, inner, |path| self.of_machine(path))?;
+        let connected = self.connect()?;
+        let last = plan.graph.stages.last().map(|stage| &stage.settings().output);
+        let is_kept = keeps && last == Some(&OutputPath::Intermediate);
+        let kept = is_kept.then(|| self.directory("kept")).transpose()?;
+        let driver = Driver::new(connected, &self.options, words, kept);
+        let _busy = Busy::begin(&self.shared);
+        if local.is_empty() {
+            let (site, user) = (driver.dfs.site(), driver.dfs.user().to_owned());
+            let (inputs, outputs) = Default::default();
+            return driver.run(plan, &Names { site, user, inputs, outputs });
+        }
+        let directory = self.directory("staged")?;
+        let replication = self.is_embedded.then_some(EMBEDDED_REPLICATION);
+        let ended = run_staged(plan, &driver, &local, (&directory, replication));
+        self.forget(&directory);
+        ended
+    }
+
+    /// Deletes a directory of the session.
+    pub(crate) fn forget(&self, directory: &DfsPath) {
+        if let Some(Connected { dfs, .. }) = self.shared.connected.get() {
+            delete(dfs, directory);
+        }
+    }
+
+    /// How plans name a kept output: as one of the cluster, also where plain paths are of this machine.
+    pub(crate) fn name_of(path: &DfsPath) -> String {
+        format!("{OF_CLUSTER}{path}")
+    }
+
+    /// The file system of the cluster.
+    pub(crate) fn dfs(&self) -> Result<DfsClient> {
+        Ok(self.connect()?.dfs)
+    }
+
+    /// Refuses an output that exists.
+    pub(crate) fn check_new(&self, output: &str) -> Result<()> {
+        let exists = match self.of_machine(output)? {
+            Some(path) => path.try_exists().map_err(Error::file("look for", &path))?,
+            None => {
+                let dfs = self.dfs()?;
+                let path = address::of_cluster(&dfs, output)?;
+                dfs.try_status(&path).map_err(Error::dfs("look for", &path))?.is_some()
+            }
+        };
+        if exists {
+            return Err(Error::OutputExists { path: output.to_owned() }.into());
+        }
+        Ok(())
+    }
+
+    /// From here on Ctrl-C between two plans ends the program and leaves nothing behind. While a job runs, the job's own watch answers.
+    pub(crate) fn watch_ctrl_c(&self) {
+        let shared = Arc::clone(&self.shared);
+        transport::rpc::runtime().spawn(async move {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if shared.running.load(Ordering::SeqCst) == 0 {
+                    // The calls wait, which a thread of the runtime must not.
+                    let ending = std::thread::spawn(move || shared.end());
+                    let _ = tokio::task::spawn_blocking(|| ending.join()).await;
+                    embedded::end_all();
+                    std::process::exit(INTERRUPTED);
+                }
+            }
+        });
+    }
+
+    /// The file of this machine that a path of a plan names, if it names one.
+    fn of_machine(&self, path: &str) -> Result<Option<PathBuf>> {
+        if self.is_embedded {
+            let is_kept = path.strip_prefix(OF_CLUSTER).is_some_and(is_of_embedded);
+            return if is_kept { Ok(None) } else { address::of_machine(path).map(Some) };
+        }
+        let Connected { dfs, .. } = self.connect()?;
+        match address::locate(&dfs.site(), dfs.user(), path)? {
+            Location::Machine(path) => Ok(Some(path)),
+            Location::Cluster(_) => Ok(None),
+        }
+    }
+
+    fn connect(&self) -> Result<Connected> {
+        // Held while the cluster starts: plans that run at once share it.
+        let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connected) = self.shared.connected.get() {
+            return Ok(connected.clone());
+        }
+        let mut config = self.config.clone();
+        if self.is_embedded {
+            Progress::new(self.options.quiet)
+                .say("No cluster is configured: starting an embedded one");
+            let started = cluster.insert(EmbeddedCluster::start()?);
+            config.set_namenode("the embedded cluster", &started.namenode)?;
+            config.set_jobtracker("the embedded cluster", &started.jobtracker)?;
+        }
+        let (dfs, jobs) = (DfsClient::connect(&config)?, JobClient::connect(&config)?);
+        Ok(self.shared.connected.get_or_init(|| Connected { dfs, jobs }).clone())
+    }
+
+    /// A new place in the session's directory; not made yet.
+    fn directory(&self, purpose: &str) -> Result<DfsPath> {
+        let Connected { dfs, .. } = self.connect()?;
+        let root = if self.is_embedded {
+            DfsPath::parse(EMBEDDED_DIRECTORY)?
+        } else {
+            let home = home(dfs.user());
+            DfsPath::parse(&format!("{home}/{DIRECTORY}/{}", dfs.id()))?
+        };
+        if self.shared.root.get().is_none() {
+            dfs.mkdirs(&root, MODE, true).map_err(Error::dfs("create", &root))?;
+            // Another plan may have made it at the same time.
+            let _ = self.shared.root.set(root.clone());
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok(root.join(&format!("{purpose}-{number}"))?)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_embedded {
+            self.shared.end();
+        }
+    }
+}
+
+impl Shared {
+    /// Deletes what is left in the session's directory.
+    fn end(&self) {
+        if let Some((Connected { dfs, .. }, root)) = self.connected.get().zip(self.root.get()) {
+            delete(dfs, root);
+        }
+    }
+}
+
+/// Counts a plan while it runs.
+struct Busy<'a>(&'a Shared);
+
+impl<'a> Busy<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.running.fetch_add(1, Ordering::SeqCst);
+        Busy(shared)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Runs a plan with paths of this machine, staged in a directory with this many replicas.
+fn run_staged(
+    plan: Planned,
+    driver: &Driver<'_>,
+    local: &LocalPaths,
+    (directory, replication): (&DfsPath, Option<u16>),
+) -> Result<Ran> {
+    let names = local.put(&driver.dfs, directory, replication)?;
+    let Planned { graph, after } = plan;
+    let (on_cluster, on_machine) = match local.last_output() {
+        Some(output) => (None, after.zip(Some(output))),
+        None => (after, None),
+    };
+    let mut ran = driver.run(Planned { graph, after: on_cluster }, &names)?;
+    local.fetch(&driver.dfs, &names)?;
+    if let Some(output) = local.last_output() {
+        ran.output = Output::Machine(output.to_owned());
+    }
+    if let Some((after, output)) = on_machine {
+        after(&mut crate::run::local::finished(output, ran.counters.clone())?)?;
+    }
+    Ok(ran)
+}
+
+fn delete(dfs: &DfsClient, directory: &DfsPath) {
+    if let Err(error) = dfs.delete(directory, true) {
+        say(format_args!("cannot delete {directory}: {}\n", chain(&error)));
+    }
+}
+
+/// True for a path in the session's directory on an embedded cluster.
+fn is_of_embedded(path: &str) -> bool {
+    path.strip_prefix(EMBEDDED_DIRECTORY).is_some_and(|rest| rest.starts_with('/'))
+}
