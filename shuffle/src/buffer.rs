@@ -17,7 +17,7 @@ pub(crate) struct Entry {
     /// The key's first eight bytes, big endian.
     pub(crate) prefix: u64,
     pub(crate) partition: u32,
-    /// The record's location: an offset in the arena or a slot number.
+    /// The record's offset in the arena.
     pub(crate) place: u32,
 }
 

@@ -30,7 +30,6 @@ mod reduce;
 mod run;
 mod segment;
 mod sorted_combine;
-mod table;
 mod writer;
 
 pub use codec::Codec;

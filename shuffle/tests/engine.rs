@@ -412,6 +412,45 @@ fn misuse_is_an_error() {
     assert_eq!(file_names(dir.path()), Vec::<String>::new(), "nothing half-written is left");
 }
 
+/// Keys from none to more bytes than the budget, each again and again, so that equal keys meet in the table, across drains, and as runs of
+/// their own.
+#[test]
+fn keys_of_all_lengths_combine_within_all_budgets() {
+    let dir = tempfile::tempdir().unwrap();
+    let lengths = [0, 1, 7, 8, 9, 15, 16, 17, 18, 40, 300, 5_000, 70_000, 1_500_000];
+    let mut data = Vec::new();
+    for (number, budget) in [4 << 10, 50 << 10, 200 << 10, 4 << 20].into_iter().enumerate() {
+        let options = options(dir.path(), &format!("map-{number}"), 2, budget, 4, Codec::Lz4);
+        let mut writer = CombiningWriter::new(options, Sum, Partitioning::Hash).unwrap();
+        let mut want = BTreeMap::new();
+        for round in 0..4u64 {
+            for length in lengths {
+                // Few of the longest, many of the others; they differ only at the end.
+                for variant in 0..(100_000 / (length + 1)).clamp(1, 300) as u64 {
+                    let mut key = vec![b'k'; length];
+                    let end = length.saturating_sub(2);
+                    key[end..].copy_from_slice(&variant.to_be_bytes()[6..][..length - end]);
+                    writer.emit(&key, round).unwrap();
+                    *want.entry(key).or_insert(0) += round;
+                }
+            }
+        }
+        let output = writer.finish().unwrap();
+        let sources = (0..2).map(|partition| source(&output, partition, 0));
+        let mut got = BTreeMap::new();
+        for source in sources {
+            let input = ReduceInput::new(vec![source], reduce_options(dir.path(), 1 << 20, 10));
+            for group in groups(input.unwrap()) {
+                assert_eq!(group.len(), 1);
+                got.insert(group[0].0.clone(), Sum.decode(&group[0].1).unwrap());
+            }
+        }
+        assert!(got == want, "a budget of {budget}");
+        data.push(std::fs::read(&output.data).unwrap());
+    }
+    assert!(data.windows(2).all(|pair| pair[0] == pair[1]), "budgets change the bytes");
+}
+
 /// Damage in the middle of a spilled or fetched file ends the reduce with an error that names the place.
 #[test]
 fn damage_reaches_the_caller() {

@@ -91,15 +91,15 @@ fn budgets_hold_for_sorting_combining_and_one_huge_group() {
     assert_eq!((count, input.next_group().unwrap()), (1_000_000, false));
     check("one huge group");
 
-    // 300,000 keys twice each: several full tables.
+    // 750,000 keys twice each: several full tables.
     let mut writer =
         CombiningWriter::new(options(dir.path(), "combine"), Count, Partitioning::Hash).unwrap();
-    for i in 0..600_000u64 {
+    for i in 0..1_500_000u64 {
         let key = (i / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         writer.emit(&key, 1).unwrap();
     }
     let output = writer.finish().unwrap();
     check("combining");
     assert!(output.stats.spills >= 3, "{:?}", output.stats);
-    assert_eq!(output.segments.iter().map(|s| s.records).sum::<u64>(), 300_000);
+    assert_eq!(output.segments.iter().map(|s| s.records).sum::<u64>(), 750_000);
 }

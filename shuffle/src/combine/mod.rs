@@ -12,14 +12,20 @@
 //! The ratio is checked whenever the table would grow beyond [`RATIO_CHECK_KEYS`] keys or is full.
 //! Invariants: only one of table and buffer holds records; the unused one holds no memory.
 
-use crate::buffer::{SortBuffer, Sorter};
+mod radix;
+mod slot;
+mod table;
+
+use std::time::Duration;
+
+use self::table::Table;
+use crate::buffer::SortBuffer;
 use crate::error::{DecodeError, Result};
 use crate::key::SHORT_KEY_BYTES_MAX;
 use crate::output::{Clock, MapOutput, MapOutputOptions, Spills};
 use crate::partition::Partitioning;
 use crate::pool::BufferPool;
 use crate::run::{RunWriter, SortedSink};
-use crate::table::Table;
 use crate::writer::{check_record, push_after_spill, spill};
 
 /// Algebra of a combiner over typed accumulators.
@@ -108,8 +114,8 @@ impl<C: Combine> CombiningWriter<C> {
         if !self.in_table {
             return self.add_sorted(key, acc);
         }
-        if key.len() > SHORT_KEY_BYTES_MAX {
-            return self.add_long(key, acc);
+        if key.len() > SHORT_KEY_BYTES_MAX && !self.table.can_hold(key) {
+            return self.write_alone(key, &acc);
         }
         self.folded += 1;
         if self.table.stage(key, acc) { Ok(()) } else { self.settle() }
@@ -134,34 +140,13 @@ impl<C: Combine> CombiningWriter<C> {
         while !self.table.settle(|into, from| self.combine.merge(into, from)) {
             if !self.make_room()? {
                 self.folded = 0;
-                let mut key = Vec::new();
-                for record in self.table.unstage() {
-                    let acc = record.into_parts(&mut key);
-                    self.add(&key, acc)?;
-                }
-                return Ok(());
+                let (mut key, (records, tails)) = (Vec::new(), self.table.unstage());
+                return records.into_iter().try_for_each(|record| {
+                    record.take_key(&tails, &mut key, |key, acc| self.add(key, acc))
+                });
             }
         }
         Ok(())
-    }
-
-    fn add_long(&mut self, key: &[u8], mut acc: C::Acc) -> Result<()> {
-        if !self.table.can_hold(key) {
-            check_record(key, &[])?;
-            return self.write_alone(key, &acc);
-        }
-        loop {
-            match self.table.fold_long(key, acc, |into, from| self.combine.merge(into, from)) {
-                Ok(()) => {
-                    self.folded += 1;
-                    return Ok(());
-                }
-                Err(refused) => acc = refused,
-            }
-            if !self.make_room()? {
-                return self.add_sorted(key, acc);
-            }
-        }
     }
 
     /// The table refused a record: grow it, drain it, or (false) give up on it.
@@ -187,31 +172,26 @@ impl<C: Combine> CombiningWriter<C> {
         }
         let (partitions, seed) =
             (self.spills.options.partitions, self.spills.options.partition_seed);
-        let begin = self.spills.moment();
-        let mut sorter = Sorter::from_pool(&self.pool);
-        self.table.sort(&mut sorter, partitions, |key| {
-            self.partitioning.partition(key, partitions, seed)
-        })?;
-        self.spills.stats.times.sort += self.spills.since(begin);
-        let begin = self.spills.moment();
         let staged = self.table.staged() as u64;
         self.spills.stats.combine_input_records += self.folded - staged;
-        self.spills.stats.combine_output_records += sorter.entries.len() as u64;
-        let mut run = self.spills.begin()?;
-        let mut key = Vec::new();
-        for entry in &sorter.entries {
-            let acc =
-                self.table.take(entry.place, &mut key).expect("entries name used slots, each once");
-            self.value.clear();
-            self.combine.encode(&acc, &mut self.value);
-            check_record(&key, &self.value)?;
-            run.push(entry.partition, &key, &self.value)?;
-        }
-        self.table.reset();
+        self.spills.stats.combine_output_records += self.table.len() as u64;
         self.folded = staged;
-        sorter.give_back(&self.pool);
+        let (begin, mut sorted) = (self.spills.moment(), Duration::ZERO);
+        let mut run = self.spills.begin()?;
+        self.table.drain(
+            partitions,
+            |key| self.partitioning.partition(key, partitions, seed),
+            || sorted = self.spills.since(begin),
+            |partition, key, acc| {
+                self.value.clear();
+                self.combine.encode(&acc, &mut self.value);
+                check_record(key, &self.value)?;
+                run.push(partition, key, &self.value)
+            },
+        )?;
         self.spills.end(run)?;
-        self.spills.stats.times.spill += self.spills.since(begin);
+        self.spills.stats.times.sort += sorted;
+        self.spills.stats.times.spill += self.spills.since(begin).saturating_sub(sorted);
         Ok(())
     }
 
@@ -245,7 +225,9 @@ impl<C: Combine> CombiningWriter<C> {
         Ok(records >= RATIO_CHECK_KEYS && sink.output_records * 2 <= records)
     }
 
+    #[cold]
     fn write_alone(&mut self, key: &[u8], acc: &C::Acc) -> Result<()> {
+        check_record(key, &[])?;
         let (partitions, seed) =
             (self.spills.options.partitions, self.spills.options.partition_seed);
         let partition = self.partitioning.partition(key, partitions, seed)?;
