@@ -96,6 +96,7 @@ impl Task {
         let outputs = match work {
             Work::Map { .. } => Vec::new(),
             Work::Reduce(work) => Arc::unwrap_or_clone(work.outputs),
+            Work::Round(_) => unreachable!("no job that is submitted here goes in rounds"),
         };
         let stage = match attempt.task.kind {
             TaskKind::Map => Stage::Working(STEPS),

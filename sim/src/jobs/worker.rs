@@ -221,6 +221,7 @@ impl Worker {
                 let busy = self.runners.values().any(|runner| runner.has(attempt));
                 assert!(!busy, "the files of {attempt} are deleted and it runs");
             }
+            Effect::DropOutputs(attempts) => self.held.retain(|held| !attempts.contains(held)),
             Effect::ForgetOutputs(job) => self.held.retain(|map| map.task.job != job),
             Effect::DeleteJob(job) => {
                 let after = random.millis(1..500);

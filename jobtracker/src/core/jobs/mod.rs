@@ -7,10 +7,11 @@
 //! | what a job's properties set for the scheduler | [`settings`] |
 //! | counters of winners | [`counters`] |
 //! | which partitions are reduced together | [`reduce_plan`] |
-//! | the rounds of a job, if it has any | [`rounds`] |
+//! | the rounds of a job, if it has any | [`rounds`], [`in_rounds`] |
 //! | records that maps skip | [`skipping`] |
 
 mod counters;
+mod in_rounds;
 mod job;
 mod pending;
 mod reduce_plan;
