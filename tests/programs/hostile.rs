@@ -121,6 +121,7 @@ fn task() {
                 reduce = Some(attempt);
                 outputs.extend(work.outputs.iter().cloned());
             }
+            ToRunner::Launch { work: Work::Round(_), .. } => unreachable!("its job has no rounds"),
             ToRunner::MapOutputs { available, .. } => outputs.extend(available),
             ToRunner::Pass(_) => {}
             ToRunner::Exit => return,
