@@ -2,14 +2,13 @@
 # Runs every foreign client against a cluster of its own, by token and then on one that believes names (HANNO_CLIENTS_AUTH: one of
 # `token`, `simple`). Usage: tests/clients/run.sh [HANNO-BINARY [CLIENT…]], where a client is the
 # name of a script beside this one (curl, hdfscli, hadoop, …); all by default. HANNO_CLIENTS_LOAD_SECONDS says how long `load` lasts.
-# Clients are installed into a virtual environment under target/clients; needs python3 with venv, curl and a Java runtime.
+# Clients are installed into a virtual environment under target/clients; needs python3 with venv, curl and a Java runtime. `install` as the
+# only argument does no more than that.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-HANNO=$(realpath "${1:-$root/target/release/hanno}")
-export HANNO
-shift || true
-clients=("$@"); [ ${#clients[@]} -gt 0 ] || clients=(curl load large hdfscli hdfscli_suite fsspec_pandas epochs dask_frames opendal_files opendal_suite hadoop spark ray_data)
+[ "${1:-}" = install ] || { HANNO=$(realpath "${1:-$root/target/release/hanno}") && export HANNO; }
+clients=("${@:2}"); [ ${#clients[@]} -gt 0 ] || clients=(curl load large hdfscli hdfscli_suite fsspec_pandas epochs dask_frames opendal_files opendal_suite hadoop spark ray_data)
 home=${HANNO_CLIENTS_HOME:-$root/target/clients}
 port_base=${HANNO_CLIENTS_PORT_BASE:-21650}
 python=$home/venv/bin/python
@@ -23,6 +22,7 @@ if ! [ -f "$home/installed" ] || ! cmp -s "$home/installed" "$here/requirements.
     cp "$here/requirements.txt" "$home/installed"
     echo "installation: $((SECONDS - started)) s"
 fi
+[ "${1:-}" != install ] || exit 0
 jars=$("$python" -c 'import os, pyspark; print(os.path.join(os.path.dirname(pyspark.__file__), "jars"))')
 export HADOOP_JARS=${HADOOP_JARS:-$jars}
 
