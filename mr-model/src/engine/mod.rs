@@ -17,11 +17,12 @@ mod typed;
 
 pub use map_input::MapPart;
 pub use paths::{InputPaths, JobInput, OutputPath};
-pub use round_side::{MakeOutput, RoundResult, RoundTask};
 pub use settings::{Auto, JobSettings, Reducers};
 pub use side_file::SideFile;
 pub use sort::{map_options, reduce_options};
-pub use stage::{MapResult, MapTarget, MapTask, ReduceTask, Stage};
+pub use stage::{
+    MakeOutput, MapResult, MapTarget, MapTask, ReduceTask, RoundResult, RoundTask, Stage,
+};
 pub use total_order::{BOUNDARIES_PROPERTY, Sampling};
 
 pub(crate) use map_side::{Combining, CombiningSorted, Direct, Sorting};

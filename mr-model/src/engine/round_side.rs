@@ -15,14 +15,11 @@ use std::marker::PhantomData;
 
 use protocol::phase::Phase;
 use protocol::rounds::{RoundsSpec, SUMMARY_BYTES_MAX, Summary};
-use shuffle::{
-    BufferPool, Codec, Combine, CombiningWriter, DecodeError, MapOutput, MapOutputOptions,
-    ReduceInput, ReduceOptions, SegmentSource, SideSegment,
-};
+use shuffle::{Codec, Combine, CombiningWriter, DecodeError, MapOutput, ReduceInput, SideSegment};
 
 use super::reduce_side::damaged_source;
 use super::settings::JobSettings;
-use super::stage::{ReduceSide, ReduceTask};
+use super::stage::{ReduceSide, ReduceTask, RoundResult, RoundTask};
 use super::total_order;
 use crate::datum::{Datum, Put};
 use crate::error::{Error, Result};
@@ -30,7 +27,7 @@ use crate::guard::guard;
 use crate::map::{Emit, Sink};
 use crate::rounds::{Entry, Round, Rounds, View};
 use crate::task::phases::{self, REDUCE_START_PROGRESS};
-use crate::task::{Context, Output, TaskState};
+use crate::task::{Output, TaskState};
 
 /// Marks what maps emitted, joined.
 const FIXED: u8 = 0;
@@ -40,48 +37,6 @@ const STATE: u8 = 1;
 const MESSAGE: u8 = 2;
 /// How often a task reports its progress, in keys.
 const PROGRESS_KEYS: u64 = 1024;
-
-/// Makes the output of an attempt.
-pub type MakeOutput<'a> = dyn Fn() -> Result<Output> + 'a;
-
-/// The work of a task in a round.
-pub struct RoundTask<'a> {
-    /// Of the attempt.
-    pub context: Context,
-    /// From 0.
-    pub round: u32,
-    /// Its partition.
-    pub partition: u32,
-    /// No round follows, whatever the summaries say.
-    pub is_last: bool,
-    /// The state is that of the end of this round: nothing is updated.
-    pub is_restored: bool,
-    /// In round 0 the maps' segments; later what is fixed, the state, and messages in the order of partitions.
-    pub sources: Vec<SegmentSource>,
-    /// Records in all sources together.
-    pub records: u64,
-    /// Of the merge.
-    pub options: ReduceOptions,
-    /// Of the messages.
-    pub messages: MapOutputOptions,
-    /// The memory of the process's sorts.
-    pub pool: BufferPool,
-    /// The summaries of the round before, in the order of partitions.
-    pub summaries: Vec<Summary>,
-    /// Where the last round writes.
-    pub output: &'a MakeOutput<'a>,
-}
-
-/// What a task in a round made.
-#[derive(Debug)]
-pub struct RoundResult {
-    /// Messages, state and, in round 0, what is fixed; `None` after the last round, which writes files.
-    pub output: Option<MapOutput>,
-    /// For the next round.
-    pub summary: Summary,
-    /// The measure after the round before.
-    pub measure: Option<f64>,
-}
 
 /// A job in rounds.
 pub(crate) struct InRounds<R> {

@@ -1,12 +1,11 @@
 //! One job, type-erased, as driver, local runner and task runner call it. Inside, everything is generic and compiled for the job's types.
 
-use protocol::rounds::RoundsSpec;
+use protocol::rounds::{RoundsSpec, Summary};
 use shuffle::{
     BufferPool, MapOutput, MapOutputOptions, MapOutputTimes, ReduceOptions, SegmentSource,
 };
 
 use super::map_input::{MapPart, OpenPart};
-use super::round_side::{RoundResult, RoundTask};
 use super::settings::JobSettings;
 use crate::error::{Error, Result};
 use crate::map::{Mapper, Partition, Sink};
@@ -75,6 +74,48 @@ pub struct ReduceTask {
     pub options: ReduceOptions,
     /// Where it writes.
     pub output: Output,
+}
+
+/// Makes the output of an attempt.
+pub type MakeOutput<'a> = dyn Fn() -> Result<Output> + 'a;
+
+/// The work of a task in a round.
+pub struct RoundTask<'a> {
+    /// Of the attempt.
+    pub context: Context,
+    /// From 0.
+    pub round: u32,
+    /// Its partition.
+    pub partition: u32,
+    /// No round follows, whatever the summaries say.
+    pub is_last: bool,
+    /// The state is that of the end of this round: nothing is updated.
+    pub is_restored: bool,
+    /// In round 0 the maps' segments; later what is fixed, the state, and messages in the order of partitions.
+    pub sources: Vec<SegmentSource>,
+    /// Records in all sources together.
+    pub records: u64,
+    /// Of the merge.
+    pub options: ReduceOptions,
+    /// Of the messages.
+    pub messages: MapOutputOptions,
+    /// The memory of the process's sorts.
+    pub pool: BufferPool,
+    /// The summaries of the round before, in the order of partitions.
+    pub summaries: Vec<Summary>,
+    /// Where the last round writes.
+    pub output: &'a MakeOutput<'a>,
+}
+
+/// What a task in a round made.
+#[derive(Debug)]
+pub struct RoundResult {
+    /// Messages, state and, in round 0, what is fixed; `None` after the last round, which writes files.
+    pub output: Option<MapOutput>,
+    /// For the next round.
+    pub summary: Summary,
+    /// The measure after the round before.
+    pub measure: Option<f64>,
 }
 
 /// A job whose types are hidden.

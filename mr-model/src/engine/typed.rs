@@ -12,9 +12,10 @@ use protocol::rounds::RoundsSpec;
 
 use super::map_input::MapInput;
 use super::map_side::Described;
-use super::round_side::{RoundResult, RoundTask};
 use super::settings::JobSettings;
-use super::stage::{MapResult, MapSide, MapTarget, MapTask, ReduceSide, ReduceTask, Stage};
+use super::stage::{
+    MapResult, MapSide, MapTarget, MapTask, ReduceSide, ReduceTask, RoundResult, RoundTask, Stage,
+};
 use super::total_order;
 use crate::error::{BoxError, Error, Result};
 use crate::guard::guard;

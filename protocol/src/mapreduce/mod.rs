@@ -3,6 +3,7 @@
 pub mod counters;
 pub mod history;
 pub mod jobs;
+mod map_output;
 pub mod phase;
 pub mod record;
 pub mod rounds;

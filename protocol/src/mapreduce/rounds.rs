@@ -20,7 +20,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::tracker::{MapOutput, as_list, at_most_shared};
+use super::map_output::{MapOutput, as_list, at_most_shared};
 use crate::DfsPath;
 use crate::wire::{ENTRIES_MAX, at_most};
 

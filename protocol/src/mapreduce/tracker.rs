@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
+use super::map_output::{as_list, at_most_shared};
 use super::phase::Phase;
 use super::rounds::{RoundWork, Summary};
 use super::split::Split;
 use crate::level::{FeatureLevel, Supported};
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError, WorkerId};
+
+pub use super::map_output::MapOutput;
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 2;
@@ -218,32 +221,6 @@ pub struct ReduceWork {
     /// The map outputs known so far ([`Action::LaunchReduces`] has them once for all). Reduces that start at once share the list.
     #[serde(serialize_with = "as_list", deserialize_with = "at_most_shared::<ENTRIES_MAX, _>")]
     pub outputs: Arc<Vec<MapOutput>>,
-}
-
-pub(super) fn as_list<S: Serializer>(
-    outputs: &Arc<Vec<MapOutput>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    outputs.as_slice().serialize(serializer)
-}
-
-pub(super) fn at_most_shared<'de, const MAX: usize, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Arc<Vec<MapOutput>>, D::Error> {
-    at_most::<MAX, D, Vec<MapOutput>>(deserializer).map(Arc::new)
-}
-
-/// A finished map attempt's output.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct MapOutput {
-    /// The attempt that made it.
-    pub attempt: AttemptId,
-    /// `host:port` of the worker that serves it.
-    pub http_address: String,
-    /// Boot id of that worker's kernel.
-    pub boot_id: String,
-    /// Absolute path of the data file on that machine; the index is beside it.
-    pub data_path: String,
 }
 
 /// News of an attempt.
