@@ -187,7 +187,7 @@ pub trait Rounds: Clone + Send + Sync + 'static {
 }
 
 /// A key with what is known of it.
-pub struct Entry<'a, R: Rounds + ?Sized> {
+pub struct Entry<'a, R: Rounds> {
     /// The key.
     pub key: View<'a, R::Key>,
     /// What maps emitted for it; `None` for a key that only messages made known.
