@@ -1,7 +1,8 @@
-//! A program with a loop: `stepping [--pause] [--unnamed] IN OUT` follows the Collatz sequence of each number until all are 1, and counts the rounds.
+//! A program with a loop: `stepping [--pause] [--unnamed] IN OUT` follows the Collatz sequence of each number until all are 1, and counts
+//! the rounds.
 //!
-//! `--pause` waits for the end of standard input after the first round. `--unnamed` runs a step that the program does not name. A number that is odd
-//! is multiplied by the variable `FACTOR`, 3 by default.
+//! `--pause` waits for the end of standard input after the first round. `--unnamed` runs a step that the program does not name. A number
+//! that is odd is multiplied by the variable `FACTOR`, 3 by default.
 
 use std::io::{Read, Write, stdin, stdout};
 use std::process::ExitCode;

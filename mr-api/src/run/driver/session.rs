@@ -1,8 +1,9 @@
-//! Where plans run that do not run in this process: on the configured cluster, or on one of this program's own if none is. One session serves all plans
-//! of a program.
+//! Where plans run that do not run in this process: on the configured cluster, or on one of this program's own if none is. One session
+//! serves all plans of a program.
 //!
-//! Invariants: an embedded cluster is started for the first plan, and ends with the session; what plans keep for each other lies in one directory of the
-//! session, which is deleted at its end; it stays if Ctrl-C ends the driver while a job runs, for the job goes on and may read it.
+//! Invariants: an embedded cluster is started for the first plan, and ends with the session; what plans keep for each other lies in one
+//! directory of the session, which is deleted at its end; it stays if Ctrl-C ends the driver while a job runs, for the job goes on and may
+//! read it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -117,8 +118,8 @@ impl Session {
         Ok(Session { options, config, is_embedded, cluster, shared, next })
     }
 
-    /// Runs a plan whose workers start the executable with `words`. With `keeps`, the output of the last job may be an intermediate one: it stays
-    /// until [`Session::forget`], or the end of the session.
+    /// Runs a plan whose workers start the executable with `words`. With `keeps`, the output of the last job may be an intermediate one: it
+    /// stays until [`Session::forget`], or the end of the session.
     pub(crate) fn run(&self, plan: Planned, words: &[String], keeps: bool) -> Result<Ran> {
         let inner = Subdirectories::of_job(&self.options)?;
         // Before a cluster is started for nothing.

@@ -1,12 +1,12 @@
 //! A driver that is a program: ordinary code that runs one plan after the other and reads what they made.
 //!
 //! ```text
-//! driver   main ─► the program's function ─► Cluster::run(step, parameters) ─► parameters as bytes ─► step makes the plan of those bytes ─► runs it
-//! worker   main ─► the step and the bytes of its command line ─► step makes the plan of those bytes ─► tasks
+//! driver   the program's function ─► Cluster::run(step, parameters) ─► bytes of the parameters ─► the step makes a plan of them
+//! worker   step and bytes of the command line ─► the step makes the same plan of them ─► tasks
 //! ```
 //!
-//! Invariants: a plan is made of the bytes that are sent, in the driver too, so that both see the same values; a step has no captures (checked by the
-//! compiler); a worker never runs the program's function.
+//! Invariants: a plan is made of the bytes that are sent, in the driver too, so that both see the same values; a step has no captures
+//! (checked by the compiler); a worker never runs the program's function.
 
 mod done;
 mod steps;
@@ -36,13 +36,14 @@ use super::{conf, runner};
 pub use done::Done;
 use steps::{Order, Step, Steps};
 
-/// A driver that is a program: a function that runs plans, looks at what came out, and goes on as it likes. For a loop until nothing changes, a sweep over
-/// parameters, a pipeline.
+/// A driver that is a program: a function that runs plans, looks at what came out, and goes on as it likes. For a loop until nothing
+/// changes, a sweep over parameters, a pipeline.
 ///
-/// Workers start the same executable to run tasks, and must build the same plan there, without the loop around it. So a plan is made by a *step*: a function
-/// of its parameters that captures nothing. [`Program::step`] names it, [`Cluster::run`] runs it. The parameters are any type that is
-/// [`serde::Serialize`] and [`serde::Deserialize`]. The driver serialises them, makes the plan of the serialised form, and sends that to the workers, which do the same.
-/// A step with captures does not compile; environment variables that it reads have the driver's values on workers.
+/// Workers start the same executable to run tasks, and must build the same plan there, without the loop around it. So a plan is made by a
+/// *step*: a function of its parameters that captures nothing. [`Program::step`] names it, [`Cluster::run`] runs it. The parameters are any
+/// type that is [`serde::Serialize`] and [`serde::Deserialize`]. The driver serialises them, makes the plan of the serialised form, and
+/// sends that to the workers, which do the same. A step with captures does not compile; environment variables that it reads have the
+/// driver's values on workers.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -220,7 +221,8 @@ impl Cluster {
     /// [`path`](Done::path) is an input for other steps.
     ///
     /// # Errors
-    /// The first failure of a job, the step's own, and parameters of more than 64 KiB: send such with [`Job::side_file`](crate::Job::side_file).
+    /// The first failure of a job, the step's own, and parameters of more than 64 KiB: send such with
+    /// [`Job::side_file`](crate::Job::side_file).
     pub fn run<F, P, J>(&self, step: F, parameters: &P) -> Result<Done<'_>>
     where
         F: Fn(P) -> Result<J> + Copy + Send + Sync + 'static,

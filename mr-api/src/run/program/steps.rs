@@ -53,7 +53,9 @@ fn decode<P: DeserializeOwned>(step: &str, bytes: &[u8]) -> Result<P, Error> {
     let wrong = |reason: String| Error::Parameters { step: step.to_owned(), reason };
     let read = postcard::take_from_bytes(bytes);
     let (parameters, rest) = read.map_err(|error| {
-        wrong(format!("what was serialised does not read back: {error}. Types whose form depends on field names (`flatten`, `untagged`, `skip_serializing_if`) cannot be sent"))
+        wrong(format!(
+            "what was serialised does not read back: {error}. A type whose form names its fields (`flatten`, `untagged`, `skip_serializing_if`) cannot be sent"
+        ))
     })?;
     match rest.len() {
         0 => Ok(parameters),
@@ -194,7 +196,7 @@ mod tests {
         assert!(error.contains("other") && error.contains("does not name the step"), "{error}");
         let large = Copy { inputs: vec!["x".repeat(70_000)], share: 0.0 };
         let error = steps().order(&Step::new(copy), &large).err().unwrap().to_string();
-        assert!(error.contains("70011 bytes") && error.contains("side_file"), "{error}");
+        assert!(error.contains("70012 bytes") && error.contains("side_file"), "{error}");
         let order = steps().order(&Step::new(nothing), &()).unwrap();
         for broken in [
             Order { number: 1, ..order.clone() },
