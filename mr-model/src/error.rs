@@ -22,6 +22,14 @@ pub enum Error {
     /// A property does not accept the given value.
     #[error(transparent)]
     Property(#[from] protocol::property::PropertyError),
+    /// The author gave a job a property that it cannot have.
+    #[error("the job `{job}`: {reason}")]
+    JobProperty {
+        /// Its name.
+        job: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A task asked for something that only the driver's machine has, and the driver did not ask for.
     #[error(
         "the job's function asks for the {what} {name} here, and did not in the driver: nothing was sent"

@@ -41,6 +41,9 @@ fn a_program_loops_and_leaves_nothing() {
     command.env("FACTOR", "1");
     Outcome::of(command).ok().prints(&format!("{} rounds, 4 numbers\n", rounds(&numbers, 1)));
 
+    let most = ["-D", "stepping.most=30", "-D", "mapreduce.map.maxattempts=1"];
+    let failed = cluster.example("stepping", &[&most[..], &["/numbers", "/most"]].concat());
+    assert!(failed.code == 1 && failed.stderr.contains("34 is above 30"), "{failed:?}");
     let refused = cluster.example("stepping", &["/numbers", "/stepped"]);
     assert!(refused.code == 1 && refused.stderr.contains("/stepped already exists"), "{refused:?}");
     let refused = cluster.example("stepping", &["--unnamed", "/numbers", "/unnamed"]);

@@ -55,13 +55,17 @@ struct Next {
 
 fn next(Next { inputs, output }: Next) -> Result<CompleteJob> {
     let factor: u64 = std::env::var("FACTOR").unwrap_or("3".to_owned()).parse()?;
-    let job = Job::new("next").depends_on(factor).input(text(inputs));
-    let job = job.map_fn::<u64, (), _>(move |line, out| {
+    let job = Job::new("next").depends_on(factor).property("stepping.most", "1000")?;
+    let job = job.input(text(inputs)).map_fn::<u64, (), _>(move |line, out| {
+        let most: u64 = out.context().property("stepping.most").unwrap_or_default().parse()?;
         let next = match line.to_str_lossy().parse()? {
             1 => 1,
             even if even % 2 == 0 => even / 2,
             odd => odd * factor + 1,
         };
+        if next > most {
+            return Err(format!("{next} is above {most}").into());
+        }
         if next > 1 {
             out.count(Numbers::Above);
         }

@@ -2,7 +2,7 @@
 
 use mr_formats::splits::SplitLimits;
 use mr_model::Error;
-use mr_model::runner::SideFile;
+use mr_model::runner::{JobSettings, SideFile};
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
 
@@ -73,6 +73,15 @@ impl Options {
             Some(most) if count > most as usize => Err(Error::TooManyMaps { count, most }),
             _ => Ok(()),
         }
+    }
+
+    /// These options with the properties that the author gave a job; those of the command line win.
+    pub(crate) fn of_job(&self, settings: &JobSettings) -> Options {
+        let mut options = self.clone();
+        for (name, value) in &settings.properties {
+            options.properties.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        options
     }
 
     /// The value of a property, if it is given.

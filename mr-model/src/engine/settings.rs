@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use protocol::property::Properties;
+
 use super::paths::{JobInput, OutputPath};
 use super::sampler::Sampler;
 use super::side_file::SideFile;
@@ -48,6 +50,8 @@ pub struct JobSettings {
     pub output_options: OutputOptions,
     /// Files for each task.
     pub side_files: Vec<SideFile>,
+    /// Properties of the author's, under their present names; those of the command line win.
+    pub properties: Properties,
     /// What driver and task runner must agree on besides types, one item a line.
     pub description: String,
     /// How many reduces.

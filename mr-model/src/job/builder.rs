@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use mr_formats::{Format, ToText};
+use protocol::property::{self, Properties, Scope, Verdict, keys};
 use protocol::rounds::RoundsSpec;
 
 use super::inputs::Input;
@@ -20,7 +21,7 @@ use crate::engine::{
     Combining, CombiningSorted, Direct, InRounds, JobInput, JobSettings, MapSide, NoReduce,
     OutputPath, Reducers, Reducing, SideFile, Sorting, Stage, TypedSampler, TypedStage,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::map::{
     Both, BothFormats, Emit, FirstElement, MapFn, Mapper, Partition, Partitioner,
     first_element_bytes, map_fn,
@@ -124,6 +125,7 @@ impl Job<NeedsInput> {
             output: OutputPath::Intermediate,
             output_options: OutputOptions::default(),
             side_files: Vec::new(),
+            properties: Properties::new(),
             description: String::new(),
             reducers: Reducers::Auto,
             partition: Partition::Hash,
@@ -154,6 +156,47 @@ impl<S> Job<S> {
     pub fn side_file(mut self, path: &str) -> Result<Self> {
         self.settings.side_files.push(SideFile::parse(path)?);
         Ok(self)
+    }
+
+    /// Sets a property of the job, as `-D NAME=VALUE` does, which wins. A name of the author's own is for tasks, which read it with
+    /// [`Context::property`](crate::Context::property).
+    ///
+    /// ```
+    /// use mr_api::testing::JobDriver;
+    /// use mr_api::{Job, text, text_out};
+    ///
+    /// let run = JobDriver::new().file("in", "a b,c").run(|path| {
+    ///     let job = Job::new("fields")
+    ///         .property("textinputformat.record.delimiter", ",")?
+    ///         .property("fields.mark", "!")?
+    ///         .input(text([path("in")]))
+    ///         .map_fn::<String, String, _>(|line, out| {
+    ///             let mark = out.context().property("fields.mark").unwrap_or_default().to_owned();
+    ///             out.emit(line.to_str_lossy().as_ref(), mark)
+    ///         })
+    ///         .output(text_out(path("out")));
+    ///     Ok(job.into())
+    /// })?;
+    /// assert_eq!(run.text("part"), "a b\t!\nc\t!\n");
+    /// assert!(Job::new("slow").property("mapreduce.task.timeout", "soon").is_err());
+    /// # Ok::<(), mr_api::BoxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A value that the property does not take, and a name that would have no effect: where `-D` warns, this refuses.
+    pub fn property(mut self, name: &str, value: &str) -> Result<Self> {
+        let present = property::present_name(name);
+        let reason = match property::judge(name, value, Scope::Jobs) {
+            _ if present == keys::DEFAULT_FS.name() => {
+                format!("{name} is chosen for all jobs of a program: give it with -D")
+            }
+            Verdict::Fine => {
+                self.settings.properties.insert(present.to_owned(), value.to_owned());
+                return Ok(self);
+            }
+            Verdict::Warning(reason) | Verdict::Refusal(reason) => reason,
+        };
+        Err(Error::JobProperty { job: self.settings.name, reason }.into())
     }
 
     /// Names something that the job depends on and that its types do not express, such as a number that a closure captures. Workers compare

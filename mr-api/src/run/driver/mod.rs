@@ -159,7 +159,8 @@ impl<'a> Driver<'a> {
         outputs: &[DfsPath],
     ) -> Result<Vec<Split>> {
         let stage = &plan.stages[index];
-        let cutting = inputs::Cutting::of_job(self.options)?;
+        let options = self.options.of_job(stage.settings());
+        let cutting = inputs::Cutting::of_job(&options)?;
         let (mut all, mut found) = (Vec::new(), Vec::new());
         for (number, input) in stage.settings().inputs.iter().enumerate() {
             let paths = match &input.paths {
@@ -177,7 +178,7 @@ impl<'a> Driver<'a> {
         }
         let slots = || Ok(self.jobs.tracker()?.slot_count);
         all.extend(inputs::all_splits(&self.dfs, &found, cutting, slots)?);
-        self.options.check_map_count(all.len())?;
+        options.check_map_count(all.len())?;
         Ok(all)
     }
 
@@ -193,7 +194,8 @@ impl<'a> Driver<'a> {
         let settings = stage.settings();
         let description = plan.description(index);
         let fingerprint = fingerprint(&description);
-        let mut properties = self.options.properties.clone();
+        let options = self.options.of_job(settings);
+        let mut properties = options.properties.clone();
         properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
         for need in &plan.needs[index] {
             properties.insert(output_property(*need), outputs[*need].to_string());
@@ -204,7 +206,7 @@ impl<'a> Driver<'a> {
             properties.insert(side_files::FILES_PROPERTY.to_owned(), stored);
         }
         let rounds = stage.rounds();
-        let (reduce_count, sizing) = match (stage.is_map_only(), self.options.reducers()?) {
+        let (reduce_count, sizing) = match (stage.is_map_only(), options.reducers()?) {
             (true, _) => (0, None),
             (false, Some(count)) => (count, None),
             (false, None) => match settings.reducers {
@@ -222,7 +224,7 @@ impl<'a> Driver<'a> {
             properties.insert(BOUNDARIES_PROPERTY.to_owned(), boundaries);
         }
         Ok(JobSpec {
-            name: self.options.name()?.unwrap_or_else(|| settings.name.clone()),
+            name: options.name()?.unwrap_or_else(|| settings.name.clone()),
             binary,
             args: self.words.to_vec(),
             stage: index as u32,
@@ -231,7 +233,7 @@ impl<'a> Driver<'a> {
             reduce_count,
             output: outputs[index].clone(),
             attempts_max: ATTEMPTS_DEFAULT,
-            slow_start_permille: self.options.slow_start_permille()?,
+            slow_start_permille: options.slow_start_permille()?,
             properties,
             sizing,
             rounds,

@@ -24,7 +24,6 @@ use super::names::Names;
 use super::staging::LocalPaths;
 use super::{Driver, INTERRUPTED};
 use crate::run::address::{self, Location};
-use crate::run::inputs::Subdirectories;
 use crate::run::options::Options;
 use crate::run::progress::Progress;
 
@@ -121,9 +120,8 @@ impl Session {
     /// Runs a plan whose workers start the executable with `words`. With `keeps`, the output of the last job may be an intermediate one: it
     /// stays until [`Session::forget`], or the end of the session.
     pub(crate) fn run(&self, plan: Planned, words: &[String], keeps: bool) -> Result<Ran> {
-        let inner = Subdirectories::of_job(&self.options)?;
         // Before a cluster is started for nothing.
-        let local = LocalPaths::find(&plan, inner, |path| self.of_machine(path))?;
+        let local = LocalPaths::find(&plan, &self.options, |path| self.of_machine(path))?;
         let connected = self.connect()?;
         let last = plan.graph.stages.last().map(|stage| &stage.settings().output);
         let is_kept = keeps && last == Some(&OutputPath::Intermediate);

@@ -18,33 +18,34 @@ use super::inputs;
 use super::names::Names;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
+use crate::run::options::Options;
 
 /// Only their owner can read them.
 const MODE: u16 = 0o700;
 
 /// The paths of a plan that are on this machine, as typed.
 pub(super) struct LocalPaths {
-    inputs: BTreeMap<String, PathBuf>,
+    /// With the way to treat directories in them.
+    inputs: BTreeMap<String, (PathBuf, Subdirectories)>,
     outputs: BTreeMap<String, PathBuf>,
     /// The last job's output, if it is on this machine.
     last: Option<PathBuf>,
-    /// How to treat directories in input directories.
-    inner: Subdirectories,
 }
 
 impl LocalPaths {
     /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist and no output does.
     pub(super) fn find(
         plan: &Planned,
-        inner: Subdirectories,
+        options: &Options,
         of_machine: impl Fn(&str) -> Result<Option<PathBuf>>,
     ) -> Result<Self> {
         let (mut inputs, mut outputs, mut last) = (BTreeMap::new(), BTreeMap::new(), None);
         for stage in &plan.graph.stages {
+            let inner = Subdirectories::of_job(&options.of_job(stage.settings()))?;
             for input in &stage.settings().inputs {
                 let InputPaths::Paths(paths) = &input.paths else { continue };
                 for typed in paths {
-                    inputs.extend(of_machine(typed)?.map(|path| (typed.clone(), path)));
+                    inputs.extend(of_machine(typed)?.map(|path| (typed.clone(), (path, inner))));
                 }
             }
             last = None;
@@ -53,14 +54,15 @@ impl LocalPaths {
                 outputs.extend(last.clone().map(|path| (typed.clone(), path)));
             }
         }
-        let paths: Vec<PathBuf> = inputs.values().cloned().collect();
-        files::expand(&paths, inner)?;
+        for (path, inner) in inputs.values() {
+            files::expand(std::slice::from_ref(path), *inner)?;
+        }
         for (typed, path) in &outputs {
             if path.try_exists().map_err(Error::file("look for", path))? {
                 return Err(Error::OutputExists { path: typed.clone() }.into());
             }
         }
-        Ok(LocalPaths { inputs, outputs, last, inner })
+        Ok(LocalPaths { inputs, outputs, last })
     }
 
     /// True if nothing is to be staged.
@@ -77,10 +79,10 @@ impl LocalPaths {
     ) -> Result<Names> {
         dfs.mkdirs(directory, MODE, true).map_err(Error::dfs("create", directory))?;
         let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
-        for (index, (typed, path)) in self.inputs.iter().enumerate() {
+        for (index, (typed, (path, inner))) in self.inputs.iter().enumerate() {
             let directory = directory.join(&format!("input/{index}"))?;
             dfs.mkdirs(&directory, MODE, true).map_err(Error::dfs("create", &directory))?;
-            let files = files::expand(std::slice::from_ref(path), self.inner)?;
+            let files = files::expand(std::slice::from_ref(path), *inner)?;
             for (number, file) in files.into_iter().enumerate() {
                 let target = directory.join(&staged_name(number, &file.path))?;
                 let mut source = File::open(&file.path).map_err(Error::file("open", &file.path))?;

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use mr_formats::splits::SplitLimits;
 use mr_formats::{TextRules, rows};
 use mr_model::job::{Finished, Plan, Reducers};
 use mr_model::runner::{
@@ -64,9 +63,10 @@ const SPLIT_BYTES_MIN: u64 = 16 << 20;
 #[derive(Clone, Debug)]
 pub struct LocalRunner {
     thread_count: usize,
-    memory_bytes: usize,
-    merge_factor: usize,
-    limits: SplitLimits,
+    /// Instead of what properties and defaults say.
+    memory_bytes: Option<usize>,
+    merge_factor: Option<usize>,
+    split_bytes: Option<u64>,
     options: Options,
 }
 
@@ -82,9 +82,9 @@ impl LocalRunner {
         let options = Options { quiet: true, ..Options::default() };
         LocalRunner {
             thread_count: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: MEMORY_BYTES_DEFAULT,
-            merge_factor: options::MERGE_FACTOR_DEFAULT,
-            limits: SplitLimits::default(),
+            memory_bytes: None,
+            merge_factor: None,
+            split_bytes: None,
             options,
         }
     }
@@ -93,10 +93,8 @@ impl LocalRunner {
         let default = LocalRunner::new();
         Ok(LocalRunner {
             thread_count: options.local.flatten().unwrap_or(default.thread_count).max(1),
-            memory_bytes: options::sort_bytes(&options.properties)?.unwrap_or(MEMORY_BYTES_DEFAULT),
-            merge_factor: options::merge_factor(&options.properties)?,
-            limits: options.split_limits()?,
             options: options.clone(),
+            ..default
         })
     }
 
@@ -108,14 +106,14 @@ impl LocalRunner {
 
     /// Cuts files into splits of at most this many bytes.
     pub fn split_bytes(mut self, bytes: u64) -> Self {
-        self.limits.max = bytes.max(1);
+        self.split_bytes = Some(bytes.max(1));
         self
     }
 
     /// So little memory that nearly every record spills and merges take several passes: for tests.
     pub fn tiny_memory(mut self) -> Self {
-        self.memory_bytes = 1;
-        self.merge_factor = 2;
+        self.memory_bytes = Some(1);
+        self.merge_factor = Some(2);
         self
     }
 
@@ -161,7 +159,7 @@ impl LocalRunner {
             let output = &outputs[index];
             fs::create_dir_all(output).map_err(Error::file("create directory", output))?;
             made.lock().unwrap_or_else(PoisonError::into_inner).push(index);
-            let mut properties = self.options.properties.clone();
+            let mut properties = self.options.of_job(plan.stages[index].settings()).properties;
             for need in &plan.needs[index] {
                 let output = outputs[*need].display().to_string();
                 properties.insert(output_property(*need), output);
@@ -218,8 +216,11 @@ impl LocalRunner {
 
     fn splits(&self, plan: &Graph, index: usize, outputs: &[PathBuf]) -> Result<Vec<LocalSplit>> {
         let stage = &plan.stages[index];
-        let inner = Subdirectories::of_job(&self.options)?;
-        let rules = TextRules::of_job(&self.options.properties)?;
+        let options = self.options.of_job(stage.settings());
+        let inner = Subdirectories::of_job(&options)?;
+        let rules = TextRules::of_job(&options.properties)?;
+        let mut limits = options.split_limits()?;
+        limits.max = self.split_bytes.unwrap_or(limits.max);
         let mut inputs = Vec::new();
         for input in &stage.settings().inputs {
             let paths = match &input.paths {
@@ -247,15 +248,9 @@ impl LocalRunner {
                 };
                 all.extend(rows::ranges(rows, maps).map(split));
             }
-            all.extend(files::splits(
-                files,
-                (number as u32, input),
-                block_bytes,
-                self.limits,
-                &rules,
-            )?);
+            all.extend(files::splits(files, (number as u32, input), block_bytes, limits, &rules)?);
         }
-        self.options.check_map_count(all.len())?;
+        options.check_map_count(all.len())?;
         Ok(all)
     }
 
@@ -269,7 +264,8 @@ impl LocalRunner {
         ended: &AtomicBool,
     ) -> Result<Counters> {
         let settings = stage.settings();
-        let reduces = match (stage.is_map_only(), self.options.reducers()?) {
+        let options = self.options.of_job(settings);
+        let reduces = match (stage.is_map_only(), options.reducers()?) {
             (true, _) => 0,
             (false, Some(count)) => count,
             (false, None) => match settings.reducers {
@@ -277,7 +273,7 @@ impl LocalRunner {
                 Reducers::Exactly(count) => count,
             },
         };
-        let name = self.options.name()?.unwrap_or_else(|| settings.name.clone());
+        let name = options.name()?.unwrap_or_else(|| settings.name.clone());
         let number = index as u32 + 1;
         let mut progress = Progress::new(self.options.quiet);
         progress.start(&format!("local job {number} `{name}`"), splits.len(), (reduces, false));
@@ -288,16 +284,24 @@ impl LocalRunner {
         {
             properties.insert(BOUNDARIES_PROPERTY.to_owned(), boundaries);
         }
+        let memory_bytes = match self.memory_bytes {
+            Some(bytes) => bytes,
+            None => options::sort_bytes(&properties)?.unwrap_or(MEMORY_BYTES_DEFAULT),
+        };
+        let merge_factor = match self.merge_factor {
+            Some(factor) => factor,
+            None => options::merge_factor(&properties)?,
+        };
         let run = JobRun {
             stage,
             job: JobId { cluster_start: 0, number },
             temporary: output.join(TEMPORARY),
             splits,
             reduces,
-            memory_bytes: self.memory_bytes,
-            merge_factor: self.merge_factor,
+            memory_bytes,
+            merge_factor,
             properties,
-            pool: BufferPool::new(2 * self.memory_bytes * self.thread_count),
+            pool: BufferPool::new(2 * memory_bytes * self.thread_count),
             side_files,
             scratch: output.join(SCRATCH),
             ended,
