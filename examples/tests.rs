@@ -9,6 +9,8 @@ mod grep;
 mod joins;
 #[path = "pagerank.rs"]
 mod pagerank;
+#[path = "pi.rs"]
+mod pi;
 #[path = "secondary_sort.rs"]
 mod secondary_sort;
 #[path = "teragen.rs"]
