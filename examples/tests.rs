@@ -5,6 +5,8 @@
 
 #[path = "grep.rs"]
 mod grep;
+#[path = "inverted_index.rs"]
+mod inverted_index;
 #[path = "joins.rs"]
 mod joins;
 #[path = "pagerank.rs"]
