@@ -21,5 +21,7 @@ mod teragen;
 mod terasort;
 #[path = "teravalidate.rs"]
 mod teravalidate;
+#[path = "topk.rs"]
+mod topk;
 #[path = "wordcount.rs"]
 mod wordcount;
