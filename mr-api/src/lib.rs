@@ -47,6 +47,7 @@
 //! | count and inspect the task | [`Context`], [`Counter`](task::Counter) in [`task`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
+pub mod datum;
 pub mod formats;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -58,8 +59,8 @@ pub mod testing;
 pub use mr_formats::{Line, Lines, codec, sequence, writable};
 pub use mr_model::{
     Auto, BoxError, Context, Count, Emit, Error, Finished, Fold, Job, Mapper, Max, Min, Output,
-    Plan, Reducer, Result, Sink, Sum, Values, counters, datum, from_files, intermediate, job, map,
-    map_fn, previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
+    Plan, Reducer, Result, Sink, Sum, Values, counters, from_files, intermediate, job, map, map_fn,
+    previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
 };
 pub use run::{Args, Cluster, Done, LocalRunner, Program, main, usage_error};
 

@@ -1,6 +1,6 @@
 //! Decoders that accept any bytes, for `fuzz/`: keys and values of map outputs.
 
-use crate::datum::{Datum, Desc};
+use crate::datum::{Datum, Desc, Serde};
 
 /// The name of a target, and its decoder.
 pub type Decoder = (&'static str, fn(&[u8]));
@@ -25,6 +25,7 @@ pub fn map_outputs(bytes: &[u8]) {
     datum::<Vec<u8>>(bytes);
     datum::<(String, i32)>(bytes);
     datum::<(Option<String>, Desc<Vec<u8>>, bool)>(bytes);
+    datum::<(Serde<Option<(String, i64)>>, Serde<Vec<Option<f32>>>)>(bytes);
     datum::<(Desc<(String, u16)>, Option<(i64, String)>)>(bytes);
 }
 

@@ -19,9 +19,22 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("transport", &["protocol", "sys"]),
     ("client", &["flow", "protocol", "sys", "transport"]),
     ("daemon", &["protocol", "sys"]),
+    ("mr-derive", &[]),
     ("mr-formats", &["protocol", "shuffle"]),
     ("mr-model", &["mr-formats", "protocol", "shuffle"]),
-    ("mr-api", &["client", "mr-formats", "mr-model", "protocol", "shuffle", "sys", "transport"]),
+    (
+        "mr-api",
+        &[
+            "client",
+            "mr-derive",
+            "mr-formats",
+            "mr-model",
+            "protocol",
+            "shuffle",
+            "sys",
+            "transport",
+        ],
+    ),
     ("webhdfs", &["client", "daemon", "protocol", "sys", "transport"]),
     (
         "namenode",

@@ -14,12 +14,17 @@
 //! | `Option<T>` | 0, or 1 and `T` | 0, or 1 and `T` as part |
 //! | [`Desc<T>`](Desc) | `T` as part, every bit inverted | same |
 //! | tuples to 6 | all but the last as parts | all as parts |
+//! | a derived struct | as the tuple of its fields | same |
+//! | a derived enum | a byte with the number of the variant, and the tuple of its fields | same |
+//! | [`Serde<T>`](Serde) | postcard's form | `00` as `00 FF`, ended by `00 00` |
 //! | `()` | nothing | nothing |
 
+mod bridge;
 mod bytes;
 mod compound;
 mod number;
 
+pub use bridge::Serde;
 pub use compound::Desc;
 pub use shuffle::DecodeError;
 
