@@ -9,6 +9,8 @@ mod grep;
 mod inverted_index;
 #[path = "joins.rs"]
 mod joins;
+#[path = "kmeans.rs"]
+mod kmeans;
 #[path = "pagerank.rs"]
 mod pagerank;
 #[path = "pi.rs"]
