@@ -11,6 +11,8 @@ mod inverted_index;
 mod joins;
 #[path = "kmeans.rs"]
 mod kmeans;
+#[path = "logistic_regression.rs"]
+mod logistic_regression;
 #[path = "pagerank.rs"]
 mod pagerank;
 #[path = "pi.rs"]
