@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "whole programs, of which only the tests are used")]
 
+#[path = "connected_components.rs"]
+mod connected_components;
 #[path = "grep.rs"]
 mod grep;
 #[path = "inverted_index.rs"]
