@@ -21,6 +21,8 @@ mod pagerank;
 mod pi;
 #[path = "secondary_sort.rs"]
 mod secondary_sort;
+#[path = "shortest_paths.rs"]
+mod shortest_paths;
 #[path = "teragen.rs"]
 mod teragen;
 #[path = "terasort.rs"]
