@@ -136,7 +136,8 @@ pub trait Format: Clone + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Calls `each` with the position and content of every record that belongs to `split`, in order.
+    /// Calls `each` with the position and content of every record that belongs to `split`, in order. An error of `each` ends the reading and is
+    /// returned as it is: a mapper that has seen enough ends it so.
     ///
     /// # Errors
     /// Those of `source` and of `each`.

@@ -144,6 +144,9 @@ pub enum Error {
         /// Error or panic message.
         message: String,
     },
+    /// Ends the reading of a split, because user code has seen enough; not a failure. See [`crate::map::enough`].
+    #[error("enough was seen")]
+    SeenEnough,
     /// Ends the reading of a sample; not a failure.
     #[error("enough was sampled")]
     SampledEnough,

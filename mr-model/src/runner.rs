@@ -11,6 +11,7 @@ pub use crate::guard::guard;
 pub use crate::job::builder::{amend, combine_fillings};
 pub use crate::job::graph::Graph;
 pub use crate::job::plan::{DESCRIPTION_PROPERTY, OpenFn, Planned, difference, fingerprint};
+pub use crate::map::mapper::{has_seen_enough, until_enough};
 pub use crate::map::partition::{PARTITION_SEED, Partition, first_element_bytes};
 pub use crate::reduce::combiner::{CombineFilling, EmitPair, SortedPairs};
 pub use crate::scratch::Scratch;

@@ -14,6 +14,7 @@ use mr_model::map::{Emit, Mapper, Records, Sink};
 use mr_model::reduce::{Groups, Reducer};
 use mr_model::runner::{
     LocalFiles, OutputOptions, PARTITION_SEED, RecordCursor, Scratch, TaskState, reduce_options,
+    until_enough,
 };
 use mr_model::task::{Context, Output, TaskInput};
 use protocol::jobs::Counters;
@@ -113,7 +114,7 @@ impl<M: Mapper> MapDriver<M> {
         let mut source = Bytes(&self.input);
         let part = cursor.in_part(0, u64::MAX);
         let records = Records::new(&self.format, (split, &mut source), part, 0);
-        let ran = mapper.run(records, &mut emit);
+        let ran = until_enough(mapper.run(records, &mut emit));
         let cleaned = mapper.cleanup(&mut emit);
         ran.and(cleaned)?;
         Ok(MapRun { pairs: emit.into_sink().pairs, counters: TaskState::of(&context).counters() })

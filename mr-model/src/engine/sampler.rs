@@ -12,7 +12,7 @@ use super::map_input::{MapInput, MapPart, OpenPart};
 use super::paths::JobInput;
 use crate::error::Error;
 use crate::error::Result;
-use crate::map::{Emit, Mapper, Sink};
+use crate::map::{Emit, Mapper, Sink, until_enough};
 use crate::task::{Context, RecordCursor};
 
 /// Keys taken at all places together, as Hadoop's TeraSort does by default: with a hundred reduces each one's share is within a few per
@@ -82,6 +82,7 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
             let exhausted = Cell::new(false);
             let limited = |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
             let ran = map_input.run((*input, 0, part), limited, &mut mapper, &mut emit);
+            let ran = until_enough(ran);
             if !emit.sink_mut().is_full() && !exhausted.get() {
                 read = ran;
             }

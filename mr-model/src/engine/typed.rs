@@ -19,7 +19,7 @@ use super::stage::{
 use super::total_order;
 use crate::error::{BoxError, Error, Result};
 use crate::guard::guard;
-use crate::map::{Emit, Mapper};
+use crate::map::{Emit, Mapper, has_seen_enough};
 use crate::task::replay::{RecordPlace, STOP_PROPERTY};
 use crate::task::{Context, INPUT_COUNTERS, TaskState, phases};
 
@@ -123,7 +123,10 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
                     |source| Measured { source, split, context, reading, seen: 0, progress };
                 read = map_input.run((input, index, part), measured, &mut mapper, &mut emit);
                 if let Err(error) = &read {
-                    if !is_of_record(error) {
+                    if has_seen_enough(error) {
+                        cursor.leave();
+                        read = Ok(());
+                    } else if !is_of_record(error) {
                         cursor.leave();
                     }
                     break;

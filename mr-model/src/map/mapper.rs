@@ -6,7 +6,7 @@ use mr_formats::Format;
 
 use super::records::Records;
 use crate::datum::{Datum, Key, Put};
-use crate::error::Result;
+use crate::error::{BoxError, Error, Result};
 use crate::task::{Context, Counter, CounterGroup};
 
 /// Turns input records into key-value pairs.
@@ -78,6 +78,61 @@ pub trait Mapper: Clone + Send + Sync + 'static {
     fn cleanup<S: Sink>(&mut self, _out: &mut Emit<Self::Key, Self::Value, S>) -> Result<()> {
         Ok(())
     }
+}
+
+/// Ends the reading of the split: return it from [`Mapper::map`], from a closure as mapper, or from anything that is called for each
+/// record. It is no failure. The rest of the split is not read, [`Mapper::cleanup`] is called, and what was emitted counts.
+///
+/// Other maps of the job read on. For a result of the job as a whole, let one reduce take the first of what they emit.
+///
+/// ```
+/// use mr_api::map::enough;
+/// use mr_api::testing::JobDriver;
+/// use mr_api::{Emit, Job, Line, Lines, Mapper, Result, Sink, text, text_out};
+///
+/// /// The first lines of each split.
+/// #[derive(Clone)]
+/// struct Head(u64);
+///
+/// impl Mapper for Head {
+///     type In = Lines;
+///     type Key = Vec<u8>;
+///     type Value = ();
+///
+///     fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<Vec<u8>, (), S>) -> Result<()> {
+///         if self.0 == 0 {
+///             return enough();
+///         }
+///         self.0 -= 1;
+///         out.emit(line.bytes, ())
+///     }
+/// }
+///
+/// let run = JobDriver::new().file("in", "a\nb\nc\nd\n").run(|path| {
+///     let job = Job::new("head").input(text([path("in")])).map(Head(2));
+///     Ok(job.output(text_out(path("out"))).into())
+/// })?;
+/// assert_eq!(run.text("part"), "a\nb\n");
+/// # Ok::<(), mr_api::BoxError>(())
+/// ```
+///
+/// # Errors
+/// Always, by design: [`Error::SeenEnough`], which whoever reads records takes for the end.
+pub fn enough<T>() -> Result<T> {
+    Err(Error::SeenEnough.into())
+}
+
+/// True for the error of [`enough`].
+pub fn has_seen_enough(error: &BoxError) -> bool {
+    matches!(error.downcast_ref(), Some(Error::SeenEnough))
+}
+
+/// The result of code that reads records, for which having seen enough is no failure.
+///
+/// # Errors
+/// All others.
+pub fn until_enough(read: Result<()>) -> Result<()> {
+    read.or_else(|error| if has_seen_enough(&error) { Ok(()) } else { Err(error) })
 }
 
 /// Takes encoded pairs; implemented by the engine.

@@ -7,7 +7,7 @@ use client::dfs::DfsClient;
 use mr_formats::codec::FileCodec;
 use mr_formats::sources::{DecodedSource, LocalSource};
 use mr_formats::{Format, Lines, Source, SplitRange};
-use mr_model::runner::MapPart;
+use mr_model::runner::{MapPart, until_enough};
 use mr_model::task::{CounterGroup, counted};
 use mr_model::{Error, Result};
 use protocol::jobs::Counters;
@@ -109,9 +109,19 @@ impl<'a> Done<'a> {
     /// # Ok::<(), mr_api::BoxError>(())
     /// ```
     ///
+    /// [`enough`](crate::map::enough) ends the reading early.
+    ///
     /// # Errors
     /// Those of the file system, of the format and of `each`.
     pub fn for_each<F: Format>(
+        &self,
+        format: &F,
+        each: impl FnMut(F::Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        until_enough(self.read_all(format, each))
+    }
+
+    fn read_all<F: Format>(
         &self,
         format: &F,
         mut each: impl FnMut(F::Record<'_>) -> Result<()>,
