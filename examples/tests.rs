@@ -15,6 +15,8 @@ mod joins;
 mod kmeans;
 #[path = "logistic_regression.rs"]
 mod logistic_regression;
+#[path = "mean_variance.rs"]
+mod mean_variance;
 #[path = "pagerank.rs"]
 mod pagerank;
 #[path = "pi.rs"]
