@@ -23,6 +23,8 @@ mod pagerank;
 mod pi;
 #[path = "secondary_sort.rs"]
 mod secondary_sort;
+#[path = "sessions.rs"]
+mod sessions;
 #[path = "shortest_paths.rs"]
 mod shortest_paths;
 #[path = "teragen.rs"]
