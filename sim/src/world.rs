@@ -540,11 +540,15 @@ mod tests {
 
     use super::*;
 
-    /// Makes a directory in a world of a NameNode alone, which may die before the call arrives; true if it is there in the end.
+    /// How late a call arrives at most: long enough for a NameNode to start.
+    const LATE: Duration = Duration::from_secs(60);
+
+    /// Makes a directory by a call that arrives late; the NameNode may die before. True if the directory is there in the end.
     fn is_made(dies: bool) -> bool {
         let mut world = World::new(1);
         world.start(Place::Master);
-        world.pass(Duration::from_secs(1));
+        (0..NODES).for_each(|number| world.start(Place::Node(number)));
+        world.pass(Duration::from_secs(5));
         let path = DfsPath::parse("/late").expect("a path");
         let call = Call::Mkdirs { path: path.clone(), mode: 0o755, unmasked: None, parents: false };
         let request = Request {
@@ -557,12 +561,14 @@ mod tests {
         let mut out = Outbox::default();
         let (from, request) = (Place::Keeper, Box::new(request));
         out.send(Place::Master, Message::Client { from, number: 1, request });
+        world.net.jitter = LATE;
         world.send(from, out);
+        world.net.jitter = Duration::ZERO;
         if dies {
             world.kill(Place::Master, false);
             world.start(Place::Master);
         }
-        world.pass(Duration::from_secs(1));
+        world.pass(LATE + Duration::from_secs(1));
         world.ask(Call::Status(path)).is_ok()
     }
 
