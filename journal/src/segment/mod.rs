@@ -311,7 +311,7 @@ impl<'a> Scanner<'a> {
         if records.clone().count() != batch.record_count as usize || !records.clone().fit() {
             return Err(Unread::Damaged(start));
         }
-        for (txid, body) in (batch.first.0..).zip(records) {
+        for (txid, body) in (batch.first.0..=batch.last().0).zip(records) {
             see(Txid(txid), epoch, body);
         }
         Ok(epoch)
