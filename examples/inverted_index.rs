@@ -125,8 +125,9 @@ mod tests {
     /// An index by another way: a regular expression over the whole text of each file.
     fn slow() -> String {
         let mut index = BTreeMap::<String, BTreeMap<&str, Vec<String>>>::new();
+        let words = Regex::new(r"[\p{Alphabetic}\p{N}]+").unwrap();
         for (name, text) in [("a.txt", A), ("b.txt", B)] {
-            for found in Regex::new(r"[\p{Alphabetic}\p{N}]+").unwrap().find_iter(text) {
+            for found in words.find_iter(text) {
                 let places = index.entry(found.as_str().to_lowercase()).or_default();
                 places.entry(name).or_default().push(found.start().to_string());
             }

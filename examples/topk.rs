@@ -22,8 +22,8 @@ use std::process::ExitCode;
 use mr_api::datum::Desc;
 use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Auto, Context, Count, Emit, Job, Line, Lines, Mapper, Output, Plan, Reducer, Result,
-    Sink, Sum, Values, text, text_out, usage_error,
+    Args, Auto, Count, Emit, Job, Line, Lines, Mapper, Output, Plan, Reducer, Result, Sink, Sum,
+    Values, text, text_out, usage_error,
 };
 
 const HELP: &str = "\

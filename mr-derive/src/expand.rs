@@ -64,8 +64,8 @@ fn reading(shape: &Shape, name: &syn::Ident) -> TokenStream {
             #read
         }
 
-        fn read_part<'a>(
-            rest: &mut &'a [u8],
+        fn read_part(
+            rest: &mut &[u8],
         ) -> ::core::result::Result<Self, ::mr_api::datum::DecodeError> {
             #read_part
         }

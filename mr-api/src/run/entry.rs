@@ -15,7 +15,7 @@ use super::json::print_json;
 use super::local::LocalRunner;
 use super::options::Options;
 use super::shipped::Shipped;
-use super::{conf, driver, runner};
+use super::{conf, runner, session};
 
 /// Runs a job program.
 ///
@@ -93,7 +93,7 @@ pub(crate) fn start(
     }
     let ended = match options.local {
         Some(_) => run_locally(plan, &options),
-        None => driver::run(plan.into(), &options, &[&shipped.words(), words].concat()),
+        None => session::run(plan.into(), &options, &[&shipped.words(), words].concat()),
     };
     if let Err(error) = &ended
         && options.json

@@ -14,6 +14,7 @@ pub(crate) mod options;
 mod program;
 mod progress;
 mod runner;
+mod session;
 mod shipped;
 mod side_files;
 

@@ -85,7 +85,7 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Datum for Serde<T> {
         }
     }
 
-    fn read_part<'a>(bytes: &mut &'a [u8]) -> Result<Self, DecodeError> {
+    fn read_part(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
         Self::read(&<Vec<u8>>::read_part(bytes)?)
     }
 

@@ -25,16 +25,16 @@ const LAST_WORDS_LINES: usize = 5;
 /// The running cluster of this process, for Ctrl-C: process and directory.
 static RUNNING: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
 
-pub(super) struct EmbeddedCluster {
-    pub(super) namenode: String,
-    pub(super) jobtracker: String,
+pub(in crate::run) struct EmbeddedCluster {
+    pub(in crate::run) namenode: String,
+    pub(in crate::run) jobtracker: String,
     child: Child,
     /// Removed when the cluster has ended.
     _directory: Scratch,
 }
 
 impl EmbeddedCluster {
-    pub(super) fn start() -> Result<Self> {
+    pub(in crate::run) fn start() -> Result<Self> {
         let binary = hanno_candidates().into_iter().find(|path| path.is_file());
         let binary = binary.ok_or(Error::NoClusterBinary)?;
         let directory = Scratch::new("embedded")?;
@@ -92,7 +92,7 @@ fn hanno_candidates() -> Vec<PathBuf> {
 }
 
 /// For Ctrl-C: ends the cluster of this process, if there is one.
-pub(super) fn end_all() {
+pub(in crate::run) fn end_all() {
     let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((pid, directory)) = running {
         end(pid, || sys::process::is_alive(pid));

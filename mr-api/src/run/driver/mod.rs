@@ -4,12 +4,12 @@
 //! intermediate outputs are deleted when the plan is over; a driver that is stopped leaves its jobs running and prints how to end them; a
 //! plan that fails leaves none.
 
-mod embedded;
+pub(super) mod embedded;
 mod inputs;
-mod names;
+pub(super) mod names;
+pub(super) mod ran;
 mod running;
-mod session;
-mod staging;
+pub(super) mod staging;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -29,27 +29,16 @@ use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::run::dfs::{map_parts, open_part, opener};
 use crate::run::inputs::Subdirectories;
-use crate::run::json::print_json;
 use crate::run::options::{ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
 use crate::run::side_files;
 use names::Names;
+use ran::{Connected, Output, Ran};
 use running::Running;
-use session::Connected;
 
-pub(crate) use session::{Output, Ran, Session};
-
-/// Runs a plan on the configured cluster, or on an embedded one if none is.
-pub(crate) fn run(plan: Planned, options: &Options, words: &[String]) -> Result<()> {
-    let ran = Session::begin(options.clone())?.run(plan, words, false)?;
-    if options.json {
-        print_json(&ran.report)?;
-    }
-    Ok(())
-}
-
-struct Driver<'a> {
-    dfs: DfsClient,
+/// Runs one plan.
+pub(in crate::run) struct Driver<'a> {
+    pub(in crate::run) dfs: DfsClient,
     jobs: JobClient,
     options: &'a Options,
     words: &'a [String],
@@ -59,7 +48,7 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(
+    pub(in crate::run) fn new(
         Connected { dfs, jobs }: Connected,
         options: &'a Options,
         words: &'a [String],
@@ -69,7 +58,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Runs all jobs.
-    fn run(&self, plan: Planned, names: &Names) -> Result<Ran> {
+    pub(in crate::run) fn run(&self, plan: Planned, names: &Names) -> Result<Ran> {
         let Planned { graph: plan, after } = plan;
         let outputs = self.outputs(&plan, names)?;
         let result = self.run_stages(&plan, names, &outputs);
@@ -350,4 +339,4 @@ fn split_bytes(split: &Split) -> u64 {
 }
 
 /// Exit code after Ctrl-C, as in shells.
-const INTERRUPTED: i32 = 130;
+pub(super) const INTERRUPTED: i32 = 130;

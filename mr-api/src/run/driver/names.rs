@@ -9,21 +9,21 @@ use protocol::address::Site;
 use crate::run::address::{self, Location};
 
 /// Translates the paths of a plan.
-pub(super) struct Names {
-    pub(super) site: Site,
-    pub(super) user: String,
+pub(in crate::run) struct Names {
+    pub(in crate::run) site: Site,
+    pub(in crate::run) user: String,
     /// Inputs of this machine, and where they are staged.
-    pub(super) inputs: BTreeMap<String, DfsPath>,
+    pub(in crate::run) inputs: BTreeMap<String, DfsPath>,
     /// The same for outputs.
-    pub(super) outputs: BTreeMap<String, DfsPath>,
+    pub(in crate::run) outputs: BTreeMap<String, DfsPath>,
 }
 
 impl Names {
-    pub(super) fn inputs(&self, paths: &[String]) -> Result<Vec<DfsPath>> {
+    pub(in crate::run) fn inputs(&self, paths: &[String]) -> Result<Vec<DfsPath>> {
         paths.iter().map(|path| self.find(&self.inputs, path)).collect()
     }
 
-    pub(super) fn output(&self, path: &str) -> Result<DfsPath> {
+    pub(in crate::run) fn output(&self, path: &str) -> Result<DfsPath> {
         self.find(&self.outputs, path)
     }
 

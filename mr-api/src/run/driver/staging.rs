@@ -24,7 +24,7 @@ use crate::run::options::Options;
 const MODE: u16 = 0o700;
 
 /// The paths of a plan that are on this machine, as typed.
-pub(super) struct LocalPaths {
+pub(in crate::run) struct LocalPaths {
     /// With the way to treat directories in them.
     inputs: BTreeMap<String, (PathBuf, Subdirectories)>,
     outputs: BTreeMap<String, PathBuf>,
@@ -34,7 +34,7 @@ pub(super) struct LocalPaths {
 
 impl LocalPaths {
     /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist and no output does.
-    pub(super) fn find(
+    pub(in crate::run) fn find(
         plan: &Planned,
         options: &Options,
         of_machine: impl Fn(&str) -> Result<Option<PathBuf>>,
@@ -66,12 +66,12 @@ impl LocalPaths {
     }
 
     /// True if nothing is to be staged.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::run) fn is_empty(&self) -> bool {
         self.inputs.is_empty() && self.outputs.is_empty()
     }
 
     /// Copies the inputs to a place below `directory`, with this many replicas.
-    pub(super) fn put(
+    pub(in crate::run) fn put(
         &self,
         dfs: &DfsClient,
         directory: &DfsPath,
@@ -101,7 +101,7 @@ impl LocalPaths {
     }
 
     /// Copies the outputs to where the plan wants them.
-    pub(super) fn fetch(&self, dfs: &DfsClient, names: &Names) -> Result<()> {
+    pub(in crate::run) fn fetch(&self, dfs: &DfsClient, names: &Names) -> Result<()> {
         for (typed, target) in &self.outputs {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
             let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
@@ -118,7 +118,7 @@ impl LocalPaths {
     }
 
     /// The last job's output, if it is on this machine.
-    pub(super) fn last_output(&self) -> Option<&Path> {
+    pub(in crate::run) fn last_output(&self) -> Option<&Path> {
         self.last.as_deref()
     }
 }
@@ -149,7 +149,7 @@ fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
 }
 
 /// Removes a directory of this machine; logs a failure.
-pub(super) fn remove(directory: &Path) {
+pub(in crate::run) fn remove(directory: &Path) {
     if let Err(error) = fs::remove_dir_all(directory)
         && error.kind() != std::io::ErrorKind::NotFound
     {

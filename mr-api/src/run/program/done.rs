@@ -12,17 +12,18 @@ use mr_model::task::{CounterGroup, counted};
 use mr_model::{Error, Result};
 use protocol::jobs::Counters;
 
-use super::{Cluster, Place};
-use crate::run::driver::{self, Output, Session};
+use super::place::Place;
+use crate::run::driver::{self, ran::Output};
 use crate::run::inputs::Subdirectories;
+use crate::run::session::Session;
 use crate::run::{dfs, local};
 
 /// Most bytes that [`Done::lines`] keeps in memory.
 const LINES_BYTES_MAX: usize = 256 << 20;
 
-/// A step that has run: see [`Cluster::run`]. An intermediate output is deleted when this is dropped.
+/// A step that has run: see [`Cluster::run`](crate::Cluster::run). An intermediate output is deleted when this is dropped.
 pub struct Done<'a> {
-    cluster: &'a Cluster,
+    place: &'a Place,
     counters: Counters,
     output: Output,
     /// The output as an input of other steps.
@@ -32,7 +33,7 @@ pub struct Done<'a> {
 
 impl<'a> Done<'a> {
     pub(super) fn new(
-        cluster: &'a Cluster,
+        place: &'a Place,
         counters: Counters,
         output: Output,
         is_intermediate: bool,
@@ -41,7 +42,7 @@ impl<'a> Done<'a> {
             Output::Machine(path) => path.to_string_lossy().into_owned(),
             Output::Cluster(path) => Session::name_of(path),
         };
-        Done { cluster, counters, output, path, is_intermediate }
+        Done { place, counters, output, path, is_intermediate }
     }
 
     /// The counters of all jobs of the plan together.
@@ -126,7 +127,7 @@ impl<'a> Done<'a> {
         format: &F,
         mut each: impl FnMut(F::Record<'_>) -> Result<()>,
     ) -> Result<()> {
-        match (&self.output, &self.cluster.place) {
+        match (&self.output, self.place) {
             (Output::Cluster(path), Place::Cluster(session)) => {
                 let dfs: DfsClient = session.dfs()?;
                 for (path, length) in driver::files(&dfs, path)? {
@@ -172,7 +173,7 @@ fn read<F: Format>(
 impl Drop for Done<'_> {
     fn drop(&mut self) {
         if self.is_intermediate {
-            self.cluster.forget(&self.output);
+            self.place.forget(&self.output);
         }
     }
 }

@@ -9,31 +9,31 @@
 //! (checked by the compiler); a worker never runs the program's function.
 
 mod done;
+mod place;
 mod steps;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use mr_model::job::Plan;
-use mr_model::runner::{OutputPath, Planned, Scratch, say};
+use mr_model::runner::{OutputPath, Planned, say};
 use mr_model::{Error, Result};
-use protocol::error::chain;
 use protocol::jobs::{Counters, JobReport};
 use protocol::property::Scope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::args::Args;
-use super::driver::{Output, Ran, Session};
+use super::driver::ran::{Output, Ran};
 use super::entry::{print_failure, print_local, report};
 use super::json::print_json;
 use super::local::LocalRunner;
 use super::options::Options;
+use super::session::Session;
 use super::shipped::Shipped;
 use super::{conf, runner};
 pub use done::Done;
+use place::Place;
 use steps::{Order, Step, Steps};
 
 /// A driver that is a program: a function that runs plans, looks at what came out, and goes on as it likes. For a loop until nothing
@@ -168,16 +168,6 @@ struct Last {
     counters: Counters,
 }
 
-enum Place {
-    /// In this process; intermediate outputs lie in a directory that is made when one is needed.
-    Here {
-        runner: Box<LocalRunner>,
-        scratch: Mutex<Option<Scratch>>,
-        next: AtomicU64,
-    },
-    Cluster(Box<Session>),
-}
-
 impl Cluster {
     fn begin(options: Options, words: Vec<String>, steps: Steps) -> Result<Self> {
         let place = match options.local {
@@ -240,7 +230,7 @@ impl Cluster {
         let is_intermediate = last == Some(&OutputPath::Intermediate);
         let ran = match &self.place {
             Place::Here { runner, .. } => {
-                let kept = is_intermediate.then(|| self.kept()).transpose()?;
+                let kept = is_intermediate.then(|| self.place.kept()).transpose()?;
                 let (counters, output) = runner.run_keeping(plan, kept)?;
                 let mut all = Counters::default();
                 counters.iter().for_each(|of_job| all.merge(of_job));
@@ -256,7 +246,7 @@ impl Cluster {
         last.counters.merge(&counters);
         last.report = report;
         drop(last);
-        Ok(Done::new(self, counters, output, is_intermediate))
+        Ok(Done::new(&self.place, counters, output, is_intermediate))
     }
 
     /// Refuses an output path that exists. A job does that too, but perhaps after an hour of others.
@@ -276,17 +266,6 @@ impl Cluster {
         }
     }
 
-    /// A new place for an intermediate output in this process.
-    fn kept(&self) -> Result<PathBuf> {
-        let Place::Here { scratch, next, .. } = &self.place else { return Ok(PathBuf::new()) };
-        let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let scratch = match &mut *scratch {
-            Some(scratch) => scratch,
-            none => none.insert(Scratch::new("program")?),
-        };
-        Ok(scratch.path().join(format!("kept-{}", next.fetch_add(1, Ordering::Relaxed))))
-    }
-
     /// What `--json` prints at the end: the report of the last job, or the counters of all.
     fn print(&self) -> Result<()> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,26 +273,5 @@ impl Cluster {
             (Place::Here { .. }, _) => print_local(last.counters.clone()),
             (Place::Cluster(_), report) => print_json(report),
         }
-    }
-
-    /// Deletes an intermediate output.
-    fn forget(&self, output: &Output) {
-        match (&self.place, output) {
-            (Place::Cluster(session), Output::Cluster(path)) => session.forget(path),
-            (_, Output::Machine(path)) => {
-                if let Err(error) = std::fs::remove_dir_all(path) {
-                    let error = Error::file("remove", path)(error);
-                    say(format_args!("{}\n", chain(&error)));
-                }
-            }
-            (Place::Here { .. }, Output::Cluster(_)) => {}
-        }
-    }
-}
-
-impl Place {
-    fn here(runner: LocalRunner) -> Self {
-        let (scratch, next) = Default::default();
-        Place::Here { runner: Box::new(runner), scratch, next }
     }
 }

@@ -18,11 +18,14 @@ const PARAMETERS: &str = "--shipped-parameters";
 /// Longest parameters that are sent, bytes: as base64 they are less than the kernel's limit for one argument of a process.
 const PARAMETERS_BYTES_MAX: usize = 64 << 10;
 
+/// Makes the plan of serialised parameters.
+type PlanOf = dyn Fn(&[u8]) -> Result<Plan> + Send + Sync;
+
 /// A step without its types.
 pub(super) struct Step {
     id: TypeId,
     name: &'static str,
-    plan: Box<dyn Fn(&[u8]) -> Result<Plan> + Send + Sync>,
+    plan: Box<PlanOf>,
 }
 
 impl Step {

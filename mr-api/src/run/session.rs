@@ -17,15 +17,16 @@ use mr_model::{Error, Result};
 use protocol::DfsPath;
 use protocol::address::{FileSystem, home};
 use protocol::error::chain;
-use protocol::jobs::{Counters, JobReport};
 
-use super::embedded::{self, EmbeddedCluster};
-use super::names::Names;
-use super::staging::LocalPaths;
-use super::{Driver, INTERRUPTED};
-use crate::run::address::{self, Location};
-use crate::run::options::Options;
-use crate::run::progress::Progress;
+use super::address::{self, Location};
+use super::driver::embedded::{self, EmbeddedCluster};
+use super::driver::names::Names;
+use super::driver::ran::{Connected, Output, Ran};
+use super::driver::staging::LocalPaths;
+use super::driver::{Driver, INTERRUPTED};
+use super::json::print_json;
+use super::options::Options;
+use super::progress::Progress;
 
 /// The driver's message if the program was built with debug assertions.
 const DEBUG_BUILD: &str =
@@ -40,6 +41,15 @@ const DIRECTORY: &str = ".staging";
 const MODE: u16 = 0o700;
 /// Begins a path of the cluster, whatever plain paths mean.
 const OF_CLUSTER: &str = "hanno://";
+
+/// Runs a plan on the configured cluster, or on an embedded one if none is.
+pub(crate) fn run(plan: Planned, options: &Options, words: &[String]) -> Result<()> {
+    let ran = Session::begin(options.clone())?.run(plan, words, false)?;
+    if options.json {
+        print_json(&ran.report)?;
+    }
+    Ok(())
+}
 
 /// See the module.
 pub(crate) struct Session {
@@ -61,30 +71,6 @@ struct Shared {
     connected: OnceLock<Connected>,
     /// The session's directory, once it was made on a cluster that outlives the session.
     root: OnceLock<DfsPath>,
-}
-
-#[derive(Clone)]
-pub(super) struct Connected {
-    pub(super) dfs: DfsClient,
-    pub(super) jobs: JobClient,
-}
-
-/// A plan that has run.
-pub(crate) struct Ran {
-    /// The sums over its jobs.
-    pub(crate) counters: Counters,
-    /// Of the last job.
-    pub(crate) report: Option<JobReport>,
-    /// The output of the last job.
-    pub(crate) output: Output,
-}
-
-/// Where an output is.
-pub(crate) enum Output {
-    /// On this machine.
-    Machine(PathBuf),
-    /// On the cluster.
-    Cluster(DfsPath),
 }
 
 impl Session {
