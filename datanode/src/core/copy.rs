@@ -84,11 +84,11 @@ pub struct Unfit(pub &'static str);
 impl Order {
     /// What another asks for: the order, who gets the bytes, and the permission to write there. `None` if the operation is something else.
     pub fn of(operation: &Operation) -> Option<(Order, &DatanodeInfo, TokenName)> {
-        match operation {
-            &Operation::Transfer { block, prior, stamp, length, ref target, token } => {
+        match *operation {
+            Operation::Transfer { block, prior, stamp, length, ref target, token } => {
                 Some((Order::Prefix { block, prior, stamp, length }, target, token))
             }
-            &Operation::CompleteReplica { block, prior, stamp, offset, ref target, token } => {
+            Operation::CompleteReplica { block, prior, stamp, offset, ref target, token } => {
                 Some((Order::Rest { block, prior, stamp, offset }, target, token))
             }
             _ => None,
