@@ -26,19 +26,19 @@ pub(crate) enum TooLong {
     #[error(
         "Too long a summary: {bytes} bytes, and a task of a round may give {SUMMARY_BYTES_MAX}"
     )]
-    OfTask {
+    Task {
         /// Its length.
         bytes: usize,
     },
     /// Those of a round.
     #[error("Too long summaries: those of round {round} exceed {SUMMARIES_BYTES_MAX} bytes")]
-    OfRound {
+    Round {
         /// From 0.
         round: u32,
     },
     /// Those of all rounds.
     #[error("Too long summaries: those of all rounds exceed {SUMMARIES_OF_JOB_BYTES_MAX} bytes")]
-    OfJob,
+    Job,
 }
 
 /// See the module.
@@ -177,13 +177,13 @@ impl Rounds {
             return Ok(Summary::default());
         }
         if bytes > SUMMARY_BYTES_MAX {
-            return Err(TooLong::OfTask { bytes });
+            return Err(TooLong::Task { bytes });
         }
         if round.bytes + bytes > SUMMARIES_BYTES_MAX {
-            return Err(TooLong::OfRound { round: number });
+            return Err(TooLong::Round { round: number });
         }
         if self.summary_bytes + bytes > SUMMARIES_OF_JOB_BYTES_MAX {
-            return Err(TooLong::OfJob);
+            return Err(TooLong::Job);
         }
         Ok(summary)
     }
