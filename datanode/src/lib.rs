@@ -76,6 +76,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
             reserved_bytes: config.reserved_bytes,
             trash_grace: Duration::from_millis(config.trash_grace_ms),
             bypass_cache: config.bypass_cache,
+            small_bytes_max: config.small_replica_bytes_max,
         })
         .collect();
     let (sync_interval, tolerated) = (config.sync_interval_bytes, config.failed_volumes_tolerated);

@@ -7,11 +7,11 @@ use protocol::{BlockId, GenerationStamp};
 use transport::Stream;
 
 use super::Store;
-use super::entry::{Entry, held};
+use super::entry::{Entry, Place, held};
 use super::handle::WriterHandle;
 use super::open::NotBegun;
 use super::verify::{good_length, verify_range};
-use super::volume::{ReplicaPaths, Volume};
+use super::volume::Volume;
 use super::writer::ReplicaWriter;
 use crate::core::replica::{self, Begin, Intent, Refusal, Replica, State};
 use crate::error::StoreError;
@@ -23,8 +23,8 @@ fn fits_beside(old: &Entry, remaining: &[Option<u64>]) -> bool {
 }
 
 /// How many bytes of a replica match their checksums.
-fn proved_length(block: BlockId, paths: &ReplicaPaths) -> Result<u64, StoreError> {
-    let opened = paths.open_for_reading();
+fn proved_length(block: BlockId, place: &Place) -> Result<u64, StoreError> {
+    let opened = place.open_for_reading();
     let good = opened.and_then(|(file, meta)| good_length(block, &file, &meta));
     Ok(good.map_err(|error| StoreError::io(block, error))?.length)
 }
@@ -107,13 +107,13 @@ impl Store {
     /// break it may be finalized already, under the stamp that its writer had or a later one. The first attempt of an append does not read what nobody has
     /// written to since.
     fn check_left(&self, block: BlockId, resume: Resume) -> Result<(), StoreError> {
-        let Ok((replica, paths)) = self.find(block, |_| true) else { return Ok(()) };
+        let Ok((replica, place)) = self.find(block, |_| true) else { return Ok(()) };
         let is_left =
             resume.after_break || !replica.is_in_finalized() || replica.stamp > resume.prior;
         if !is_left || replica.length < resume.offset || resume.offset == 0 {
             return Ok(());
         }
-        let good = proved_length(block, &paths)?;
+        let good = proved_length(block, &place)?;
         match good < resume.offset {
             true => Err(StoreError::Corrupt { block, offset: good }),
             false => Ok(()),
@@ -123,13 +123,13 @@ impl Store {
     /// True if there is a finalized replica that does not match its checksums. One that does match is reported to the NameNode again, which orders a copy only
     /// where it believes the replica to be bad.
     fn is_damaged(&self, block: BlockId, stamp: GenerationStamp) -> bool {
-        let Ok((replica, paths)) = self.find(block, |replica| replica.stamp == stamp) else {
+        let Ok((replica, place)) = self.find(block, |replica| replica.stamp == stamp) else {
             return false;
         };
         if !replica.is_finalized() {
             return false;
         }
-        let compared = paths
+        let compared = place
             .open_for_reading()
             .map(|(file, meta)| verify_range(block, &file, &meta, 0, replica.length, |_| ()));
         match compared {
@@ -188,11 +188,11 @@ impl Store {
         stamp: GenerationStamp,
         length: u64,
     ) -> Result<(), StoreError> {
-        let (replica, paths) = self.find(block, |_| true)?;
+        let (replica, place) = self.find(block, |_| true)?;
         if replica.is_finalized() || replica::check_update(&replica, stamp, length).is_err() {
             return Ok(());
         }
-        let good = proved_length(block, &paths)?;
+        let good = proved_length(block, &place)?;
         if good >= length {
             return Ok(());
         }

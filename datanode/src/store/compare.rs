@@ -60,6 +60,7 @@ impl Store {
         is_over: &dyn Fn() -> bool,
         differences: &mut Differences,
     ) {
+        differences.lost += self.give_up_lost_segments(index);
         let mut after = Bound::Unbounded;
         loop {
             let chunk = self.at_rest(index, after);
@@ -112,8 +113,8 @@ impl Store {
         if !disk::try_exists(&paths.block).unwrap_or(false) {
             return;
         }
-        let known = self.replicas.lock().get(&block).map(|entry| (entry.replica, entry.volume));
-        match known {
+        let known = self.replicas.lock().get(&block).cloned();
+        match known.as_ref().map(|entry| (entry.replica, entry.volume)) {
             Some((replica, volume)) if (replica.stamp, volume) == (stamp, index) => {}
             None => self.take(index, &paths, (block, stamp), known, differences),
             Some((older, _)) if older.stamp < stamp && older.is_finalized() => {
@@ -138,17 +139,20 @@ impl Store {
     fn take(
         &self,
         index: usize,
-        paths: &super::ReplicaPaths,
+        paths: &super::volume::ReplicaPaths,
         (block, stamp): (BlockId, GenerationStamp),
-        older: Option<(Replica, usize)>,
+        older: Option<Entry>,
         differences: &mut Differences,
     ) {
         let folder = paths.block.parent().unwrap_or(&paths.block);
         match scan::finalized(folder, block, stamp) {
             Ok(Some(replica)) => {
                 let replicas = self.replicas.lock();
-                let now = replicas.get(&block).map(|entry| (entry.replica, entry.volume));
-                if now != older || !self.adopt(replicas, Entry::new(replica, index), older) {
+                let version = |entry: &Entry| (entry.replica, entry.volume);
+                let now = replicas.get(&block).map(version);
+                if now != older.as_ref().map(version)
+                    || !self.adopt(replicas, Entry::new(replica, index), older)
+                {
                     return;
                 }
                 tracing::warn!(%block, %stamp, "a replica was found that was not known");

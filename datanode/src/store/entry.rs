@@ -1,11 +1,15 @@
 //! The store's table entry of a replica.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use protocol::BlockId;
+use sys::disk::File;
 
 use super::handle::WriterHandle;
+use super::small::Extent;
+use super::volume::{ReplicaPaths, Volume};
 use crate::core::replica::{Replica, State};
 
 /// See the module.
@@ -13,6 +17,8 @@ use crate::core::replica::{Replica, State};
 pub(super) struct Entry {
     pub(super) replica: Replica,
     pub(super) volume: usize,
+    /// Where it is, if it has no files of its own.
+    pub(super) small: Option<Extent>,
     pub(super) writer: Option<Arc<WriterHandle>>,
     /// Most bytes that readers may see of an unfinished replica without a writer.
     pub(super) visible: u64,
@@ -26,8 +32,31 @@ pub(super) struct Entry {
 impl Entry {
     /// A replica without a writer; readers may see all of it.
     pub(super) fn new(replica: Replica, volume: usize) -> Self {
-        let (visible, writer) = (u64::MAX, None);
-        Entry { replica, volume, writer, visible, is_doubtful: false, is_damaged: false }
+        let (visible, writer, small) = (u64::MAX, None, None);
+        Entry { replica, volume, small, writer, visible, is_doubtful: false, is_damaged: false }
+    }
+
+    /// A small replica that was found on a disk.
+    pub(super) fn found_small(small: Extent, volume: usize) -> Self {
+        let (block, stamp, length) = small.id();
+        let replica = Replica { block, stamp, length, state: State::Finalized };
+        Entry { small: Some(small), ..Entry::new(replica, volume) }
+    }
+
+    /// Where its bytes are.
+    pub(super) fn place(&self, volumes: &[Volume]) -> Place {
+        match &self.small {
+            Some(small) => Place::Small(small.clone()),
+            None => Place::Files(volumes[self.volume].paths(&self.replica)),
+        }
+    }
+
+    /// Deletes it from its disk, for good after a grace period.
+    pub(super) fn discard(&self, volumes: &[Volume]) {
+        match &self.small {
+            Some(small) => small.discard(),
+            None => volumes[self.volume].discard(&self.replica),
+        }
     }
 
     /// A replica that was found on a disk.
@@ -44,6 +73,23 @@ impl Entry {
             _ => u64::MAX,
         };
         self.replica.length.min(limit)
+    }
+}
+
+/// Where the bytes of a replica are.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Files(ReplicaPaths),
+    Small(Extent),
+}
+
+impl Place {
+    /// Opens data and checksums for reading.
+    pub(super) fn open_for_reading(&self) -> io::Result<(File, File)> {
+        match self {
+            Place::Files(paths) => paths.open_for_reading(),
+            Place::Small(small) => Ok(small.open()),
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! A folder of finalized replicas, with shared syncs: writers that end at about the same time wait for one sync instead of making one each.
+//! A folder of finalized replicas, and the shared syncs that it and segments of small replicas have: writers that end at about the same time wait for one sync instead of making one each.
 //!
 //! ```text
 //! round n runs ---- ends -> round n + 1 runs (for everybody who came while n ran) -> ...
 //! ```
 //!
-//! Invariant: [`Folder::sync`] returns Ok only after a sync that began after the call and succeeded. A failed sync fails every caller that waited for it, and
+//! Invariant: [`Shared::sync_with`] returns Ok only after a sync that began after the call and succeeded. A failed sync fails every caller that waited for it, and
 //! is never repeated for them.
 
 use std::io;
@@ -12,10 +12,32 @@ use std::io;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::disk::File;
 
+/// Why names in a folder may not be on disk.
+#[derive(Debug)]
+pub(super) enum Unsynced {
+    /// No sync was tried, perhaps for lack of descriptors: another one can succeed.
+    Untried(io::Error),
+    /// The sync failed. The system reports that once, and success to the next one.
+    Failed(io::Error),
+}
+
+impl From<Unsynced> for io::Error {
+    fn from(unsynced: Unsynced) -> Self {
+        let (Unsynced::Untried(error) | Unsynced::Failed(error)) = unsynced;
+        error
+    }
+}
+
 /// An open folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     file: File,
+    shared: Shared,
+}
+
+/// Syncs of one file or folder, shared by those who come together.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
     rounds: Mutex<Rounds>,
     signal: Condvar,
 }
@@ -34,7 +56,7 @@ struct Rounds {
 
 impl Folder {
     pub(super) fn new(file: File) -> Self {
-        Folder { file, rounds: Mutex::default(), signal: Condvar::new() }
+        Folder { file, shared: Shared::default() }
     }
 
     /// Returns once all changes made to the folder before the call are on disk.
@@ -42,16 +64,22 @@ impl Folder {
     /// # Errors
     /// The error of the sync.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.sync_with(|| self.file.sync_all())
+        self.shared.sync_with(|| self.file.sync_all())
     }
+}
 
-    fn sync_with(&self, sync: impl Fn() -> io::Result<()>) -> io::Result<()> {
+impl Shared {
+    /// Returns once a sync has succeeded that began after the call.
+    ///
+    /// # Errors
+    /// The error of the sync.
+    pub(super) fn sync_with(&self, sync: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let mut rounds = self.rounds.lock();
         // The running round may have begun before the caller's change.
         let wanted = rounds.begun + 1;
         loop {
             if let Some((_, kind)) = rounds.failed.filter(|(round, _)| *round >= wanted) {
-                return Err(io::Error::new(kind, "a shared sync of the folder failed"));
+                return Err(io::Error::new(kind, "a shared sync failed"));
             }
             if rounds.done >= wanted {
                 return Ok(());
@@ -81,12 +109,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::sync::{Arc, mpsc};
 
-    fn folder() -> Arc<Folder> {
-        Arc::new(Folder::new(File::open(&std::env::temp_dir()).unwrap()))
+    fn folder() -> Arc<Shared> {
+        Arc::default()
     }
 
     /// Holds a first sync until `release`, and runs `meanwhile` during it.
-    fn while_one_runs(folder: &Arc<Folder>, meanwhile: impl FnOnce()) {
+    fn while_one_runs(folder: &Arc<Shared>, meanwhile: impl FnOnce()) {
         let (begun, has_begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let first = Arc::clone(folder);
@@ -105,7 +133,7 @@ mod tests {
     }
 
     /// Returns once this many wait for the running round. A spurious wake-up of all shows how many do; they wait again.
-    fn until_waiting(folder: &Folder, count: usize) {
+    fn until_waiting(folder: &Shared, count: usize) {
         while folder.signal.notify_all() != count {
             std::thread::yield_now();
         }
@@ -176,6 +204,6 @@ mod tests {
         let folder = folder();
         assert_eq!(folder.sync_with(full).unwrap_err().kind(), io::ErrorKind::StorageFull);
         folder.sync_with(|| Ok(())).unwrap();
-        folder.sync().unwrap();
+        Folder::new(File::open(&std::env::temp_dir()).unwrap()).sync().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The replicas on this DataNode's disks. Nothing outside this folder knows that a replica is a block file and a meta file.
+//! The replicas on this DataNode's disks. Nothing outside this folder knows that a replica is a block file and a meta file, or a part of a file of many.
 //!
 //! Invariants:
 //! - a replica is offered as finalized only after block file, meta file and their directory entries were synced, unless its writer wanted no member of the
@@ -23,6 +23,7 @@ mod scan;
 mod scans;
 #[cfg(any(test, feature = "sim"))]
 mod sim;
+mod small;
 mod syncs;
 mod tails;
 mod verify;
@@ -54,10 +55,12 @@ pub use verify::{check_header as check_meta_header, verify_range};
 pub use volume::VolumeConfig;
 pub use writer::ReplicaWriter;
 
-use entry::{Entry, held};
+use entry::{Entry, Place, held};
 use handle::WriterHandle;
 use moves::Moves;
-use volume::{ReplicaPaths, Volume};
+use small::Extent;
+use syncs::Together;
+use volume::Volume;
 
 /// Most replicas that wait for the scanner out of turn; further ones wait for their turn.
 const SUSPECTS_MAX: usize = 10_000;
@@ -76,6 +79,10 @@ pub struct Store {
     orphans: Mutex<Vec<(usize, Arc<WriterHandle>)>>,
     changes: ChangeQueue,
     syncs: SyncThreads,
+    /// What finishes small replicas that nobody waits for: they are written, and one sync serves all of them.
+    behind: Together,
+    /// When segments of small replicas were last looked through.
+    compacted: Mutex<Option<Instant>>,
     sync_interval_bytes: u64,
     /// Volumes that may fail.
     tolerated: usize,
@@ -138,6 +145,8 @@ impl Store {
             orphans: Mutex::default(),
             changes: ChangeQueue::default(),
             syncs: SyncThreads::new(configs),
+            behind: Together::default(),
+            compacted: Mutex::default(),
             sync_interval_bytes,
             tolerated,
             suspects: Mutex::default(),
@@ -301,7 +310,8 @@ impl Store {
             let replica = entry.replica;
             let mut older = None;
             let replicas = self.replicas.lock();
-            match replicas.get(&block).map(|known| (known.volume, known.replica)) {
+            let known = replicas.get(&block);
+            match known.map(|known| (known.volume, known.replica)) {
                 // A comparison with the disks added it first.
                 Some((volume, known)) if (volume, known.stamp) == (index, replica.stamp) => {
                     continue;
@@ -309,12 +319,12 @@ impl Store {
                 // Written again on another volume meanwhile.
                 Some((_, known)) if known.replaces(&replica) => {
                     drop(replicas);
-                    self.volumes[index].discard(&replica);
+                    entry.discard(&self.volumes);
                     continue;
                 }
                 // Its volume came back first.
-                Some((volume, known)) if known.is_finalized() && replica.replaces(&known) => {
-                    older = Some((known, volume));
+                Some((_, known)) if known.is_finalized() && replica.replaces(&known) => {
+                    older = replicas.get(&block).cloned();
                 }
                 // That is not complete, and may never be. A comparison decides later.
                 Some(_) => continue,
@@ -334,15 +344,15 @@ impl Store {
         &self,
         mut replicas: MutexGuard<'_, BTreeMap<BlockId, Entry>>,
         entry: Entry,
-        older: Option<(Replica, usize)>,
+        older: Option<Entry>,
     ) -> bool {
         let replica = entry.replica;
         if !self.insert(&mut replicas, replica.block, entry) {
             return false;
         }
         drop(replicas);
-        if let Some((older, volume)) = older {
-            self.volumes[volume].discard(&older);
+        if let Some(older) = older {
+            older.discard(&self.volumes);
         }
         // Nobody knows where it has been, and a disk that failed once is not trusted blindly.
         self.suspect(replica.block);
@@ -393,9 +403,9 @@ impl Store {
         fits: impl Fn(&Replica) -> bool,
     ) -> Result<OpenReplica, StoreError> {
         let still = self.moves.still(block);
-        let (replica, paths) =
+        let (replica, place) =
             self.find(block, |replica| replica.state != State::Copying && fits(replica))?;
-        match paths.open_for_reading() {
+        match place.open_for_reading() {
             Ok((block, meta)) => Ok(OpenReplica { replica, block, meta, is_tail_open: false }),
             Err(error) => {
                 drop(still);
@@ -503,7 +513,7 @@ impl Store {
         let removed = replicas.remove(&block);
         drop(replicas);
         if let Some(entry) = removed {
-            self.volumes[entry.volume].discard(&entry.replica);
+            entry.discard(&self.volumes);
         }
         self.changes.push(|pending| pending.deleted(block));
     }
@@ -585,22 +595,23 @@ impl Store {
         }
     }
 
-    /// Removes deleted files whose grace period is over, until `is_over`: there may be many, and a disk can take long for each.
+    /// Removes deleted files whose grace period is over and gives back the space of deleted small replicas, until `is_over`: there may be many, and a disk can take long for each.
     pub fn empty_trash(&self, is_over: &dyn Fn() -> bool) {
         self.volumes.iter().for_each(|volume| volume.empty_trash(is_over));
+        self.compact_small(is_over);
     }
 
     fn find(
         &self,
         block: BlockId,
         fits: impl FnOnce(&Replica) -> bool,
-    ) -> Result<(Replica, ReplicaPaths), StoreError> {
+    ) -> Result<(Replica, Place), StoreError> {
         let replicas = self.replicas.lock();
         let entry = replicas
             .get(&block)
             .filter(|entry| fits(&entry.replica))
             .ok_or(StoreError::NotFound(block))?;
-        Ok((entry.replica, self.volumes[entry.volume].paths(&entry.replica)))
+        Ok((entry.replica, entry.place(&self.volumes)))
     }
 
     fn choose_volume(&self, remaining: &[Option<u64>]) -> Result<usize, StoreError> {
@@ -631,19 +642,20 @@ impl Store {
         entry.map(|entry| change(&mut entry.replica)).is_some()
     }
 
-    /// Ends a writer's hold of a replica, of which `left` or nothing remains, and reports that; false if the writer had lost it before.
+    /// Ends a writer's hold of a replica, of which `left` or nothing remains, in files of its own or elsewhere, and reports that; false if the writer had lost it before.
     fn release(
         &self,
         block: BlockId,
         handle: &Arc<WriterHandle>,
-        left: Option<Replica>,
+        left: Option<(Replica, Option<Extent>)>,
         change: impl FnOnce(&mut PendingChanges),
     ) -> bool {
         let mut replicas = self.replicas.lock();
         let Some(entry) = held(&mut replicas, block, handle) else { return false };
         match left {
-            Some(replica) => {
+            Some((replica, small)) => {
                 entry.replica = replica;
+                entry.small = small;
                 entry.writer = None;
                 entry.visible = handle.acked();
                 // Where it was, its writer has written everything again.
@@ -655,6 +667,13 @@ impl Store {
         // Before somebody else changes it: the last report counts.
         self.changes.push(change);
         true
+    }
+
+    /// A writer has given a small replica files of its own.
+    fn has_files(&self, block: BlockId, handle: &Arc<WriterHandle>) {
+        if let Some(entry) = held(&mut self.replicas.lock(), block, handle) {
+            entry.small = None;
+        }
     }
 
     /// Ends the hold of a writer that was to supersede a replica: that one stays as it is.

@@ -9,9 +9,11 @@ use sys::disk::File;
 
 use super::Store;
 use super::entry::Entry;
+use super::folder::Unsynced;
 use super::moves::Moving;
+use super::small::Extent;
 use super::verify;
-use super::volume::{ReplicaPaths, Unsynced, sync_folders};
+use super::volume::{ReplicaPaths, TMP, sync_folders};
 use crate::core::replica::{Begin, Replica, State};
 use crate::error::StoreError;
 
@@ -32,32 +34,37 @@ pub(super) struct NotBegun {
     pub(super) left: Option<Replica>,
 }
 
-/// Opens or creates the files of `replica`; `old` is what there is.
+/// Opens or creates the files of `replica`; `old` is what there is. `None` for a new replica that may remain small: its files are created once it does not.
 pub(super) fn files(
     store: &Store,
     replica: &Replica,
     (volume, paths): (usize, &ReplicaPaths),
     (begin, old): (Begin, Option<&Entry>),
     moving: &mut Option<Moving<'_>>,
-) -> Result<Opened, NotBegun> {
+) -> Result<Option<Opened>, NotBegun> {
     let not_begun =
         |left| move |error| NotBegun { error: StoreError::io(replica.block, error), left };
     match (begin, old) {
-        (Begin::Resume { .. }, Some(old)) => resume(store, replica, (volume, paths), old, moving),
+        (Begin::Resume { .. }, Some(old)) => {
+            resume(store, replica, (volume, paths), old, moving).map(Some)
+        }
         (Begin::Supersede, old) => {
             let created = paths.remove_if_there().and_then(|()| paths.create());
-            created.map(fresh).map_err(not_begun(old.map(|old| old.replica)))
+            created.map(fresh).map(Some).map_err(not_begun(old.map(|old| old.replica)))
         }
         (_, old) => {
             if let Some(old) = old {
-                store.volumes[old.volume].discard(&old.replica);
+                old.discard(&store.volumes);
             }
-            paths.create().map(fresh).map_err(not_begun(None))
+            if store.volumes[volume].small_bytes_max() > 0 {
+                return Ok(None);
+            }
+            paths.create().map(fresh).map(Some).map_err(not_begun(None))
         }
     }
 }
 
-fn fresh((block, meta): (File, File)) -> Opened {
+pub(super) fn fresh((block, meta): (File, File)) -> Opened {
     Opened { block, meta, meta_begun: false }
 }
 
@@ -70,6 +77,9 @@ fn resume(
     moving: &mut Option<Moving<'_>>,
 ) -> Result<Opened, NotBegun> {
     let id = replica.block;
+    if let Some(small) = &old.small {
+        return unpack(store, replica, (volume, paths), (small, &old.replica), moving);
+    }
     let from = store.volumes[volume].paths(&old.replica);
     if from != *paths {
         let left = Some(old.replica);
@@ -103,6 +113,44 @@ fn resume(
     let (block, meta) = opened().map_err(|error| not_begun(StoreError::io(id, error)))?;
     let (meta, meta_begun) = current_meta(replica, paths, meta).map_err(not_begun)?;
     Ok(Opened { block, meta, meta_begun })
+}
+
+/// Gives a small replica files of its own, under its new stamp. They are on disk before they have their names, and have these before the record is gone: all
+/// of it was promised.
+fn unpack(
+    store: &Store,
+    replica: &Replica,
+    (volume, paths): (usize, &ReplicaPaths),
+    (small, old): (&Extent, &Replica),
+    moving: &mut Option<Moving<'_>>,
+) -> Result<Opened, NotBegun> {
+    let not_begun = |error| NotBegun { error, left: Some(*old) };
+    let io_error = |error| not_begun(StoreError::io(replica.block, error));
+    let aside =
+        ReplicaPaths::new(&store.volumes[volume].path().join(TMP), replica.block, replica.stamp);
+    let (block, meta) = aside.remove_if_there().and_then(|()| aside.create()).map_err(io_error)?;
+    let written = small.contents().and_then(|(crcs, data)| {
+        block.write_cached_at(&data, 0)?;
+        meta.write_all_at(&crcs, 0)
+    });
+    let synced = written.map_err(Unsynced::Untried).and_then(|()| {
+        let synced = block.sync_data().and_then(|()| meta.sync_data());
+        synced.map_err(Unsynced::Failed)?;
+        aside.rename(paths).map_err(Unsynced::Untried)?;
+        sync_folders(&[paths, &aside])
+    });
+    synced.map_err(|unsynced| {
+        let has_failed = matches!(unsynced, Unsynced::Failed(_));
+        let error = StoreError::io(replica.block, unsynced.into());
+        if let (StoreError::Io { source, .. }, true) = (&error, has_failed) {
+            store.fence(volume, source);
+        } else if let Err(error) = aside.remove_if_there().and_then(|()| paths.remove_if_there()) {
+            tracing::warn!(block = %replica.block, %error, "cannot remove what was not moved");
+        }
+        not_begun(error)
+    })?;
+    drop(moving.take());
+    Ok(Opened { block, meta, meta_begun: true })
 }
 
 /// Writes the first bytes of a file once more, so that the next sync writes them to the disk.

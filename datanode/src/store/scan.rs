@@ -2,6 +2,7 @@
 //!
 //! - a finalized pair with matching lengths is a finalized replica (its bytes are verified by readers and the scanner);
 //! - a pair in `rbw/` is an unfinished replica, up to the last byte that matches its checksum or that a tail of the meta file proves;
+//! - a record in `small/` that is there as a whole is a finalized replica;
 //! - what lies in `tmp/` is a copy or a prefix that did not end, and is removed;
 //! - a move that was cut between its two renames (meta moved, block not) is completed: of a finalize, of a writer that continues under a new stamp, or of one
 //!   that continues a finalized replica; of a prefix that is complete;
@@ -20,7 +21,7 @@ use sys::disk::{self, File};
 use super::entry::Entry;
 use super::verify;
 use super::volume::{
-    FINALIZED, META_SUFFIX, QUARANTINE, RBW, ReplicaPaths, TMP, TRASH, Volume, sync_folders,
+    FINALIZED, META_SUFFIX, QUARANTINE, RBW, ReplicaPaths, SMALL, TMP, TRASH, Volume, sync_folders,
 };
 use crate::core::replica::{Replica, State};
 use crate::error::{Error, StoreError};
@@ -72,6 +73,14 @@ pub(super) fn scan(
             let io_error = |source| Error::Io { path: folder.clone(), source };
             disk::sync_dir(folder).map_err(io_error)?;
         }
+    }
+    let small = volume.small().open();
+    let small = small.map_err(|source| Error::Io { path: volume.path().join(SMALL), source })?;
+    for extent in small.extents {
+        found.add(Entry::found_small(extent, index), volumes)?;
+    }
+    for path in &small.strangers {
+        quarantine(volume, path)?;
     }
     folders.push(rbw.clone());
     for folder in folders {
@@ -132,7 +141,7 @@ impl Found {
         };
         if let Some(loser) = loser {
             tracing::warn!(%block, stamp = %loser.replica.stamp, "older replica of a block is deleted");
-            volumes[loser.volume].discard(&loser.replica);
+            loser.discard(volumes);
         }
         Ok(())
     }
@@ -158,9 +167,10 @@ impl Found {
 
 fn is_intact(entry: &Entry, volumes: &[Volume]) -> Result<bool, Error> {
     let Replica { block, length, .. } = entry.replica;
-    let paths = volumes[entry.volume].paths(&entry.replica);
-    let io_error = |source| Error::Io { path: paths.block.clone(), source };
-    let verified = paths
+    let path = volumes[entry.volume].path();
+    let io_error = |source| Error::Io { path: path.to_owned(), source };
+    let verified = entry
+        .place(volumes)
         .open_for_reading()
         .map_err(|error| StoreError::io(block, error))
         .and_then(|(file, meta)| verify::verify_range(block, &file, &meta, 0, length, |_| ()));

@@ -31,5 +31,6 @@ impl Store {
         if let Some(jobs) = self.syncs.by_hand() {
             jobs.clear();
         }
+        drop(self.behind.take());
     }
 }

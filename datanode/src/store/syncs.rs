@@ -31,6 +31,30 @@ enum Queue {
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
+/// Jobs that are done together: the first one's sync serves all.
+#[derive(Default)]
+pub(super) struct Together(Mutex<Vec<Job>>);
+
+impl Together {
+    /// Adds a job; true if it is the first, so that somebody must be asked to do them.
+    pub(super) fn add(&self, job: Job) -> bool {
+        let mut jobs = self.0.lock();
+        jobs.push(job);
+        jobs.len() == 1
+    }
+
+    /// Takes them all.
+    pub(super) fn take(&self) -> Vec<Job> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+impl std::fmt::Debug for Together {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} jobs", self.0.lock().len())
+    }
+}
+
 impl SyncThreads {
     /// The threads of a store with these data directories.
     pub(super) fn new(configs: &[VolumeConfig]) -> Self {

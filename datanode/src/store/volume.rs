@@ -6,6 +6,7 @@
 //! rbw/blk_<block>_<stamp>[.meta]       being written, or left by a writer that is gone
 //! tmp/blk_…                            copies under way; a start removes them
 //! finalized/<2 hex>/blk_…              complete; 256 consecutive blocks share a folder
+//! small/<16 hex>                       complete ones that are small, many in a file
 //! scanner                              where the scanner is
 //! trash/blk_…                          deleted, removed after a grace period
 //! quarantine/…                         found at start and not understood; never touched again
@@ -23,13 +24,15 @@ use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::{self, File};
 use sys::fs::{LockError, LockFile};
 
-use super::folder::Folder;
+use super::folder::{Folder, Unsynced};
+use super::small::{SMALL_BYTES_MAX, SmallLog};
 use crate::core::replica::{Replica, State};
 use crate::core::volumes::{self, Disk, Usage};
 use crate::error::Error;
 
-/// Version of the layout above.
-const LAYOUT: u32 = 1;
+/// Version of the layout above. The one before has no `small/`.
+const LAYOUT: u32 = 2;
+const LAYOUT_WITHOUT_SMALL: u32 = 1;
 const VERSION_FILE: &str = "VERSION";
 const LOCK_FILE: &str = "lock";
 /// Written and removed to check that a disk works.
@@ -37,6 +40,7 @@ const PROBE_FILE: &str = ".probe";
 pub(super) const RBW: &str = "rbw";
 pub(super) const TMP: &str = "tmp";
 pub(super) const FINALIZED: &str = "finalized";
+pub(super) const SMALL: &str = "small";
 pub(super) const TRASH: &str = "trash";
 pub(super) const QUARANTINE: &str = "quarantine";
 pub(super) const META_SUFFIX: &str = ".meta";
@@ -52,15 +56,19 @@ pub struct VolumeConfig {
     pub trash_grace: Duration,
     /// Replicas without an expected reader are written bypassing the page cache.
     pub bypass_cache: bool,
+    /// Replicas of at most so many bytes share files with others. 0: each has its own.
+    pub small_bytes_max: u32,
 }
 
-/// The owner of the data in a directory.
+/// The owner of the data in a directory, and its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     /// The cluster; `None` before the first contact.
     pub cluster: Option<ClusterId>,
     /// The DataNode.
     pub datanode: DatanodeId,
+    /// [`LAYOUT`] or [`LAYOUT_WITHOUT_SMALL`].
+    pub layout: u32,
 }
 
 impl Identity {
@@ -80,6 +88,9 @@ pub(super) struct Volume {
     probing: Mutex<()>,
     folders: Mutex<HashMap<u8, Arc<Folder>>>,
     trash: Mutex<VecDeque<(Instant, PathBuf)>>,
+    small: SmallLog,
+    /// True once the VERSION file says that there may be small replicas: programs that do not know them refuse the directory then.
+    takes_small: AtomicBool,
     lock: Mutex<Option<LockFile>>,
 }
 
@@ -142,22 +153,6 @@ impl ReplicaPaths {
     }
 }
 
-/// Why names in a folder may not be on disk.
-#[derive(Debug)]
-pub(super) enum Unsynced {
-    /// No sync was tried, perhaps for lack of descriptors: another one can succeed.
-    Untried(io::Error),
-    /// The sync failed. The system reports that once, and success to the next one.
-    Failed(io::Error),
-}
-
-impl From<Unsynced> for io::Error {
-    fn from(unsynced: Unsynced) -> Self {
-        let (Unsynced::Untried(error) | Unsynced::Failed(error)) = unsynced;
-        error
-    }
-}
-
 /// Syncs the folders that hold these files.
 pub(super) fn sync_folders(replicas: &[&ReplicaPaths]) -> Result<(), Unsynced> {
     let folders: BTreeSet<&Path> =
@@ -171,7 +166,8 @@ fn sync_folder(path: &Path) -> Result<(), Unsynced> {
 
 /// Opens all data directories of a DataNode. Up to `tolerated` of them may fail: these start out of service.
 pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec<Volume>, Error> {
-    let fresh = Identity { cluster: None, datanode: fresh_id(configs) };
+    let layout = LAYOUT_WITHOUT_SMALL;
+    let fresh = Identity { cluster: None, datanode: fresh_id(configs), layout };
     let (mut identity, mut failed_count): (Option<Identity>, usize) = (None, 0);
     let mut opened = Vec::with_capacity(configs.len());
     for config in configs {
@@ -201,8 +197,13 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
     let identity = identity.unwrap_or(fresh);
     let mut volumes = Vec::with_capacity(opened.len());
     for (config, lock, found) in opened {
+        let known = found.map_or(LAYOUT_WITHOUT_SMALL, |found| found.layout);
+        let layout = if config.small_bytes_max > 0 { LAYOUT } else { known };
+        let identity = Identity { layout, ..identity };
         let volume = Volume {
             config: config.clone(),
+            small: SmallLog::new(config.path.join(SMALL)),
+            takes_small: AtomicBool::new(known == LAYOUT),
             identity: Mutex::new(identity),
             fenced: AtomicBool::new(lock.is_none()),
             probing: Mutex::default(),
@@ -253,7 +254,7 @@ fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error>
     let io_error = |source| Error::Io { path: config.path.clone(), source };
     sys::fs::create_private_dir(&config.path).map_err(io_error)?;
     let lock = LockFile::acquire(&config.path.join(LOCK_FILE))?;
-    for folder in [RBW, TMP, FINALIZED, TRASH, QUARANTINE] {
+    for folder in [RBW, TMP, FINALIZED, SMALL, TRASH, QUARANTINE] {
         sys::fs::create_private_dir(&config.path.join(folder)).map_err(io_error)?;
     }
     // What an earlier start created may not be durable: it may have ended too early.
@@ -298,7 +299,8 @@ fn sync_name(directory: &Path) -> io::Result<()> {
 /// `crc <8 hex>` in the last line covers the lines before.
 pub(super) fn format_version(identity: Identity) -> String {
     let cluster = identity.cluster.map_or_else(|| "none".to_owned(), |id| id.to_string());
-    let body = format!("layout {LAYOUT}\ncluster {cluster}\ndatanode {}\n", identity.datanode);
+    let Identity { datanode, layout, .. } = identity;
+    let body = format!("layout {layout}\ncluster {cluster}\ndatanode {datanode}\n");
     format!("{body}crc {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
 
@@ -312,14 +314,17 @@ pub(super) fn parse_version(text: &str, path: &Path) -> Result<Identity, Error> 
     let field = |name: &str| {
         body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).ok_or_else(damaged)
     };
-    if field("layout")? != LAYOUT.to_string() {
+    let layouts = [LAYOUT, LAYOUT_WITHOUT_SMALL];
+    let written = field("layout")?;
+    let Some(layout) = layouts.into_iter().find(|layout| layout.to_string() == written) else {
         return Err(fail("it was written by a version of Hanno that this one does not know"));
-    }
+    };
     let cluster = match field("cluster")? {
         "none" => None,
         id => Some(id.parse().map_err(|_| damaged())?),
     };
-    Ok(Identity { cluster, datanode: field("datanode")?.parse().map_err(|_| damaged())? })
+    let datanode = field("datanode")?.parse().map_err(|_| damaged())?;
+    Ok(Identity { cluster, datanode, layout })
 }
 
 impl Volume {
@@ -362,7 +367,9 @@ impl Volume {
     fn write_version(&self, identity: Identity) -> Result<(), Error> {
         let path = self.config.path.join(VERSION_FILE);
         sys::fs::write_atomic(&path, format_version(identity).as_bytes(), 0o600)
-            .map_err(|source| Error::Io { path, source })
+            .map_err(|source| Error::Io { path, source })?;
+        self.takes_small.store(identity.layout == LAYOUT, Ordering::Release);
+        Ok(())
     }
 
     /// Where a replica in this state has its files.
@@ -430,6 +437,7 @@ impl Volume {
             let volume = self.config.path.display();
             tracing::error!(%volume, error = %cause, "data directory is out of service");
             self.folders.lock().clear();
+            self.small.close();
             self.trash.lock().clear();
             // A disk that replaces this one must not find it locked.
             *self.lock.lock() = None;
@@ -493,6 +501,7 @@ impl Volume {
 
     /// Releases a directory that could not be read after all.
     pub(super) fn fence_again(&self) {
+        self.small.close();
         *self.lock.lock() = None;
         self.trash.lock().clear();
     }
@@ -514,6 +523,25 @@ impl Volume {
                 Err(error) => tracing::warn!(file = %from.display(), %error, "cannot delete"),
             }
         }
+    }
+
+    /// Its small replicas.
+    pub(super) fn small(&self) -> &SmallLog {
+        &self.small
+    }
+
+    /// Most bytes of a replica that shares a file with others.
+    pub(super) fn small_bytes_max(&self) -> u32 {
+        match self.takes_small.load(Ordering::Acquire) {
+            true => self.config.small_bytes_max.min(SMALL_BYTES_MAX),
+            false => 0,
+        }
+    }
+
+    /// True if what was deleted at `since` need not be kept any more.
+    pub(super) fn is_grace_over(&self, since: Option<Instant>) -> bool {
+        let is_due = |at| self.now().duration_since(at) >= self.config.trash_grace;
+        since.is_none_or(is_due) || self.remaining() == Some(0)
     }
 
     /// Records a file found in the trash at start.
@@ -551,10 +579,13 @@ mod tests {
 
     #[test]
     fn version_golden_text_and_damage() {
-        let identity =
-            Identity { cluster: Some(ClusterId([1; 16])), datanode: DatanodeId([2; 16]) };
+        let (cluster, datanode) = (Some(ClusterId([1; 16])), DatanodeId([2; 16]));
+        let identity = Identity { cluster, datanode, layout: LAYOUT };
+        let old = Identity { layout: LAYOUT_WITHOUT_SMALL, ..identity };
+        assert!(format_version(old).starts_with("layout 1\ncluster 01"));
+        assert_eq!(parse_version(&format_version(old), Path::new("VERSION")).unwrap(), old);
         let text = format_version(identity);
-        let body = "layout 1\ncluster 01010101010101010101010101010101\n\
+        let body = "layout 2\ncluster 01010101010101010101010101010101\n\
                     datanode 02020202020202020202020202020202\n";
         assert_eq!(text, format!("{body}crc {:08x}\n", crc32fast::hash(body.as_bytes())));
         let path = Path::new("VERSION");
@@ -580,6 +611,7 @@ mod tests {
             reserved_bytes: Some(0),
             trash_grace: Duration::ZERO,
             bypass_cache: true,
+            small_bytes_max: 0,
         };
         let first = open_all(&[config("a")], 0).unwrap();
         assert!(matches!(open_all(&[config("a")], 1), Err(Error::Lock(_))));

@@ -2,6 +2,10 @@
 //!
 //! A [`DiskThread`] writes large packets while the receiver continues. Everything else waits until it has finished them ([`ReplicaWriter::settle`]). So the
 //! files always hold a prefix of the received data, and nobody but the thread writes during that time.
+//!
+//! A new replica gets files only once it is known not to be a small one: `writer/small.rs`.
+
+mod small;
 
 use std::io;
 use std::sync::Arc;
@@ -18,13 +22,15 @@ use transport::PooledPacket;
 use super::Store;
 use super::disk::{Cache, DiskThread, Files, LARGE_BYTES_MIN, Outcome, PACKETS_MAX, Target};
 use super::entry::Entry;
+use super::folder::Unsynced;
 use super::handle::WriterHandle;
 use super::moves::Moving;
 use super::open::{self, NotBegun, Opened};
 use super::scan;
+use super::small::Extent;
 use super::tails::Tails;
 use super::verify;
-use super::volume::{ReplicaPaths, Unsynced, sync_folders};
+use super::volume::{ReplicaPaths, sync_folders};
 use crate::core::replica::{Begin, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
@@ -39,7 +45,12 @@ pub struct ReplicaWriter {
     replica: Replica,
     volume: usize,
     handle: Arc<WriterHandle>,
-    files: Files,
+    /// Absent while it may remain small.
+    files: Option<Files>,
+    /// All of it, while it has no files.
+    held: Option<PooledPacket>,
+    /// Where it was written, and is to be synced.
+    small: Option<Extent>,
     paths: ReplicaPaths,
     cache: Cache,
     /// Present from the first large packet on.
@@ -62,7 +73,7 @@ pub struct ReplicaWriter {
     /// True once the names of its files are on disk.
     entry_synced: bool,
     /// The damaged or stale replica that this one replaces once it is complete; the table has it until then.
-    supersedes: Option<Replica>,
+    supersedes: Option<Entry>,
 }
 
 /// The former state of a replica that a writer continues.
@@ -83,6 +94,17 @@ struct Background {
     ended: AtomicBool,
 }
 
+impl From<Opened> for Files {
+    fn from(Opened { block, meta, .. }: Opened) -> Self {
+        Files { block: Arc::new(block), meta: Arc::new(meta) }
+    }
+}
+
+/// The files of a writer that has opened them.
+fn open_files(files: &Option<Files>) -> &Files {
+    files.as_ref().expect("whoever writes or syncs has opened them")
+}
+
 impl ReplicaWriter {
     /// Opens or creates the files. `moving` is given up once they are where the table has them.
     pub(super) fn begin(
@@ -94,21 +116,30 @@ impl ReplicaWriter {
     ) -> Result<Self, NotBegun> {
         let paths = store.volumes[volume].paths(&replica);
         let opened = open::files(store, &replica, (volume, &paths), (begin, old.as_ref()), moving);
-        let Opened { block, meta, meta_begun } = opened?;
+        let opened = opened?;
         drop(moving.take());
+        let supersedes = old.clone().filter(|_| begin == Begin::Supersede);
+        if begin != Begin::Supersede
+            && let Some(small) = old.as_ref().and_then(|old| old.small.as_ref())
+        {
+            store.has_files(replica.block, &handle);
+            small.discard();
+        }
         let old = old.map(|old| old.replica);
         let mut writer = ReplicaWriter {
             store: Arc::clone(store),
             replica,
             volume,
             handle,
-            files: Files { block: Arc::new(block), meta: Arc::new(meta) },
+            meta_begun: opened.as_ref().is_some_and(|opened| opened.meta_begun),
+            files: opened.map(Files::from),
+            held: None,
+            small: None,
             paths,
             cache: Cache::Keep,
             disk: None,
             end: replica.length,
             room_end: replica.length,
-            meta_begun,
             tails: Tails::default(),
             guard: old.filter(|_| matches!(begin, Begin::Resume { .. })).map(|old| {
                 if old.is_in_finalized() { Guard::Finalized } else { Guard::Unfinished }
@@ -119,7 +150,7 @@ impl ReplicaWriter {
             lost: false,
             unproved: false,
             entry_synced: false,
-            supersedes: old.filter(|_| begin == Begin::Supersede),
+            supersedes,
         };
         if let (Begin::Resume { offset }, Some(old)) = (begin, old)
             && !old.is_in_finalized()
@@ -175,6 +206,12 @@ impl ReplicaWriter {
             return Err(StoreError::Gap { block, offset: header.offset, length: self.end });
         }
         self.find_room(header.end())?;
+        if self.can_hold(&header) {
+            self.end = header.end();
+            self.held = Some(packet);
+            return Ok(());
+        }
+        self.open_files()?;
         self.guard_what_is_there()?;
         self.begin_meta()?;
         self.end = self.end.max(header.end());
@@ -183,7 +220,7 @@ impl ReplicaWriter {
             return Ok(());
         }
         self.settle()?;
-        let outcome = self.files.write(&packet);
+        let outcome = self.files().write(&packet);
         self.note(outcome)
     }
 
@@ -234,7 +271,7 @@ impl ReplicaWriter {
         let disk = match self.disk.take() {
             Some(disk) => disk,
             None => DiskThread::start(Target {
-                files: self.files.clone(),
+                files: self.files().clone(),
                 path: self.paths.block.clone(),
                 cache: self.cache,
             })?,
@@ -252,7 +289,7 @@ impl ReplicaWriter {
             }
         }
         if let Some(tail) = written.tail {
-            let put = self.tails.put(&self.files.meta, tail);
+            let put = self.tails.put(&open_files(&self.files).meta, tail);
             put.map_err(|error| self.write_failed(error))?;
         }
         self.unsynced_bytes += u64::from(written.cached_bytes);
@@ -264,7 +301,7 @@ impl ReplicaWriter {
 
     fn begin_meta(&mut self) -> Result<(), StoreError> {
         if !self.meta_begun {
-            let written = self.files.meta.write_all_at(&meta::header(), 0);
+            let written = self.files().meta.write_all_at(&meta::header(), 0);
             written.map_err(|error| self.write_failed(error))?;
             self.meta_begun = true;
         }
@@ -283,22 +320,22 @@ impl ReplicaWriter {
             let chunk_end = self.replica.length.min(chunk_start + CHUNK_BYTES as u64);
             verify::verify_range(
                 id,
-                &self.files.block,
-                &self.files.meta,
+                &self.files().block,
+                &self.files().meta,
                 chunk_start,
                 chunk_end,
                 |_| (),
             )?;
             let mut chunk = vec![0; (length - chunk_start) as usize];
-            self.files.block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
+            self.files().block.read_exact_at(&mut chunk, chunk_start).map_err(io_error)?;
             let crc = crc32fast::hash(&chunk);
             self.guard_cut(length, crc)?;
             let crc = crc.to_be_bytes();
             let at = Layout::CURRENT.crc_position(chunk_start);
-            let written = self.files.meta.write_all_at(&crc, at);
+            let written = self.files().meta.write_all_at(&crc, at);
             written.map_err(|error| self.write_failed(error))?;
         }
-        let Files { block, meta } = &self.files;
+        let Files { block, meta } = self.files();
         let cut = block.set_len(length);
         let cut = cut.and_then(|()| meta.set_len(Layout::CURRENT.file_bytes(length)));
         cut.map_err(|error| self.write_failed(error))?;
@@ -319,14 +356,14 @@ impl ReplicaWriter {
 
     /// False if no sync can have ended within a chunk.
     fn has_tails(&self) -> Result<bool, StoreError> {
-        let tails = verify::tails(&self.files.meta, Layout::CURRENT);
+        let tails = verify::tails(&self.files().meta, Layout::CURRENT);
         let tails = tails.map_err(|error| StoreError::io(self.replica.block, error))?;
         Ok(tails != [None; meta::TAILS])
     }
 
     fn put_tail(&mut self, length: u64, crc: u32) -> Result<(), StoreError> {
         let Some(tail) = Tail::of(length, crc) else { return Ok(()) };
-        let put = self.tails.put(&self.files.meta, tail);
+        let put = self.tails.put(&open_files(&self.files).meta, tail);
         put.map_err(|error| self.write_failed(error))
     }
 
@@ -346,12 +383,14 @@ impl ReplicaWriter {
     /// # Errors
     /// [`StoreError::Io`]; the volume is then out of service.
     pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.open_files()?;
         self.settle()?;
+        let files = open_files(&self.files);
         // Held meanwhile: the system could report a failure to a sync in the background, and success to this one.
         let failure = self.background.failure.lock();
         let result = match *failure {
             Some(kind) => Err(io::Error::new(kind, "an earlier sync of this replica failed")),
-            None => self.files.block.sync_data().and_then(|()| self.files.meta.sync_data()),
+            None => files.block.sync_data().and_then(|()| files.meta.sync_data()),
         };
         drop(failure);
         self.unsynced_bytes = 0;
@@ -375,7 +414,7 @@ impl ReplicaWriter {
         if chunk.is_empty() {
             return Ok(());
         }
-        let Files { block, meta } = &self.files;
+        let Files { block, meta } = self.files();
         verify::verify_range(id, block, meta, chunk_begin, length, |_| ())?;
         let io_error = |error| StoreError::io(id, error);
         block.read_exact_at(&mut chunk, chunk_begin).map_err(io_error)?;
@@ -414,6 +453,10 @@ impl ReplicaWriter {
 
     fn finalize_with(mut self, sync: bool) -> Result<(), StoreError> {
         let id = self.replica.block;
+        if self.files.is_none() {
+            self.write_small()?;
+            return self.finish_small(sync);
+        }
         self.begin_meta()?;
         if sync {
             self.sync()?
@@ -439,12 +482,10 @@ impl ReplicaWriter {
         self.replica.state = State::Finalized;
         let replica = self.replica;
         let change = |pending: &mut PendingChanges| pending.received(&replica);
-        if !self.store.release(id, &self.handle, Some(replica), change) {
+        if !self.store.release(id, &self.handle, Some((replica, None)), change) {
             return Err(StoreError::NotFound(id));
         }
-        if let Some(old) = self.supersedes.filter(|old| old.stamp != replica.stamp) {
-            self.store.volumes[self.volume].discard(&old);
-        }
+        self.discard_superseded();
         Ok(())
     }
 
@@ -453,9 +494,10 @@ impl ReplicaWriter {
     /// # Errors
     /// [`StoreError`].
     pub fn leave(mut self) -> Result<(), StoreError> {
+        self.open_files()?;
         self.begin_meta()?;
         self.settle()?;
-        let Replica { block: id, stamp, length, .. } = self.replica;
+        let Replica { block: id, length, .. } = self.replica;
         if length == 0 {
             return Ok(());
         }
@@ -468,18 +510,19 @@ impl ReplicaWriter {
         self.replica = left;
         self.handle.note_acked(length);
         let change = |pending: &mut PendingChanges| pending.unfinished(&left);
-        if !self.store.release(id, &self.handle, Some(left), change) {
+        if !self.store.release(id, &self.handle, Some((left, None)), change) {
             return Err(StoreError::NotFound(id));
         }
         drop(moving);
-        if let Some(old) = self.supersedes.filter(|old| old.stamp != stamp) {
-            volume.discard(&old);
-        }
+        self.discard_superseded();
         Ok(())
     }
 
     /// Completes the replica on another thread: the writer already has its acknowledgement and does not wait for this disk.
     pub fn finalize_behind(self) {
+        if self.files.is_none() {
+            return self.finalize_small_behind();
+        }
         let store = Arc::clone(&self.store);
         store.syncs.run(Box::new(move || {
             let block = self.replica.block;
@@ -494,7 +537,7 @@ impl ReplicaWriter {
             return;
         }
         self.unsynced_bytes = 0;
-        let (file, background) = (Arc::clone(&self.files.block), Arc::clone(&self.background));
+        let (file, background) = (Arc::clone(&self.files().block), Arc::clone(&self.background));
         self.store.syncs.run(Box::new(move || {
             // Where its writer syncs at this moment, that sync reports what this one would.
             let Some(mut failure) = background.failure.try_lock() else {
@@ -539,10 +582,19 @@ impl ReplicaWriter {
         if !self.unproved {
             return Ok(left);
         }
-        let Files { block, meta } = &self.files;
+        let Files { block, meta } = self.files();
         let proved = scan::proved_length(left.block, block, meta);
         let length = proved.map_err(|error| StoreError::io(left.block, error))?;
         Ok(Replica { length, ..left })
+    }
+
+    /// Deletes the replica that this one has replaced, unless its files were replaced, too.
+    fn discard_superseded(&mut self) {
+        let stamp = self.replica.stamp;
+        let old = self.supersedes.take();
+        if let Some(old) = old.filter(|old| old.small.is_some() || old.replica.stamp != stamp) {
+            old.discard(&self.store.volumes);
+        }
     }
 
     /// Removes the files of a replica that nobody needs.
@@ -569,6 +621,7 @@ impl Drop for ReplicaWriter {
             let error = self.sync_failed(io::Error::new(kind, "a sync of this replica failed"));
             tracing::debug!(error = %protocol::error::chain(&error), "a write ended after a failed sync");
         }
+        self.end_small();
         if self.replica.is_incoming() && self.change(|_| ()).is_ok() {
             let (id, is_copy) = (self.replica.block, self.replica.state == State::Copying);
             if self.supersedes.is_some() {
@@ -579,7 +632,7 @@ impl Drop for ReplicaWriter {
             match self.left() {
                 Ok(left) if !self.lost && !is_copy && left.length > 0 => {
                     let change = |pending: &mut PendingChanges| pending.unfinished(&left);
-                    self.store.release(id, &self.handle, Some(left), change);
+                    self.store.release(id, &self.handle, Some((left, None)), change);
                 }
                 Ok(_) => {
                     self.remove_files();

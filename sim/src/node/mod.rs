@@ -123,6 +123,7 @@ impl Node {
             reserved_bytes: Some(0),
             trash_grace: Duration::from_secs(2),
             bypass_cache: false,
+            small_bytes_max: 0,
         });
         match Store::open(&configs, SYNC_INTERVAL_BYTES, None) {
             Ok(store) => {

@@ -16,8 +16,10 @@ mod world;
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Does what follows on the simulated machine that has the path, if there is one.
@@ -35,6 +37,7 @@ macro_rules! on_either {
     ($file:expr, $either:ident => $what:expr) => {
         match &$file.0 {
             Backend::Real($either) => $what,
+            Backend::Part(_) => Err(io::Error::from(io::ErrorKind::Unsupported)),
             #[cfg(any(test, feature = "sim"))]
             Backend::Simulated($either) => $what,
         }
@@ -48,8 +51,26 @@ pub struct File(Backend);
 #[derive(Debug)]
 enum Backend {
     Real(fs::File),
+    Part(Part),
     #[cfg(any(test, feature = "sim"))]
     Simulated(sim::Handle),
+}
+
+/// A range of a file, to read.
+#[derive(Debug)]
+struct Part {
+    file: Arc<File>,
+    range: Range<u64>,
+}
+
+impl Part {
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let begin = self.range.start.saturating_add(offset);
+        if begin.saturating_add(bytes.len() as u64) > self.range.end {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.file.read_exact_at(bytes, begin)
+    }
 }
 
 impl From<fs::File> for File {
@@ -109,12 +130,20 @@ impl File {
         OpenOptions::new().write(true).custom_flags(flags).open(path).map(File::from)
     }
 
+    /// The bytes of a file in `range`, as a file that can only be read.
+    pub fn part(file: &Arc<File>, range: Range<u64>) -> Self {
+        File(Backend::Part(Part { file: Arc::clone(file), range }))
+    }
+
     /// Reads exactly `bytes.len()` bytes at `offset`.
     ///
     /// # Errors
     /// [`io::ErrorKind::UnexpectedEof`] if the file ends before; else the system's error.
     pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        on_either!(self, file => file.read_exact_at(bytes, offset))
+        match &self.0 {
+            Backend::Part(part) => part.read_exact_at(bytes, offset),
+            _ => on_either!(self, file => file.read_exact_at(bytes, offset)),
+        }
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -132,6 +161,7 @@ impl File {
     pub fn write_cached_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match &self.0 {
             Backend::Real(file) => write_cached_at(file, bytes, offset),
+            Backend::Part(_) => Err(io::ErrorKind::Unsupported.into()),
             #[cfg(any(test, feature = "sim"))]
             Backend::Simulated(file) => file.write_all_at(bytes, offset),
         }
@@ -168,6 +198,7 @@ impl File {
     pub fn length(&self) -> io::Result<u64> {
         match &self.0 {
             Backend::Real(file) => Ok(file.metadata()?.len()),
+            Backend::Part(part) => Ok(part.range.end.saturating_sub(part.range.start)),
             #[cfg(any(test, feature = "sim"))]
             Backend::Simulated(file) => file.length(),
         }
@@ -178,16 +209,22 @@ impl File {
     /// # Errors
     /// [`TryLockError::WouldBlock`] if another process has it locked; else the system's error.
     pub fn try_lock(&self) -> Result<(), TryLockError> {
-        on_either!(self, file => file.try_lock())
+        match &self.0 {
+            Backend::Part(_) => Err(TryLockError::Error(io::ErrorKind::Unsupported.into())),
+            Backend::Real(file) => file.try_lock(),
+            #[cfg(any(test, feature = "sim"))]
+            Backend::Simulated(file) => file.try_lock(),
+        }
     }
 
     /// The system's file, to map it or to pass it to another process.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] if it is a simulated one.
+    /// [`io::ErrorKind::Unsupported`] if it is a simulated one, or a part of one.
     pub fn real(&self) -> io::Result<&fs::File> {
         match &self.0 {
             Backend::Real(file) => Ok(file),
+            Backend::Part(_) => Err(io::ErrorKind::Unsupported.into()),
             #[cfg(any(test, feature = "sim"))]
             Backend::Simulated(_) => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -203,6 +240,7 @@ impl Write for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
             Backend::Real(file) => file.write(bytes),
+            Backend::Part(_) => Err(io::ErrorKind::Unsupported.into()),
             #[cfg(any(test, feature = "sim"))]
             Backend::Simulated(file) => file.append(bytes),
         }
@@ -404,5 +442,25 @@ mod tests {
             let (before, written) = (vec![0; 3.min(length * 3)], &bytes[..length]);
             assert!(fs::read(&path).unwrap() == [&before, written].concat(), "{length}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_read_within_its_bounds_and_never_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
+        fs::write(&path, b"0123456789").unwrap();
+        let part = File::part(&Arc::new(File::open_writable(&path).unwrap()), 2..6);
+        assert_eq!(part.length().unwrap(), 4);
+        let mut bytes = [0; 3];
+        part.read_exact_at(&mut bytes, 1).unwrap();
+        assert_eq!(&bytes, b"345");
+        for offset in [2, 4, u64::MAX] {
+            let kind = part.read_exact_at(&mut bytes, offset).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::UnexpectedEof, "{offset}");
+        }
+        assert_eq!(part.write_all_at(b"x", 0).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert_eq!(part.set_len(0).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert!(part.real().is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"0123456789");
     }
 }

@@ -7,6 +7,7 @@ use protocol::transfer::Resume;
 
 use super::{STAMP, open, packet, sample, volume};
 use crate::core::replica::Intent;
+use crate::store::volume::ReplicaPaths;
 use crate::store::*;
 
 const EMFILE: i32 = 24;
@@ -22,7 +23,10 @@ fn write(store: &Arc<Store>, block: u64, bytes: usize) {
 }
 
 fn paths(store: &Store, block: u64) -> ReplicaPaths {
-    store.find(BlockId(block), |_| true).unwrap().1
+    match store.find(BlockId(block), |_| true).unwrap().1 {
+        Place::Files(paths) => paths,
+        Place::Small(small) => panic!("{small:?} has no files of its own"),
+    }
 }
 
 /// The next message to the NameNode.

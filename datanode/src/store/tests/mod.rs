@@ -5,6 +5,7 @@ mod compare;
 mod failures;
 mod power;
 mod simulation;
+mod small;
 
 use std::cell::Cell;
 use std::fs;
@@ -21,7 +22,7 @@ pub(super) const STAMP: GenerationStamp = GenerationStamp(1001);
 
 fn volume(path: PathBuf) -> VolumeConfig {
     let (reserved_bytes, trash_grace) = (Some(0), Duration::ZERO);
-    VolumeConfig { path, reserved_bytes, trash_grace, bypass_cache: true }
+    VolumeConfig { path, reserved_bytes, trash_grace, bypass_cache: true, small_bytes_max: 0 }
 }
 
 pub(super) fn open(root: &Path) -> Arc<Store> {
@@ -278,8 +279,9 @@ fn the_checksum_of_a_last_chunk_is_not_trusted_where_more_than_readers_see_is_in
     let mut writer = store.write(block, STAMP, resume, None).unwrap();
     writer.write(packet(512, &sample(3000)[512..])).unwrap();
     // As in a finalize that waits for the disk.
-    let (from, to) =
-        (store.find(block, |_| true).unwrap().1, store.volumes[0].finalized_paths(block, STAMP));
+    let volume = &store.volumes[0];
+    let receiving = store.find(block, |_| true).unwrap().0;
+    let (from, to) = (volume.paths(&receiving), volume.finalized_paths(block, STAMP));
     store.volumes[0].finalized_folder(block).unwrap();
     from.rename(&to).unwrap();
     store.replicas.lock().get_mut(&block).unwrap().replica.state = State::Finalizing;

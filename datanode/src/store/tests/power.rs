@@ -31,6 +31,7 @@ fn open(root: &Path) -> Arc<Store> {
         reserved_bytes: Some(0),
         trash_grace: Duration::ZERO,
         bypass_cache: false,
+        small_bytes_max: 0,
     };
     Arc::new(Store::open(&[config], 1 << 20, None).unwrap())
 }

@@ -70,6 +70,8 @@ struct Run {
     writers: BTreeMap<BlockId, ReplicaWriter>,
     /// Whose writers, if they have one, write copies.
     copies: BTreeSet<BlockId>,
+    /// Whose writers have sent their last packet: nothing follows it but the end.
+    ended: BTreeSet<BlockId>,
     /// Those of them that a writer will go on with.
     prefixes: BTreeSet<BlockId>,
     /// Finalized by nobody who waits.
@@ -83,6 +85,8 @@ struct Run {
     /// A disk may be full in this life.
     may_be_full: bool,
     promised_count: u64,
+    /// Replicas of at most so many bytes share files.
+    small_bytes_max: u32,
     /// What happened, to compare runs and to read.
     trace: Vec<String>,
 }
@@ -98,6 +102,7 @@ impl Run {
             store: None,
             writers: BTreeMap::new(),
             copies: BTreeSet::new(),
+            ended: BTreeSet::new(),
             prefixes: BTreeSet::new(),
             behind: Vec::new(),
             promises: BTreeMap::new(),
@@ -106,6 +111,7 @@ impl Run {
             last_stamp: 1000,
             may_be_full: false,
             promised_count: 0,
+            small_bytes_max: [0, 600, 2000][(seed % 3) as usize],
             trace: Vec::new(),
         }
     }
@@ -124,6 +130,7 @@ impl Run {
             reserved_bytes: Some(0),
             trash_grace: Duration::from_secs(60),
             bypass_cache: true,
+            small_bytes_max: self.small_bytes_max,
         };
         let configs: Vec<VolumeConfig> = self.roots.iter().map(config).collect();
         Store::open(&configs, 2000, None)
@@ -226,8 +233,16 @@ impl Run {
         }
     }
 
+    /// A writer ends. Where a sync behind it has met a full disk, the store gives up its replica and reports that.
+    fn let_go(&mut self, block: BlockId) {
+        let had_one = self.writers.remove(&block).is_some();
+        if had_one && self.may_be_full {
+            self.note_full(block, &Err::<(), _>(StoreError::Full));
+        }
+    }
+
     fn begin_resume(&mut self, block: BlockId) {
-        self.writers.remove(&block);
+        self.let_go(block);
         self.copies.remove(&block);
         let Some(found) = self.replica(block) else { return };
         let stamp = self.next_stamp();
@@ -250,6 +265,7 @@ impl Run {
     }
 
     fn begun(&mut self, block: BlockId, begun: Result<ReplicaWriter, StoreError>) {
+        self.ended.remove(&block);
         if let Ok(mut writer) = begun {
             if self.random.one_in(2) {
                 writer.sync_ahead();
@@ -263,11 +279,21 @@ impl Run {
 
     fn write(&mut self, block: BlockId) {
         let large = self.random.one_in(40);
+        let is_last = self.random.one_in(2);
         let step = [1, 7, 100, 300, 512, 1100, 3000][self.random.below(7)];
+        if self.ended.contains(&block) {
+            return;
+        }
         let Some(writer) = self.writers.get_mut(&block) else { return };
         let begin = writer.length();
         let end = if large { begin.next_multiple_of(4096) + (300 << 10) } else { begin + step };
-        let written = writer.write(packet(block, begin, end));
+        let mut packet = packet(block, begin, end);
+        // All of a small one, as far as its writer knows.
+        packet.header.last = begin == 0 && is_last;
+        if packet.header.last {
+            self.ended.insert(block);
+        }
+        let written = writer.write(packet);
         if written.is_err() || self.random.one_in(10) {
             self.writers.remove(&block);
         } else if self.random.one_in(2) {
@@ -279,6 +305,9 @@ impl Run {
     }
 
     fn sync(&mut self, block: BlockId) {
+        if self.ended.contains(&block) {
+            return;
+        }
         let Some(writer) = self.writers.get_mut(&block) else { return };
         let synced = writer.sync_entry();
         let (length, stamp) = (writer.length(), writer.stamp());
@@ -368,14 +397,14 @@ impl Run {
                     let is_finalized = true;
                     self.promise(block, Promise { stamp, length, is_finalized, survives_power });
                 }
-                State::Receiving => self.behind.push((block, stamp)),
+                State::Receiving | State::Finalizing => self.behind.push((block, stamp)),
                 _ => {}
             }
         }
     }
 
     fn recover(&mut self, block: BlockId) {
-        self.writers.remove(&block);
+        self.let_go(block);
         let stamp = self.next_stamp();
         let summary = self.store().begin_recovery(block, stamp);
         self.note("recover", block, &summary);
@@ -469,7 +498,7 @@ impl Run {
             22..=25 => self.finalize(block),
             26..=27 => self.recover(block),
             28 => self.delete(block),
-            29 => drop(self.writers.remove(&block)),
+            29 => self.let_go(block),
             30..=32 => drop(store.run_behind()),
             33 => store.check_volumes(),
             34 => drop(store.compare_with_disks(NEVER)),
