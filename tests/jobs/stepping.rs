@@ -10,7 +10,8 @@ use crate::support::{Cluster, Options, Outcome};
 /// Rounds until all numbers are 1, by the definition of the sequence.
 fn rounds(numbers: &[u64], factor: u64) -> usize {
     let length = |number: u64| {
-        let next = |n: &u64| (*n != 1).then(|| if n % 2 == 0 { n / 2 } else { n * factor + 1 });
+        let next =
+            |n: &u64| (*n != 1).then(|| if n.is_multiple_of(2) { n / 2 } else { n * factor + 1 });
         std::iter::successors(Some(number), next).count() - 1
     };
     numbers.iter().map(|number| length(*number)).max().unwrap()
