@@ -234,7 +234,7 @@ impl JobTracker {
 
 /// True for the tasks that are of a round: some of those that are no maps.
 pub(super) fn is_of_a_round(attempt: AttemptId) -> bool {
-    attempt.task.kind == TaskKind::Reduce && attempt.task.index % ROUND_EVERY == 0
+    attempt.task.kind == TaskKind::Reduce && attempt.task.index.is_multiple_of(ROUND_EVERY)
 }
 
 pub(super) fn attempt(job: JobId, kind: TaskKind, index: u32) -> AttemptId {
