@@ -43,6 +43,11 @@ pub fn replica_files(bytes: &[u8]) {
     }
 }
 
+/// Headers of segments of small replicas, and of records in them.
+pub fn small_segments(bytes: &[u8]) {
+    super::small::read_any(bytes);
+}
+
 /// `VERSION`, the scanner's place, and file names.
 pub fn volume_files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

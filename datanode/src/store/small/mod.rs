@@ -16,6 +16,9 @@ mod compact;
 mod record;
 mod segment;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use record::read_any;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -124,6 +124,32 @@ pub(super) fn nonce_of(bytes: &[u8; ALIGNMENT_BYTES as usize]) -> Option<u64> {
     is_whole.then_some(nonce)
 }
 
+/// Reads bytes as the header of a segment and of a record, as they are and with a CRC that fits.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_any(bytes: &[u8]) {
+    let mut segment = [0; ALIGNMENT_BYTES as usize];
+    let mut record = [0; HEADER_BYTES];
+    let (in_record, in_segment) = bytes.split_at(bytes.len().min(HEADER_BYTES));
+    record[..in_record.len()].copy_from_slice(in_record);
+    let in_segment = &in_segment[..in_segment.len().min(segment.len())];
+    segment[..in_segment.len()].copy_from_slice(in_segment);
+    if let Some(nonce) = nonce_of(&segment) {
+        assert_eq!(nonce_of(&segment_header(nonce)), Some(nonce));
+    }
+    let word = |at: usize| record[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    let (nonce, position) = (word(0), word(8));
+    let crc = crc32fast::hash(&record[..CRC_AT]).to_le_bytes();
+    let mut sealed = record;
+    sealed[CRC_AT..STATE_AT].copy_from_slice(&crc);
+    // No file is longer than a signed number can say.
+    for bytes in [record, sealed].into_iter().filter(|_| i64::try_from(position).is_ok()) {
+        if let Some(header) = Header::decode(&bytes, nonce, position) {
+            assert_eq!(Header::decode(&header.encode(nonce), nonce, position), Some(header));
+            assert!(header.meta_at() <= header.data_at() && header.data_at() <= header.end());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
