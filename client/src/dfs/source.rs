@@ -18,9 +18,6 @@ use super::link::Link;
 const VERIFY_STEP_BYTES: u64 = 64 << 10;
 /// Least data requested in a read at a position, for the same reason.
 const READ_STEP_BYTES: u64 = 64 << 10;
-/// Blocks of at most this many bytes are read and not mapped: passing, mapping and closing two files costs more than a copy, and a DataNode keeps many small
-/// replicas in one file. 64 KiB, as its `small_replica_bytes_max` where it is on.
-const UNMAPPED_BYTES_MAX: u64 = 64 << 10;
 
 /// Verified bytes of a file, without a copy if the replica is on this machine. Never crosses a block boundary.
 #[derive(Clone, Debug, Default)]
@@ -91,9 +88,9 @@ pub(super) struct Remote {
 }
 
 impl Source {
-    /// Opens the replica of `block` on `datanode`; through its files if it is on this machine, not small, and the DataNode hands them over.
+    /// Opens the replica of `block` on `datanode`; through its files if it is on this machine and the DataNode hands them over.
     pub(super) fn open(link: &Arc<Link>, block: &LocatedBlock, datanode: &DatanodeInfo) -> Self {
-        if block.length > UNMAPPED_BYTES_MAX && link.datanodes.is_local(datanode) {
+        if link.datanodes.is_local(datanode) {
             match Local::open(link, block, datanode) {
                 Ok(Some(local)) => return Source::Local(local),
                 Ok(None) => {}
