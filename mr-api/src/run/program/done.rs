@@ -101,12 +101,12 @@ impl<'a> Done<'a> {
     /// }
     ///
     /// let cluster = Cluster::local(LocalRunner::new());
-    /// let mut sums = Vec::new();
-    /// cluster.run(self::sums, &10)?.for_each(&SequencePairs::<i32, i64>::new(), |pair| {
-    ///     sums.push(pair);
+    /// let mut pairs = Vec::new();
+    /// cluster.run(sums, &10)?.for_each(&SequencePairs::<i32, i64>::new(), |pair| {
+    ///     pairs.push(pair);
     ///     Ok(())
     /// })?;
-    /// assert_eq!(sums, [(0, 25), (1, 20)]);
+    /// assert_eq!(pairs, [(0, 25), (1, 20)]);
     /// # Ok::<(), mr_api::BoxError>(())
     /// ```
     ///
