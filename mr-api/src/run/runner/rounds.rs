@@ -169,7 +169,7 @@ impl Host {
         let from = kept.join(STATE_FILE)?;
         let mut reader = self.dfs.open(&from).map_err(Error::dfs("open", &from))?;
         let path = directory.join("kept-state");
-        let mut file = File::create_new(&path).map_err(Error::file("create", &path))?;
+        let mut file = File::create(&path).map_err(Error::file("create", &path))?;
         let stored = io::copy(&mut reader, &mut file)?;
         file.flush().map_err(Error::file("write", &path))?;
         Ok(SegmentSource::Path { path, offset: 0, stored })
