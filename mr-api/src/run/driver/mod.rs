@@ -282,7 +282,7 @@ impl<'a> Driver<'a> {
         progress.start(&format!("job: {id}"), maps, reduces);
         let stop = self.say_how_to_kill(id);
         let report = self.jobs.watch(id, |report| {
-            progress.update(report.map_progress, report.reduce_progress);
+            progress.report(report);
         });
         stop.abort();
         self.running.remove(id);
