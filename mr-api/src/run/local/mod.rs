@@ -248,7 +248,14 @@ impl LocalRunner {
                 };
                 all.extend(rows::ranges(rows, maps).map(split));
             }
-            all.extend(files::splits(files, (number as u32, input), block_bytes, limits, &rules)?);
+            let splits = files::splits(files, (number as u32, input), block_bytes, limits, &rules)?;
+            let packing =
+                options.packing(self.thread_count as u32, limits.split_bytes(block_bytes))?;
+            all.extend(if input.cut.may_be_packed() {
+                files::pack_small(splits, packing)
+            } else {
+                splits
+            });
         }
         options.check_map_count(all.len())?;
         Ok(all)
