@@ -53,8 +53,8 @@ pub struct Config {
     /// Write all replicas but the one nearest to its writer bypassing the page cache, which then keeps what is read. Turn it off where memory is plentiful and
     /// the disks are slow. Default true.
     pub bypass_cache: bool,
-    /// Replicas of at most so many bytes are appended to files that many of them share: one sync makes all of them durable. 65,536 covers most files of a
-    /// source tree; what is larger costs more to write than to sync. Default 0: every replica has files of its own.
+    /// Replicas of at most so many bytes are appended to files that many of them share: one sync makes all of them durable. Default
+    /// 65,536, which covers most files of a source tree; what is larger costs more to write than to sync. 0: every replica has files of its own.
     pub small_replica_bytes_max: u32,
     /// Data directories that may fail before the DataNode gives up. Absent: all but one, since the others still hold good replicas.
     pub failed_volumes_tolerated: Option<usize>,
@@ -97,7 +97,7 @@ impl Default for Config {
             writer_idle_ms: 600_000,
             sync_interval_bytes: 16 << 20,
             bypass_cache: true,
-            small_replica_bytes_max: 0,
+            small_replica_bytes_max: 64 << 10,
             failed_volumes_tolerated: None,
             volume_check_ms: 5000,
             balancer_bandwidth_bytes: 100 << 20,

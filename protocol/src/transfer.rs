@@ -6,10 +6,11 @@
 //!
 //! A connection carries operations one after the other. Each begins with a [`crate::frame`] of [`Operation`], followed by 32 bytes that prove that the sender
 //! has the secret of the token it names. A frame of [`Answer`] answers it. After `Write`, packets follow at once (the sender does not wait for the answer), and
-//! [`Ack`]s follow the answer. After the answer to `Read`, packets follow. An operation that fails ends the connection if bytes may still be in transit, so a
+//! [`Ack`]s follow the answer. After the answer to `Read`, packets follow. `WriteMany` is as `Write` for several small blocks. An operation that fails ends the connection if bytes may still be in transit, so a
 //! reader of a connection is never out of step.
 //!
 //! ```text
+//! permit   HMAC(secret, "hanno block\n" sender's nonce, DataNode's nonce, number of the operation u64 LE, block u64 LE, stamp u64 LE)
 //! hello    HMAC(secret, "hanno datanode\n" sender's nonce, DataNode's nonce, DataNode's id)
 //! proof    HMAC(secret, "hanno operation\n" sender's nonce, DataNode's nonce, number of the operation u64 LE, body of its frame)
 //!
@@ -50,6 +51,10 @@ pub const DATA_BYTES_MAX: usize = 4 << 20;
 pub const PIPELINE_MEMBERS_MAX: usize = 16;
 /// Largest [`Operation`] or [`Answer`] frame; a pipeline of [`PIPELINE_MEMBERS_MAX`] members fits many times over.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
+/// Most blocks of a [`WriteMany`] after the first: more would gain little, and a lost connection loses them all.
+pub const WRITE_MANY_MAX: usize = 127;
+/// Most data of a block of a [`WriteMany`], bytes.
+pub const WRITE_MANY_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of the proof behind an operation's frame.
 pub const PROOF_BYTES: usize = 32;
 /// Bytes of each side's nonce.
@@ -148,6 +153,8 @@ pub enum Operation {
         /// Permission to write under that stamp.
         token: TokenName,
     },
+    /// Packets of several new blocks follow, one whole block each. -> [`Reply::Writing`], and an ack for each block in their order, after all have come
+    WriteMany(WriteMany),
 }
 
 /// The permission that an operation needs.
@@ -168,6 +175,9 @@ impl Operation {
     pub fn needs(&self) -> Needs {
         let (block, stamp, token, mode) = match self {
             Operation::Write(Write { block, stamp, token, .. })
+            | Operation::WriteMany(WriteMany {
+                first: Write { block, stamp, token, .. }, ..
+            })
             | Operation::ReplicaState { block, stamp, token }
             | Operation::UpdateReplica { block, stamp, token, .. }
             | Operation::Transfer { block, stamp, token, .. }
@@ -222,6 +232,27 @@ impl Session {
         self.next_over(body, |parts| token.matches(parts, proof))
     }
 
+    /// Proves that the sender of the next operation, which names several blocks, has the secret of this one's token. It is sent within the operation.
+    pub fn permit(&self, token: &BlockToken, block: BlockId, stamp: GenerationStamp) -> Permit {
+        self.permit_over(block, stamp, |parts| token.mac(parts))
+    }
+
+    /// True if `permit` proves that.
+    pub fn is_permitted(&self, token: &BlockToken, more: &MoreBlock) -> bool {
+        self.permit_over(more.block, more.stamp, |parts| token.matches(parts, &more.permit))
+    }
+
+    fn permit_over<T>(
+        &self,
+        block: BlockId,
+        stamp: GenerationStamp,
+        then: impl FnOnce(&[&[u8]]) -> T,
+    ) -> T {
+        let number = self.operation_count.to_le_bytes();
+        let (block, stamp) = (block.0.to_le_bytes(), stamp.0.to_le_bytes());
+        then(&[b"hanno block\n", &self.sender, &self.datanode, &number, &block, &stamp])
+    }
+
     fn next_over<T>(&mut self, body: &[u8], then: impl FnOnce(&[&[u8]]) -> T) -> T {
         let number = self.operation_count.to_le_bytes();
         self.operation_count += 1;
@@ -259,6 +290,33 @@ impl Write {
         self.client == ClientId::default() && self.resume.is_none() && !self.prefix_only
     }
 }
+
+/// Several small blocks through one pipeline: each is new, and comes in one packet that is its last. A member acknowledges them when it has all, so they share
+/// what a block alone costs: messages, wake-ups, a sync.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WriteMany {
+    /// The first block, and what holds for all of them.
+    pub first: Write,
+    /// The blocks after it.
+    #[serde(deserialize_with = "at_most::<WRITE_MANY_MAX, _, _>")]
+    pub more: Vec<MoreBlock>,
+}
+
+/// A block of a [`WriteMany`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MoreBlock {
+    /// The block.
+    pub block: BlockId,
+    /// Generation stamp of the replica to write.
+    pub stamp: GenerationStamp,
+    /// Permission to write under that stamp.
+    pub token: TokenName,
+    /// [`Session::permit`].
+    pub permit: Permit,
+}
+
+/// Proof that a sender has the secret of a token.
+pub type Permit = [u8; PROOF_BYTES];
 
 /// Where to continue a broken write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -570,161 +628,4 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::auth::Key;
-    use crate::frame;
-    use crate::token::TokenKeys;
-    use proptest::prelude::*;
-
-    const HEADER: PacketHeader =
-        PacketHeader { data_bytes: 1000, sequence: 7, offset: 1 << 33, last: true, sync: false };
-
-    #[test]
-    fn names_of_datanodes_are_known_from_others() {
-        for (user, number) in [(0, 0), (1000, 1), (u32::MAX, u128::MAX)] {
-            let name = local_socket_name(user, number);
-            assert_eq!(local_socket_user(&name), Some(user), "{name}");
-            assert!(name.len() <= 107, "the kernel takes no longer names");
-        }
-        let name = local_socket_name(1000, 7);
-        let (head, tail) = (&name[1..], &name[..name.len() - 1]);
-        for other in ["", "hanno-worker-1", "/run/docker.sock", "hanno-datanode-", head, tail] {
-            assert_eq!(local_socket_user(other), None, "{other}");
-        }
-        for (from, to) in [("7", "70"), ("7", "g"), ("1000", "01000"), ("1000", "+1000")] {
-            assert_eq!(local_socket_user(&name.replace(from, to)), None, "{to}");
-        }
-        for (from, to) in [("1000", ""), ("1000", "-1"), ("1000", "4294967296"), ("h", "H")] {
-            assert_eq!(local_socket_user(&name.replace(from, to)), None, "{to}");
-        }
-    }
-
-    #[test]
-    fn golden_bytes() {
-        let bytes = HEADER.encode();
-        assert_eq!(bytes[..20], [0xe8, 3, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]);
-        assert_eq!(bytes[20..], crc32fast::hash(&bytes[..20]).to_le_bytes());
-        assert_eq!((HEADER.crc_bytes(), HEADER.end()), (8, (1 << 33) + 1000));
-
-        let ack = Ack::new(258, Status::Success).followed_by(&[Status::Unreachable]);
-        let bytes = ack.encode();
-        assert_eq!(bytes[..8], [2, 1, 0, 0, 2, 0, 3, 0]);
-        assert_eq!(Ack::decode(bytes), Ok(ack));
-        assert_eq!(ack.failure(), Some((1, Status::Unreachable)));
-
-        let last = Ack::new(258, Status::Success).with_wait(0);
-        let ack = Ack::new(258, Status::Success).with_wait(7).ahead_of(&last);
-        let ack = Ack::new(258, Status::Success).with_wait(0x0102_0304).ahead_of(&ack);
-        let bytes = ack.encode();
-        assert_eq!(bytes[..8], [2, 1, 0, 0, 3, 0, 0, 0]);
-        assert_eq!(bytes[24..36], [4, 3, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(bytes[88..], crc32fast::hash(&bytes[..88]).to_le_bytes());
-        assert_eq!(Ack::decode(bytes), Ok(ack));
-        assert_eq!(ack.waits_ms(), [0x0102_0304, 7, 0]);
-    }
-
-    #[test]
-    fn operations_have_a_stable_encoding() {
-        let keys = TokenKeys::new(&Key::new([3; 32]));
-        let (block, stamp) = (BlockId(5), GenerationStamp(1001));
-        let token = keys.issue(block, stamp, AccessMode::Read, 1000).name;
-        let read = Operation::Read(Read { block, stamp, token, offset: 512, length: 100 });
-        let bytes = frame::encode(&read);
-        // variant, block, stamp as varints; then mode, period, expiry; then offset and length
-        assert_eq!(bytes[8..], [1, 5, 0xe9, 7, 0, 0, 0xa8, 0xd7, 0x24, 0x80, 4, 100]);
-        let back = frame::read::<Operation>(&mut &bytes[..], FRAME_BYTES_MAX, "operation").unwrap();
-        assert_eq!(back, read);
-    }
-
-    #[test]
-    fn a_proof_is_good_once_on_its_connection() {
-        let keys = TokenKeys::new(&Key::new([3; 32]));
-        let token = keys.issue(BlockId(5), GenerationStamp(1001), AccessMode::Read, 1000);
-        let session = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES]);
-        let hello = session.hello(&token, DatanodeId([7; 16]));
-        assert!(session.is_hello(&token, DatanodeId([7; 16]), &hello));
-        assert!(!session.is_hello(&token, DatanodeId([8; 16]), &hello));
-        let (mut ours, mut theirs) = (session.clone(), session.clone());
-        let first = ours.prove(&token, b"operation");
-        assert!(theirs.is_proven(&token, b"operation", &first));
-        assert!(!theirs.is_proven(&token, b"operation", &first), "it is the second by now");
-        let mut elsewhere = Session::new([1; NONCE_BYTES], [3; NONCE_BYTES]);
-        assert!(!elsewhere.is_proven(&token, b"operation", &first));
-        assert!(!session.clone().is_proven(&token, b"Operation", &first));
-    }
-
-    #[test]
-    fn every_flipped_bit_is_found() {
-        let header = HEADER.encode();
-        for bit in 0..header.len() * 8 {
-            let mut bad = header;
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(PacketHeader::decode(bad).is_err(), "bit {bit}");
-        }
-        let ack = Ack::new(3, Status::Full).encode();
-        for bit in 0..ack.len() * 8 {
-            let mut bad = ack;
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(Ack::decode(bad).is_err(), "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn what_no_member_sends_is_no_ack() {
-        let ack = Ack::new(258, Status::Success).with_wait(7).encode();
-        for at in [6, 20, 21, 28, 87] {
-            let mut other = ack;
-            other[at] = 1;
-            seal(&mut other);
-            assert_eq!(Ack::decode(other), Err(TransferError::Damaged { what: "ack" }), "{at}");
-        }
-    }
-
-    #[test]
-    fn rules_are_checked_before_lengths_are_believed() {
-        let check = |header: PacketHeader| PacketHeader::decode(header.encode());
-        assert_eq!(
-            check(PacketHeader { data_bytes: u32::MAX, ..HEADER }),
-            Err(TransferError::TooLong { data_bytes: u32::MAX })
-        );
-        assert_eq!(
-            check(PacketHeader { offset: 100, ..HEADER }),
-            Err(TransferError::Misplaced { offset: 100 })
-        );
-        let offset = u64::MAX - 511;
-        assert_eq!(
-            check(PacketHeader { offset, ..HEADER }),
-            Err(TransferError::Misplaced { offset })
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn headers_and_acks_come_back(
-            data_bytes in 0..=DATA_BYTES_MAX as u32,
-            sequence: u32,
-            chunk in 0..1u64 << 40,
-            last: bool,
-            sync: bool,
-            behind in proptest::collection::vec(0..7u8, 0..PIPELINE_MEMBERS_MAX),
-        ) {
-            let header =
-                PacketHeader { data_bytes, sequence, offset: chunk * CHUNK_BYTES as u64, last, sync };
-            prop_assert_eq!(PacketHeader::decode(header.encode()), Ok(header));
-            let behind: Vec<Status> =
-                behind.into_iter().filter_map(Status::from_byte).collect();
-            let ack = Ack::new(sequence, Status::Success).followed_by(&behind);
-            prop_assert_eq!(&ack.statuses()[1..], &behind[..]);
-            prop_assert_eq!(Ack::decode(ack.encode()), Ok(ack));
-        }
-
-        #[test]
-        fn decoding_is_total(header: [u8; PACKET_HEADER_BYTES], ack: [u8; ACK_BYTES], bytes: Vec<u8>) {
-            let _ = PacketHeader::decode(header);
-            let _ = Ack::decode(ack);
-            let _ = crate::wire::decode::<Operation>(&bytes, "operation");
-            let _ = crate::wire::decode::<Answer>(&bytes, "answer");
-        }
-    }
-}
+mod tests;

@@ -11,13 +11,14 @@ use protocol::auth::{Key, Role, Service};
 use protocol::namenode::{self, Call, DatanodeInfo, LocatedBlock};
 use protocol::token::{AccessMode, BlockToken, TokenKeys, TokenName};
 use protocol::transfer::{
-    Operation, PACKET_HEADER_BYTES, PROOF_BYTES, Reply, Write as WriteOperation, local_socket_name,
+    MoreBlock, Operation, PACKET_HEADER_BYTES, PROOF_BYTES, PacketHeader, Reply, Resume,
+    WRITE_MANY_BYTES_MAX, Write as WriteOperation, WriteMany, local_socket_name,
 };
 use protocol::{BlockId, ClientId, DfsPath, GenerationStamp, RemoteError, frame};
 use sys::sandbox::User;
 use transport::RpcError;
 use transport::rpc::{CallOptions, RpcClient, now_ms};
-use transport::{Connection, ConnectionPool, Stream, Timeouts, TransferFailure};
+use transport::{Connection, ConnectionPool, Packet, Stream, Timeouts, TransferFailure};
 
 use super::{Attack, Stand};
 use crate::support::Options;
@@ -34,6 +35,8 @@ const ATTACKS: &[Attack] = &[
     ("operations with a proof of nothing", wrong_proofs),
     ("a proof of one connection on another", proof_elsewhere),
     ("a token of another block, stamp or mode", other_tokens),
+    ("one block among several without its token", block_among_others),
+    ("several blocks that are not new, small, or of one packet", unfit_blocks),
     ("tokens that are over, or that an old key made", old_tokens),
     ("tokens of another secret", foreign_tokens),
     ("frames that announce gigabytes", huge_frames),
@@ -159,6 +162,90 @@ fn other_tokens(stand: &Stand) {
     is_refused_with(&block, &read_of(&other, name), token);
     let longer = TokenName { expires_ms: name.expires_ms + 1, ..name };
     is_refused_with(&block, &read_of(&block, longer), token);
+}
+
+/// Blocks that nobody has, with tokens to write them.
+fn new_blocks(stand: &Stand, like: &LocatedBlock, count: u64) -> Vec<LocatedBlock> {
+    let keys = TokenKeys::new(&stand.secret);
+    let block = |number| {
+        let id = BlockId(like.id.0 + 2_000_000 + number);
+        let token = keys.issue(id, like.stamp, AccessMode::Write, now_ms());
+        LocatedBlock { id, token, ..like.clone() }
+    };
+    (0..count).map(block).collect()
+}
+
+/// A write of several blocks on this connection, with a permit for each that has a token.
+fn write_many(connection: &Connection, blocks: &[(&LocatedBlock, &BlockToken)]) -> WriteMany {
+    let [(first, _), more @ ..] = blocks else { panic!("no blocks") };
+    let Operation::Write(first) = write_of(first, first.token.name) else { panic!("a write") };
+    let more = more.iter().map(|(block, token)| MoreBlock {
+        block: block.id,
+        stamp: block.stamp,
+        token: block.token.name,
+        permit: connection.permit(token, block.id, block.stamp).unwrap(),
+    });
+    WriteMany { first, more: more.collect() }
+}
+
+fn block_among_others(stand: &Stand) {
+    let block = stand.a_block();
+    let blocks = new_blocks(stand, &block, 3);
+    let foreign = TokenKeys::new(&Key::new([9; 32]));
+    let forged = foreign.token(blocks[2].id, blocks[2].stamp, blocks[2].token.name);
+    let own: Vec<_> = blocks.iter().map(|block| (block, &block.token)).collect();
+    let mut is_taken = [false; 4];
+    for (case, taken) in is_taken.iter_mut().enumerate() {
+        let mut connection = greeted(&blocks[0]);
+        let mut given = own.clone();
+        let mut writes = write_many(&connection, &given);
+        match case {
+            // A token of another secret, a permit of another block, and one of another connection.
+            0 => {
+                given[2].1 = &forged;
+                writes = write_many(&connection, &given);
+            }
+            1 => writes.more[1].permit = writes.more[0].permit,
+            2 => writes.more[1].permit = write_many(&greeted(&blocks[0]), &own).more[1].permit,
+            _ => {}
+        }
+        connection.send(&Operation::WriteMany(writes), &blocks[0].token).unwrap();
+        let mut packet = Packet::default();
+        for block in &blocks {
+            packet.reset(PacketHeader { last: true, data_bytes: 1, ..PacketHeader::default() });
+            packet.data_mut()[0] = block.id.0 as u8;
+            packet.seal();
+            // A DataNode that has refused may have gone.
+            let _ = connection.send_packet(&[], &packet);
+        }
+        *taken = matches!(connection.read_answer(), Ok(Reply::Writing));
+    }
+    assert_eq!(is_taken, [false, false, false, true]);
+}
+
+fn unfit_blocks(stand: &Stand) {
+    let block = stand.a_block();
+    let blocks = new_blocks(stand, &block, 2);
+    let own: Vec<_> = blocks.iter().map(|block| (block, &block.token)).collect();
+    for case in 0..4 {
+        let mut connection = greeted(&blocks[0]);
+        let mut writes = write_many(&connection, &own);
+        let resume = Resume { prior: block.stamp, offset: 0, after_break: false };
+        let (mut bytes, mut last) = (1, true);
+        match case {
+            0 => writes.first.resume = Some(resume),
+            1 => writes.first.prefix_only = true,
+            2 => bytes = WRITE_MANY_BYTES_MAX + 1,
+            _ => last = false,
+        }
+        connection.send(&Operation::WriteMany(writes), &blocks[0].token).unwrap();
+        let mut packet = Packet::default();
+        packet.reset(PacketHeader { last, data_bytes: bytes, ..PacketHeader::default() });
+        packet.seal();
+        let _ = connection.send_packet(&[], &packet);
+        let answer = connection.read_answer();
+        assert!(answer.is_err(), "{case}: {answer:?}");
+    }
 }
 
 fn old_tokens(stand: &Stand) {

@@ -12,8 +12,8 @@ use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
 use protocol::transfer::{
-    ACK_BYTES, Ack, Answer, FRAME_BYTES_MAX, NONCE_BYTES, Operation, PACKET_HEADER_BYTES,
-    PROOF_BYTES, PacketHeader, Reply, Session,
+    ACK_BYTES, Ack, Answer, FRAME_BYTES_MAX, MoreBlock, NONCE_BYTES, Operation,
+    PACKET_HEADER_BYTES, PROOF_BYTES, PacketHeader, Permit, Reply, Session,
 };
 use protocol::{BlockId, DatanodeId, GenerationStamp, RemoteError, wire};
 use sys::poll::Wait;
@@ -132,6 +132,21 @@ impl Connection {
     pub fn is_proven(&mut self, asked: &Asked, token: &BlockToken) -> bool {
         let session = self.session.as_mut();
         session.is_some_and(|session| session.is_proven(token, &asked.body, &asked.proof))
+    }
+
+    /// The proof, for the next operation, that this side has the token of a block; `None` before the hello.
+    pub fn permit(
+        &self,
+        token: &BlockToken,
+        block: BlockId,
+        stamp: GenerationStamp,
+    ) -> Option<Permit> {
+        Some(self.session.as_ref()?.permit(token, block, stamp))
+    }
+
+    /// True if the sender of the operation that came last has this block's token; asked before [`Connection::is_proven`].
+    pub fn is_permitted(&self, token: &BlockToken, more: &MoreBlock) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_permitted(token, more))
     }
 
     /// An operation's frame with its proof, to be sent next.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{Ack, Operation, Reply, Write};
+use protocol::transfer::{Ack, MoreBlock, Operation, Reply, Write, WriteMany};
+use protocol::{BlockId, GenerationStamp};
 
 use crate::{Connection, ConnectionPool, Packet, TransferFailure};
 
@@ -32,6 +33,26 @@ impl Pipe {
     ) -> Result<Self, TransferFailure> {
         let mut connection = pool.take(target, (write.block, write.stamp, token))?;
         let before = connection.sealed(&Operation::Write(write), token);
+        Ok(Pipe { connection, before, is_answered: false })
+    }
+
+    /// Connects for several new blocks, whose packets follow in the order of `writes`. All go the same way, which the first names; each has its own token.
+    ///
+    /// # Errors
+    /// As [`Pipe::open`].
+    pub fn open_many(
+        pool: &ConnectionPool,
+        target: &DatanodeInfo,
+        (first, token): (Write, &BlockToken),
+        more: &[(BlockId, GenerationStamp, BlockToken)],
+    ) -> Result<Self, TransferFailure> {
+        let mut connection = pool.take(target, (first.block, first.stamp, token))?;
+        let more = more.iter().map(|(block, stamp, token)| {
+            let permit = connection.permit(token, *block, *stamp)?;
+            Some(MoreBlock { block: *block, stamp: *stamp, token: token.name, permit })
+        });
+        let more = more.collect::<Option<_>>().ok_or(TransferFailure::Unexpected)?;
+        let before = connection.sealed(&Operation::WriteMany(WriteMany { first, more }), token);
         Ok(Pipe { connection, before, is_answered: false })
     }
 

@@ -17,7 +17,7 @@ use super::error::DfsError;
 use super::lease::Leases;
 use super::link::Link;
 use super::reader::DfsReader;
-use super::writer::DfsWriter;
+use super::writer::{DfsWriter, SmallFile, write_together};
 use transport::{RpcError, Timeouts};
 
 /// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.
@@ -142,6 +142,12 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn create(&self, path: &DfsPath, options: CreateOptions) -> Result<DfsWriter, DfsError> {
         DfsWriter::create(&self.link, &self.leases, path.clone(), options)
+    }
+
+    /// Writes files as a whole, each with its own outcome, in order; small ones share messages. A file is complete and published when this returns, or
+    /// deleted.
+    pub fn write_small(&self, files: Vec<SmallFile>) -> Vec<Result<(), DfsError>> {
+        write_together(&self.link, &self.leases, files)
     }
 
     /// Opens a closed file for writing at its end; with `new_block`, in a new block even if the last one has room.

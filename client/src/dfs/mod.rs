@@ -30,4 +30,4 @@ pub use create::{CreateOptions, Parents};
 pub use error::DfsError;
 pub use reader::DfsReader;
 pub use source::BlockSlice;
-pub use writer::DfsWriter;
+pub use writer::{DfsWriter, SMALL_FILE_BYTES_MAX, SMALL_FILES_MAX, SmallFile};

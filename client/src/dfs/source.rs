@@ -19,6 +19,9 @@ const VERIFY_STEP_BYTES: u64 = 64 << 10;
 /// Least data requested in a read at a position, for the same reason.
 const READ_STEP_BYTES: u64 = 64 << 10;
 
+/// Blocks of at most so many bytes are streamed from this machine, too: one packet costs less than two descriptors and two maps.
+const STREAMED_BYTES_MAX: u64 = 64 << 10;
+
 /// Verified bytes of a file, without a copy if the replica is on this machine. Never crosses a block boundary.
 #[derive(Clone, Debug, Default)]
 pub struct BlockSlice {
@@ -90,7 +93,7 @@ pub(super) struct Remote {
 impl Source {
     /// Opens the replica of `block` on `datanode`; through its files if it is on this machine and the DataNode hands them over.
     pub(super) fn open(link: &Arc<Link>, block: &LocatedBlock, datanode: &DatanodeInfo) -> Self {
-        if link.datanodes.is_local(datanode) {
+        if block.length > STREAMED_BYTES_MAX && link.datanodes.is_local(datanode) {
             match Local::open(link, block, datanode) {
                 Ok(Some(local)) => return Source::Local(local),
                 Ok(None) => {}
@@ -137,8 +140,11 @@ impl Local {
         }
         let (id, stamp, token) = (block.id, block.stamp, block.token.name);
         let ask = Operation::Descriptors { block: id, stamp, token };
-        let (length, block_file, meta_file) = connection.ask_descriptors(&ask, &block.token)?;
-        link.datanodes.give_back(datanode, connection);
+        let asked = connection.ask_descriptors(&ask, &block.token);
+        if matches!(asked, Ok(_) | Err(TransferFailure::Remote(_))) {
+            link.datanodes.give_back(datanode, connection);
+        }
+        let (length, block_file, meta_file) = asked?;
         if length < block.length {
             return Ok(None);
         }

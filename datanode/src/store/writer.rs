@@ -489,6 +489,23 @@ impl ReplicaWriter {
         Ok(())
     }
 
+    /// Completes several replicas: the small ones share a sync.
+    pub fn finalize_all(
+        writers: impl IntoIterator<Item = ReplicaWriter>,
+    ) -> Vec<Result<(), StoreError>> {
+        let append = |mut writer: ReplicaWriter| match writer.files {
+            Some(_) => Ok(writer),
+            None => writer.write_small().map(|()| writer),
+        };
+        let appended: Vec<Result<ReplicaWriter, StoreError>> =
+            writers.into_iter().map(append).collect();
+        let finish = |mut writer: ReplicaWriter| match writer.files {
+            Some(_) => writer.finalize(),
+            None => writer.finish_small(true),
+        };
+        appended.into_iter().map(|writer| writer.and_then(finish)).collect()
+    }
+
     /// Keeps a prefix that is there as a whole: from now on it is what a writer left, and one goes on with it. Not synced, as nothing that a writer only sends.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod recover;
 mod send;
 mod serve;
 mod write;
+mod write_many;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,8 +21,8 @@ use std::time::{Duration, Instant};
 use daemon::guests::{Guest, Guests, Peer};
 use parking_lot::Mutex;
 use protocol::ErrorKind;
-use protocol::token::{TokenError, TokenKeys};
-use protocol::transfer::{NONCE_BYTES, Needs, Operation, Reply};
+use protocol::token::{AccessMode, TokenError, TokenKeys};
+use protocol::transfer::{NONCE_BYTES, Needs, Operation, Reply, WriteMany};
 use sys::wake::Wake;
 use transport::rpc::now_ms;
 use transport::{
@@ -279,6 +280,7 @@ impl Service {
     ) -> Result<After, OperationError> {
         match operation {
             Operation::Write(write) => self.write(connection, write),
+            Operation::WriteMany(writes) => self.write_many(connection, writes),
             Operation::Read(read) => self.read(connection, &read),
             Operation::Descriptors { .. } if peer != Peer::Own => {
                 // An open file lasts longer than the token.
@@ -343,6 +345,15 @@ impl Service {
 
     /// Checks that the sender of an operation has a token that permits it.
     fn check(&self, connection: &mut Connection, asked: &Asked) -> Result<(), OperationError> {
+        if let Operation::WriteMany(WriteMany { more, .. }) = &asked.operation {
+            for it in more {
+                let access = (it.token, AccessMode::Write);
+                let token = self.token_keys.check(it.block, it.stamp, access, now_ms())?;
+                if !connection.is_permitted(&token, it) {
+                    return Err(TokenError::NotPermitted.into());
+                }
+            }
+        }
         let Needs { block, stamp, token, mode } = asked.operation.needs();
         let token = self.token_keys.check(block, stamp, (token, mode), now_ms())?;
         if connection.is_proven(asked, &token) {

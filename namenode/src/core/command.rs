@@ -60,10 +60,13 @@ impl State {
             Body::One(call) => return self.next_call(nodes, asked, (call, 0), now, out),
             Body::Batch(calls) => calls,
         };
+        let of_files = |call: &&Call| matches!(call, Call::Create(_) | Call::Complete { .. });
+        self.company = (calls.iter().filter(of_files).count() > 1).then(Vec::new);
         let mut answers = Vec::with_capacity(calls.len());
         for (index, call) in (0..).zip(calls) {
             answers.push(self.next_call(nodes, asked, (call, index), now, out)?);
         }
+        self.company = None;
         Ok(batched(answers))
     }
 
@@ -121,6 +124,9 @@ impl State {
         let mut random = self.random.clone();
         let mut planner = Planner::new(self, nodes, &mut random, asked, now);
         planner.is_raw = named.is_raw;
+        if let Some(company) = &self.company {
+            (planner.is_together, planner.company) = (true, company.clone());
+        }
         let planned = planner.plan(call);
         self.random = random;
         match planned {
@@ -144,6 +150,9 @@ impl State {
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
         let Plan { edits, mut outcome, written, chosen, released, recover, slow } = plan;
+        if let Some(company) = self.company.as_mut().filter(|_| !chosen.is_empty()) {
+            *company = chosen.iter().map(|(node, _)| *node).collect();
+        }
         if let Some(node) = slow {
             nodes.note_slow(node, now.mono_ms);
             out.slow.push(nodes.node(node).info.id);

@@ -110,6 +110,8 @@ pub struct State {
     /// Configuration.
     pub settings: Settings,
     pub(super) random: Generator,
+    /// While a request that makes several files is carried out: the DataNodes of its last block.
+    pub(super) company: Option<Vec<NodeIndex>>,
     pub(super) recoveries: Recoveries,
     /// Nodes that leave service or come back.
     pub(super) drains: Drains,
@@ -133,6 +135,7 @@ impl State {
             log_dirs_left_out: Vec::new(),
             settings,
             random,
+            company: None,
             recoveries: Recoveries::default(),
             drains: Drains::default(),
         }

@@ -32,6 +32,8 @@ use crate::net::{Conn, Message, Outbox, Part, Place, Served, Timer};
 const DISK_BYTES: u64 = 64 << 20;
 /// Bytes after which the store syncs behind a growing replica.
 const SYNC_INTERVAL_BYTES: u64 = 4000;
+/// Replicas of at most so many bytes share files: none, most that are written in one piece, or all of those. Each DataNode has one of these.
+const SMALL_BYTES_MAX: [u32; 3] = [0, 700, 4096];
 /// How often a DataNode looks after its streams.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The machine of a DataNode, and its process if it runs.
@@ -42,6 +44,7 @@ pub(crate) struct Node {
     pub(crate) roots: [PathBuf; DISKS],
     /// Disks that return nothing.
     broken: [bool; DISKS],
+    small_bytes_max: u32,
     /// Blocks of which a replica had a bit flipped.
     pub(crate) flipped: BTreeSet<BlockId>,
     process: Option<Process>,
@@ -59,6 +62,7 @@ impl Node {
             machine,
             roots,
             broken: [false; DISKS],
+            small_bytes_max: SMALL_BYTES_MAX[(seed % SMALL_BYTES_MAX.len() as u64) as usize],
             flipped: BTreeSet::new(),
             process: None,
             starts: 0,
@@ -123,7 +127,7 @@ impl Node {
             reserved_bytes: Some(0),
             trash_grace: Duration::from_secs(2),
             bypass_cache: false,
-            small_bytes_max: 0,
+            small_bytes_max: self.small_bytes_max,
         });
         match Store::open(&configs, SYNC_INTERVAL_BYTES, None) {
             Ok(store) => {

@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use client::dfs::SMALL_FILES_MAX;
+
 use super::progress::Progress;
 use crate::dfs::context::Context;
 use crate::dfs::fs::Failure;
@@ -20,16 +22,26 @@ const THREADS_DEFAULT: usize = 32;
 /// Most threads that a user may choose.
 const THREADS_MAX: usize = 512;
 
+/// Threads of a copy that take files in groups: with few of them, others queue up meanwhile, and groups become large.
+const GROUP_THREADS_MAX: usize = 4;
+/// Most files of a group.
+const GROUP_FILES_MAX: usize = SMALL_FILES_MAX;
+
 /// Hands files to the copying threads.
 pub(super) struct Queue<T> {
     sender: SyncSender<T>,
+    /// Where files go that can be copied together, and which these are.
+    grouped: Option<(SyncSender<T>, fn(&T) -> bool)>,
 }
 
 impl<T> Queue<T> {
     /// Waits for room.
     pub(super) fn push(&self, task: T) -> Result<(), Failure> {
         let gone = |_| Failure::Text("the copying threads ended early".to_owned());
-        self.sender.send(task).map_err(gone)
+        match &self.grouped {
+            Some((sender, joins)) if joins(&task) => sender.send(task).map_err(gone),
+            _ => self.sender.send(task).map_err(gone),
+        }
     }
 }
 
@@ -50,6 +62,11 @@ impl Sizes {
             threads: threads.map_or(THREADS_DEFAULT, |count| count.max(1)),
             queue: queue.filter(|count| *count > 0).unwrap_or(QUEUE_DEFAULT),
         })
+    }
+
+    /// True if files are copied one after the other.
+    pub(super) fn is_one_at_a_time(self) -> bool {
+        self.threads == 1
     }
 
     /// One file after the other.
@@ -92,10 +109,52 @@ pub(super) fn run<T: Send>(
             });
         }
         // The queue is dropped with the walk: the threads end when it is empty.
-        walk(&Queue { sender })
+        walk(&Queue { sender, grouped: None })
     });
     progress.end();
     walked
+}
+
+/// As [`run`]; files for which `joins` is true are handed to `copy` in groups, others one by one. It returns an outcome for each.
+pub(super) fn run_grouped<T: Send>(
+    context: &Context,
+    sizes: Sizes,
+    joins: fn(&T) -> bool,
+    walk: impl FnOnce(&Queue<T>) -> Result<(), Failure>,
+    copy: impl Fn(Vec<T>, &Progress) -> Vec<Result<(), Failure>> + Sync,
+) -> Result<(), Failure> {
+    let progress = Progress::new();
+    let (sender, receiver) = sync_channel(sizes.queue);
+    let (group_sender, group_receiver) = sync_channel(sizes.queue);
+    let receivers = [(1, Mutex::new(receiver)), (GROUP_FILES_MAX, Mutex::new(group_receiver))];
+    let group_threads = GROUP_THREADS_MAX.min(sizes.threads / 2).max(1);
+    let walked = thread::scope(|scope| {
+        for number in 0..sizes.threads {
+            let (most, receiver) = &receivers[usize::from(number < group_threads)];
+            let (progress, copy) = (&progress, &copy);
+            scope.spawn(move || {
+                while let Some(tasks) = next_some(receiver, *most) {
+                    for outcome in copy(tasks, progress) {
+                        match outcome {
+                            Ok(()) => progress.file(),
+                            Err(failure) => progress.suspend(|| context.report(&failure)),
+                        }
+                    }
+                }
+            });
+        }
+        walk(&Queue { sender, grouped: Some((group_sender, joins)) })
+    });
+    progress.end();
+    walked
+}
+
+/// The next task, and more if they wait already.
+fn next_some<T>(receiver: &Mutex<Receiver<T>>, most: usize) -> Option<Vec<T>> {
+    let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tasks = vec![receiver.recv().ok()?];
+    tasks.extend(receiver.try_iter().take(most - 1));
+    Some(tasks)
 }
 
 fn next<T>(receiver: &Mutex<Receiver<T>>) -> Option<T> {

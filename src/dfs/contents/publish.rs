@@ -17,6 +17,54 @@ pub(super) fn write(
     (target, suffix): (&Named, &str),
     fill: &mut dyn FnMut(&mut Writer) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let (named, options) = first_place(context, (target, suffix))?;
+    let temporary = Temporary::new(named.path.clone());
+    let created = context.store.create(&named, &options);
+    let mut writer = missing_parent(context, target, created)?;
+    let done = fill(&mut writer).and_then(|()| writer.close());
+    drop(temporary);
+    done
+}
+
+/// A small file with its contents, and the suffix of its temporary file.
+pub(super) struct Whole<'a> {
+    pub(super) target: &'a Named,
+    pub(super) suffix: &'a str,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// As [`write`], for small files of the cluster at once; each has its own outcome.
+pub(super) fn write_small(context: &Context, files: Vec<Whole<'_>>) -> Vec<Result<(), Failure>> {
+    let (mut outcomes, mut small, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+    for Whole { target, suffix, bytes } in files {
+        match first_place(context, (target, suffix)) {
+            Ok((named, options)) => {
+                small.push((named, options, bytes));
+                targets.push(target);
+                outcomes.push(None);
+            }
+            Err(failure) => outcomes.push(Some(Err(failure))),
+        }
+    }
+    let temporary: Vec<Temporary> =
+        small.iter().map(|(named, ..)| Temporary::new(named.path.clone())).collect();
+    let written = context.store.write_small(small);
+    drop(temporary);
+    let mut written = targets
+        .into_iter()
+        .zip(written)
+        .map(|(target, written)| missing_parent(context, target, written));
+    let ended_early = || Err(Failure::Text("a file has no outcome".to_owned()));
+    let outcome =
+        |outcome: Option<_>| outcome.or_else(|| written.next()).unwrap_or_else(ended_early);
+    outcomes.into_iter().map(outcome).collect()
+}
+
+/// Where a file is created, and how: at first at a temporary name, unless it is written directly.
+fn first_place(
+    context: &Context,
+    (target, suffix): (&Named, &str),
+) -> Result<(Named, WriteOptions), Failure> {
     let (args, properties) = (&context.args, &context.properties);
     let direct = args.has("d");
     let path = if direct { target.path.clone() } else { target.path.with_suffix(suffix)? };
@@ -28,13 +76,7 @@ pub(super) fn write(
         replication,
         block_size: properties.block_size,
     };
-    let temporary = Temporary::new(path.clone());
-    let named = Named { typed: target.typed.clone(), path };
-    let created = context.store.create(&named, &options);
-    let mut writer = missing_parent(context, target, created)?;
-    let done = fill(&mut writer).and_then(|()| writer.close());
-    drop(temporary);
-    done
+    Ok((Named { typed: target.typed.clone(), path }, options))
 }
 
 /// Copies stay within `/.reserved/raw` or outside it, as in Hadoop's shell: files with attributes of the namespace `raw` there are useless without them

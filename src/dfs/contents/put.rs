@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use client::dfs::SMALL_FILE_BYTES_MAX;
 use protocol::namenode::FileStatus;
 
 use super::pool::{self, Queue};
@@ -59,12 +60,14 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
         Ok(())
     };
     let single = sources.len() == 1 && sources[0].metadata().is_ok_and(|m| !m.is_dir());
-    pool::run(
-        context,
-        if single { sizes.one_at_a_time() } else { sizes },
-        walk,
-        |task, progress| put.file(&task, progress),
-    )?;
+    if single || sizes.is_one_at_a_time() {
+        pool::run(context, sizes.one_at_a_time(), walk, |task, progress| {
+            put.file(&task, progress)
+        })?;
+    } else {
+        let copy = |tasks: Vec<Task>, progress: &Progress| put.files(&tasks, progress);
+        pool::run_grouped(context, sizes, Task::is_small, walk, copy)?;
+    }
     put.finish();
     Ok(())
 }
@@ -85,6 +88,25 @@ struct Task {
     target: Named,
     /// Suffix of the temporary file.
     suffix: String,
+}
+
+impl Task {
+    /// True if it may be copied together with others.
+    fn is_small(&self) -> bool {
+        self.metadata.len() <= SMALL_FILE_BYTES_MAX as u64 && self.target.cluster().is_ok()
+    }
+
+    /// All of its source; `None` if that is not small, perhaps since it has grown.
+    fn read_small(&self) -> Result<Option<Vec<u8>>, Failure> {
+        if !self.is_small() {
+            return Ok(None);
+        }
+        let fail = |error| Failure::local(&self.source, &error);
+        let file = File::open(&self.source).map_err(fail)?;
+        let mut bytes = Vec::with_capacity(self.metadata.len() as usize + 1);
+        file.take(SMALL_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(fail)?;
+        Ok((bytes.len() <= SMALL_FILE_BYTES_MAX).then_some(bytes))
+    }
 }
 
 /// A directory of the cluster that is being filled.
@@ -180,13 +202,42 @@ impl Put<'_> {
         queue.push(Task { source, metadata, target, suffix })
     }
 
+    /// Copies some files; the small ones together.
+    fn files(&self, tasks: &[Task], progress: &Progress) -> Vec<Result<(), Failure>> {
+        let mut outcomes: Vec<Option<Result<(), Failure>>> = Vec::new();
+        let (mut small, mut whole) = (Vec::new(), Vec::new());
+        for task in tasks {
+            outcomes.push(match task.read_small() {
+                Ok(Some(bytes)) => {
+                    progress.bytes(bytes.len());
+                    let Task { target, suffix, .. } = task;
+                    whole.push(publish::Whole { target, suffix, bytes });
+                    small.push(task);
+                    None
+                }
+                Ok(None) => Some(self.file(task, progress)),
+                Err(failure) => Some(Err(failure)),
+            });
+        }
+        let written = publish::write_small(self.context, whole);
+        let after =
+            |(task, written): (&Task, Result<(), Failure>)| written.and_then(|()| self.after(task));
+        let mut written = small.into_iter().zip(written).map(after);
+        outcomes.into_iter().filter_map(|outcome| outcome.or_else(|| written.next())).collect()
+    }
+
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
-        let Task { source, metadata, target, suffix } = task;
+        let Task { source, target, suffix, .. } = task;
         let file = File::open(source).map_err(|error| Failure::local(source, &error))?;
         let mut file = Counted { inner: file, progress };
         publish::write(self.context, (target, suffix), &mut |writer| {
             writer.write_from(&mut file, &|error| Failure::local(source, error))
         })?;
+        self.after(task)
+    }
+
+    /// What follows once a file is written.
+    fn after(&self, Task { source, metadata, target, .. }: &Task) -> Result<(), Failure> {
         if self.context.args.has("p") {
             self.preserve(target, metadata)?;
         }

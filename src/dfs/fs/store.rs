@@ -11,7 +11,7 @@ use std::thread;
 
 use client::ClientConfig;
 use client::dfs::checksum::FileChecksum;
-use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents};
+use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents, SmallFile};
 use protocol::acl::AclStatus;
 use protocol::namenode::{
     ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
@@ -302,19 +302,7 @@ impl Store {
         let publish_as = options.publish_as.as_ref();
         let sink = match &named.path {
             FsPath::Cluster(path) => {
-                let publish_as = publish_as.map(|place| place.cluster().ok_or_else(mismatch));
-                let publish_as = publish_as.transpose()?.cloned();
-                let create = CreateOptions {
-                    // A temporary file may be left over from a writer that was killed.
-                    overwrite: options.overwrite || publish_as.is_some(),
-                    parents: Parents::None,
-                    replication: options.replication,
-                    block_size: options.block_size,
-                    mode,
-                    unmasked: Some(0o666),
-                    publish_as,
-                    publish_overwrite: options.overwrite,
-                };
+                let create = create_options(named, options)?;
                 Sink::Cluster(Box::new(asked(named, self.client()?.create(path, create))?))
             }
             FsPath::Machine(path) => {
@@ -325,6 +313,39 @@ impl Store {
             }
         };
         Ok(Writer { sink, named: named.clone() })
+    }
+
+    /// Writes files of the cluster as a whole; small ones share messages. Each has its own outcome, in order.
+    pub(crate) fn write_small(
+        &self,
+        files: Vec<(Named, WriteOptions, Vec<u8>)>,
+    ) -> Vec<Result<(), Failure>> {
+        let client = match self.client() {
+            Ok(client) => client,
+            Err(failure) => {
+                let text = failure.to_string();
+                let again = |_| Err(Failure::Text(text.clone()));
+                return files.iter().map(again).collect();
+            }
+        };
+        let (mut names, mut outcomes, mut small) = (Vec::new(), Vec::new(), Vec::new());
+        for (named, options, bytes) in files {
+            let path = named.cluster().cloned();
+            match path.and_then(|path| Ok((path, create_options(&named, &options)?))) {
+                Ok((path, options)) => {
+                    small.push(SmallFile { path, options, bytes });
+                    outcomes.push(None);
+                }
+                Err(failure) => outcomes.push(Some(Err(failure))),
+            }
+            names.push(named);
+        }
+        let mut written = client.write_small(small).into_iter();
+        let outcome = |(named, outcome): (Named, Option<Result<(), Failure>>)| match outcome {
+            Some(outcome) => outcome,
+            None => asked(&named, written.next().unwrap_or(Err(DfsError::Unexpected))),
+        };
+        names.into_iter().zip(outcomes).map(outcome).collect()
     }
 
     /// Opens a file for writing at its end. Dropping the writer leaves the file with its old content.
@@ -412,7 +433,9 @@ impl Store {
             }
             Ok(())
         };
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        // The system reads several files to tell.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get));
         let threads = ranges.len().min(cores).min(BLOCK_READERS_MAX);
         thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
@@ -503,6 +526,24 @@ impl Writer {
 }
 
 /// Converts an error of the cluster.
+/// How a file of the cluster is created.
+fn create_options(named: &Named, options: &WriteOptions) -> Result<CreateOptions, Failure> {
+    let mismatch = || Failure::at(&*named.typed, "Does not match target filesystem");
+    let publish_as = options.publish_as.as_ref().map(|place| place.cluster().ok_or_else(mismatch));
+    let publish_as = publish_as.transpose()?.cloned();
+    Ok(CreateOptions {
+        // A temporary file may be left over from a writer that was killed.
+        overwrite: options.overwrite || publish_as.is_some(),
+        parents: Parents::None,
+        replication: options.replication,
+        block_size: options.block_size,
+        mode: 0o666 & !options.umask,
+        unmasked: Some(0o666),
+        publish_as,
+        publish_overwrite: options.overwrite,
+    })
+}
+
 fn asked<T, E: Error + 'static>(named: &Named, answer: Result<T, E>) -> Result<T, Failure> {
     answer.map_err(|error| refused(named, &error))
 }

@@ -3,6 +3,7 @@
 //! The caller's thread fills packets, sends them and takes acks as they arrive.
 
 mod sockets;
+mod together;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use protocol::{BlockId, DatanodeId, DfsPath};
 use transport::rpc::CallOptions;
 
 use self::sockets::Sockets;
+pub(in crate::dfs) use self::together::write_together;
+pub use self::together::{SMALL_FILE_BYTES_MAX, SMALL_FILES_MAX, SmallFile};
 use super::create::{CreateOptions, Parents};
 use super::error::{DfsError, MemberFailure};
 use super::lease::{Lease, Leases};
@@ -46,20 +49,22 @@ impl DfsWriter {
         path: DfsPath,
         options: CreateOptions,
     ) -> Result<Self, DfsError> {
-        let create = Create {
-            path: path.clone(),
-            mode: options.mode,
-            unmasked: options.unmasked,
-            overwrite: options.overwrite,
-            parents: options.parents == Parents::All,
-            replication: options.replication,
-            block_size: options.block_size,
-            first_block: true,
-        };
+        let create = create_of(&path, &options);
         let created = match &options.parents {
             Parents::Below(root) => create_below(link, root, create)?,
             Parents::None | Parents::All => link.ask(create)?,
         };
+        Ok(DfsWriter::begin(link, leases, path, options, created))
+    }
+
+    /// The writer of a file that was created.
+    fn begin(
+        link: &Arc<Link>,
+        leases: &Arc<Leases>,
+        path: DfsPath,
+        options: CreateOptions,
+        created: Created,
+    ) -> Self {
         let overwrite = options.publish_overwrite;
         let file = File {
             path,
@@ -68,7 +73,7 @@ impl DfsWriter {
             publish: options.publish_as.map(|path| Publish { path, overwrite }),
         };
         let flow = Writer::create(sockets(link), link.id, file, created.first_block);
-        Ok(DfsWriter { link: Arc::clone(link), flow, pipe: None, _lease: leases.hold() })
+        DfsWriter { link: Arc::clone(link), flow, pipe: None, _lease: leases.hold() }
     }
 
     pub(in crate::dfs) fn append(
@@ -141,6 +146,24 @@ impl DfsWriter {
         }
     }
 
+    /// Adds bytes.
+    fn write_bytes(&mut self, mut bytes: &[u8]) -> Result<(), DfsError> {
+        while !bytes.is_empty() {
+            let count = self.add(bytes)?;
+            bytes = &bytes[count..];
+        }
+        Ok(())
+    }
+
+    /// Adds as many bytes as the packet has room for.
+    fn add(&mut self, bytes: &[u8]) -> Result<usize, DfsError> {
+        self.prepare()?;
+        let (packet, limit) = self.flow.packet();
+        let count = packet.append(bytes, limit);
+        self.added(count, limit)?;
+        Ok(count)
+    }
+
     /// Returns once all DataNodes of the pipeline have everything written so far in memory, as HDFS's `hflush`.
     ///
     /// # Errors
@@ -199,6 +222,11 @@ impl DfsWriter {
     /// Does what the machine says until the goal is reached.
     fn run(&mut self, goal: Goal) -> Result<(), DfsError> {
         self.flow.begin(goal);
+        self.go_on()
+    }
+
+    /// Does what the machine says until the goal that it has is reached.
+    fn go_on(&mut self) -> Result<(), DfsError> {
         loop {
             let DfsWriter { link, flow, pipe, .. } = self;
             match flow.next_step(Instant::now()) {
@@ -307,19 +335,26 @@ fn report(block: BlockId, datanode: Option<DatanodeId>, fault: &MemberFailure) {
 
 impl Write for DfsWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.is_empty() {
-            return Ok(0);
-        }
-        self.prepare()?;
-        let (packet, limit) = self.flow.packet();
-        let count = packet.append(bytes, limit);
-        self.added(count, limit)?;
-        Ok(count)
+        if bytes.is_empty() { Ok(0) } else { Ok(self.add(bytes)?) }
     }
 
     /// Does nothing: see [`DfsWriter::hflush`] for visibility to readers, [`DfsWriter::close`] for durability.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// The call that creates a file, with its first block.
+fn create_of(path: &DfsPath, options: &CreateOptions) -> Create {
+    Create {
+        path: path.clone(),
+        mode: options.mode,
+        unmasked: options.unmasked,
+        overwrite: options.overwrite,
+        parents: options.parents == Parents::All,
+        replication: options.replication,
+        block_size: options.block_size,
+        first_block: true,
     }
 }
 

@@ -183,9 +183,9 @@ impl Run {
         }
     }
 
-    /// The machine went down while a copy took the place of what was promised: it is there, or what was promised.
-    fn note_down(&mut self, block: BlockId, copy: Promise) {
-        if self.machine.is_down() {
+    /// The machine or the disk failed while a copy took the place of what was promised: it is there, or what was promised.
+    fn note_failed(&mut self, block: BlockId, copy: Promise) {
+        if self.machine.is_down() || !self.store().failed_volumes().is_empty() {
             self.instead.insert(block, copy);
         }
     }
@@ -351,7 +351,9 @@ impl Run {
                 self.note("finalize behind", block, &length);
                 return;
             }
-            _ => writer.finalize(),
+            // Alone, and as one of several.
+            _ if stamp.0.is_multiple_of(2) => writer.finalize(),
+            _ => ReplicaWriter::finalize_all([writer]).remove(0),
         };
         self.note("finalize", block, &(way, length, &result));
         self.note_full(block, &result);
@@ -360,7 +362,7 @@ impl Run {
         if result.is_ok() {
             self.promise(block, promise);
         } else if is_copy {
-            self.note_down(block, promise);
+            self.note_failed(block, promise);
         }
     }
 
@@ -375,7 +377,7 @@ impl Run {
         self.note_full(block, &result);
         let promise = Promise { stamp, length, is_finalized: false, survives_power: false };
         if result.is_err() {
-            self.note_down(block, promise);
+            self.note_failed(block, promise);
         } else if length > 0 {
             self.copies.remove(&block);
             self.promise(block, promise);

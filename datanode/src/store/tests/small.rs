@@ -88,6 +88,23 @@ fn they_share_a_file_and_are_there_after_a_start() {
 }
 
 #[test]
+fn several_are_finalized_together() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let sizes = [100, 4096, 5000, 0, 700];
+    let writers = (1..).zip(sizes).map(|(block, size)| begin(&store, block, &sample(size)));
+    let outcomes = ReplicaWriter::finalize_all(writers.collect::<Vec<_>>());
+    assert!(outcomes.len() == 5 && outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    drop(store);
+    let store = open(root.path());
+    for (block, size) in (1..).zip(sizes) {
+        assert_eq!(read(&store, block), sample(size), "block {block}");
+    }
+    assert_eq!(files(root.path(), "finalized").len(), 2, "the largest has files");
+    assert!(ReplicaWriter::finalize_all([]).is_empty());
+}
+
+#[test]
 fn one_that_goes_on_gets_files_of_its_own() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());

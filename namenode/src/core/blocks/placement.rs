@@ -31,6 +31,14 @@ pub struct Problem<'a> {
     pub bytes: u64,
 }
 
+impl Problem<'_> {
+    /// True if the node is there and has room.
+    fn takes(&self, index: NodeIndex) -> bool {
+        let node = self.nodes.node(index);
+        node.state == DatanodeState::Live && node.is_serving() && node.free() >= self.bytes
+    }
+}
+
 /// Random draws before a scope is searched: where one node in eight qualifies, one in twenty-five choices needs that.
 const TRIES: usize = 24;
 
@@ -101,6 +109,11 @@ pub fn choose_targets(problem: Problem<'_>, random: &mut Generator) -> Vec<NodeI
     choose_targets_among(problem, |_| true, random)
 }
 
+/// True if these nodes, chosen for another block just before, can take this one.
+pub(in crate::core) fn fit_again(problem: &Problem<'_>, targets: &[NodeIndex]) -> bool {
+    targets.len() == problem.count && targets.iter().all(|index| problem.takes(*index))
+}
+
 /// Index of the replica that is read on a machine which has `count` replicas of a block, in order of their nodes. It depends on the block,
 /// so the machine's nodes share the work and each block is in the page cache at most once.
 pub(in crate::core) fn read_there(block: BlockId, count: usize) -> usize {
@@ -151,10 +164,7 @@ fn choose_one(
 ) -> Option<NodeIndex> {
     let nodes = problem.nodes;
     let fits = |index: &NodeIndex| {
-        let node = nodes.node(*index);
-        node.state == DatanodeState::Live
-            && node.is_serving()
-            && node.free() >= problem.bytes
+        problem.takes(*index)
             && !have.contains(index)
             && !problem.excluded.contains(index)
             && allowed(*index)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use protocol::namenode::{Create, DatanodeState, Publish, WrittenBlock};
 use protocol::permission::Action;
+use protocol::transfer::WRITE_MANY_BYTES_MAX;
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::limits::{check_mode, check_replication};
@@ -16,6 +17,9 @@ use crate::core::namespace::{Block, Resolved};
 use crate::core::nodes::{Node, NodeIndex};
 use crate::core::rights::{Needs, acl};
 use crate::error::refuse;
+
+/// Room that each block of several files made in one message is expected to take, bytes: more is not written together.
+const TOGETHER_BYTES: u64 = WRITE_MANY_BYTES_MAX as u64;
 
 /// Result of committing a block.
 enum Committed {
@@ -196,21 +200,37 @@ impl Planner<'_> {
             existing,
             excluded: &excluded,
             writer_host: self.asked.host,
-            bytes: block_size,
+            bytes: self.room(block_size),
         };
-        let mut spared = excluded.clone();
-        spared.extend(self.nodes.slow(self.now.mono_ms));
-        let mut targets =
-            placement::choose_targets(Problem { excluded: &spared, ..problem }, self.random);
-        if targets.len() < problem.count && spared.len() > excluded.len() {
-            // A slow node is better than none.
-            targets = placement::choose_targets(problem, self.random);
-        }
+        let company = std::mem::take(&mut self.company);
+        let is_plain = existing.is_empty() && excluded.is_empty();
+        let targets = match is_plain && placement::fit_again(&problem, &company) {
+            true => company,
+            false => self.draw_targets(problem),
+        };
         if existing.is_empty() {
             self.check_enough(path, (replication, block_size), (targets.len(), excluded.len()))?;
         }
-        self.chosen.extend(targets.iter().map(|target| (*target, block_size)));
+        let room = self.room(block_size);
+        self.chosen.extend(targets.iter().map(|target| (*target, room)));
         Ok(targets)
+    }
+
+    fn draw_targets(&mut self, problem: Problem<'_>) -> Vec<NodeIndex> {
+        let mut spared = problem.excluded.to_vec();
+        spared.extend(self.nodes.slow(self.now.mono_ms));
+        let targets =
+            placement::choose_targets(Problem { excluded: &spared, ..problem }, self.random);
+        if targets.len() < problem.count && spared.len() > problem.excluded.len() {
+            // A slow node is better than none.
+            return placement::choose_targets(problem, self.random);
+        }
+        targets
+    }
+
+    /// Room that a new block is expected to take, bytes: whoever makes several files in one message has what they hold, which is little.
+    fn room(&self, block_size: u64) -> u64 {
+        if self.is_together { block_size.min(TOGETHER_BYTES) } else { block_size }
     }
 
     /// Refuses a block that nobody can take, or that too few nodes have room for: it would never be on enough disks. Nodes that are merely
@@ -336,7 +356,8 @@ impl Planner<'_> {
         let durable = self.durable_holders(written);
         self.edits.push(Edit::CommitBlock { file: id, block, length });
         let holders = written.replicas.iter().filter_map(|id| self.nodes.index(*id));
-        self.released.extend(holders.map(|node| (node, block_size - length)));
+        let room = self.room(block_size);
+        self.released.extend(holders.map(|node| (node, room.saturating_sub(length))));
         let replicas = written.replicas.clone();
         let durable_count = usize::from(written.durable_count);
         self.written.insert(block, Acknowledged { replicas, durable_count });

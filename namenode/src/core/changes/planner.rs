@@ -47,6 +47,10 @@ pub(in crate::core) struct Planner<'a> {
     pub(in crate::core) released: Vec<(NodeIndex, u64)>,
     pub(in crate::core) recover: Option<InodeId>,
     pub(in crate::core) slow: Option<NodeIndex>,
+    /// The request makes or completes several files.
+    pub(in crate::core) is_together: bool,
+    /// The DataNodes of the block before in such a request: this one goes the same way if it can.
+    pub(in crate::core) company: Vec<NodeIndex>,
     /// It came by a path below `/.reserved/raw`.
     pub(in crate::core) is_raw: bool,
     /// Default list of the directory that new entries are made in.
@@ -77,6 +81,8 @@ impl<'a> Planner<'a> {
             released: Vec::new(),
             recover: None,
             slow: None,
+            is_together: false,
+            company: Vec::new(),
             is_raw: false,
             defaults: Vec::new(),
             next_inode: counters.next_inode,

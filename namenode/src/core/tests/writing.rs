@@ -1,9 +1,12 @@
 //! Writing, leases, recovery, safe mode, answers after a restart: one scenario each.
 
+use std::collections::BTreeSet;
+
 use protocol::datanode::{Changes, Command, CommitRecovery, Replica};
 use protocol::namenode::{
     Answer, Body, Call, Created, LocatedBlock, Publish, Reply, SafeModeAction,
 };
+use protocol::transfer::WRITE_MANY_BYTES_MAX;
 use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
 use super::harness::{Harness, canonical, create, dfs, replica, settings, stamp_after, written};
@@ -171,6 +174,36 @@ fn a_batch_of_which_all_is_refused_for_now_is_refused_as_a_whole_and_can_be_sent
     let Ok(Reply::Batch(answers)) = h.call_again(8, mixed) else { panic!("a part was done") };
     assert!(answers[0].is_err() && answers[1] == Ok(Reply::Flag(true)), "{answers:?}");
     assert_eq!(h.call_again(9, Body::Batch(vec![])), Ok(Reply::Batch(vec![])));
+}
+
+#[test]
+fn files_made_in_one_message_go_one_way_and_reserve_little() {
+    let mut h = Harness::with_nodes(1, 6);
+    let block_size = 4 * u64::from(WRITE_MANY_BYTES_MAX);
+    h.state.settings.block_size = block_size;
+    let free = |h: &Harness| -> u64 { h.nodes.iter().map(|(_, node)| node.free()).sum() };
+    let before = free(&h);
+    let creates = |begin: u64, count| {
+        let paths = (begin..begin + count).map(|number| format!("/f{number}"));
+        Body::Batch(paths.map(|path| create(&path, false, Some(3), true)).collect())
+    };
+    let targets = |answers: Answer| -> Vec<BTreeSet<DatanodeId>> {
+        let Ok(Reply::Batch(answers)) = answers else { panic!("{answers:?}") };
+        let block = |answer: Answer| match answer {
+            Ok(Reply::Created(created)) => created.first_block.unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let blocks = answers.into_iter().map(block);
+        blocks.map(|block| block.replicas.iter().map(|replica| replica.id).collect()).collect()
+    };
+    let together = targets(h.call_again(100, creates(0, 50)));
+    assert!(together.iter().all(|targets| *targets == together[0]), "{together:?}");
+    assert_eq!(together[0].len(), 3);
+    assert_eq!(before - free(&h), 50 * 3 * u64::from(WRITE_MANY_BYTES_MAX));
+    let alone: BTreeSet<_> =
+        (0..20).flat_map(|n| targets(h.call_again(200 + n, creates(100 + n, 1)))).collect();
+    assert!(alone.len() > 1, "each message is judged by itself");
+    assert_eq!(before - free(&h), 50 * 3 * u64::from(WRITE_MANY_BYTES_MAX) + 20 * 3 * block_size);
 }
 
 #[test]
