@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -30,8 +30,14 @@ const GROUP_FILES_MAX: usize = SMALL_FILES_MAX;
 /// Hands files to the copying threads.
 pub(super) struct Queue<T> {
     sender: SyncSender<T>,
-    /// Where files go that can be copied together, and which these are.
-    grouped: Option<(SyncSender<T>, fn(&T) -> bool)>,
+    grouped: Option<Grouped<T>>,
+}
+
+/// Where files go that can be copied together.
+struct Grouped<T> {
+    sender: SyncSender<T>,
+    /// Which these are.
+    joins: fn(&T) -> bool,
 }
 
 impl<T> Queue<T> {
@@ -39,7 +45,7 @@ impl<T> Queue<T> {
     pub(super) fn push(&self, task: T) -> Result<(), Failure> {
         let gone = |_| Failure::Text("the copying threads ended early".to_owned());
         match &self.grouped {
-            Some((sender, joins)) if joins(&task) => sender.send(task).map_err(gone),
+            Some(Grouped { sender, joins }) if joins(&task) => sender.send(task).map_err(gone),
             _ => self.sender.send(task).map_err(gone),
         }
     }
@@ -143,7 +149,7 @@ pub(super) fn run_grouped<T: Send>(
                 }
             });
         }
-        walk(&Queue { sender, grouped: Some((group_sender, joins)) })
+        walk(&Queue { sender, grouped: Some(Grouped { sender: group_sender, joins }) })
     });
     progress.end();
     walked
