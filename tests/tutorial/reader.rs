@@ -1,0 +1,142 @@
+//! A reader at a terminal, with a clone of the project that is built.
+//!
+//! Each block of commands is a shell of its own; working directory and variables go from one to the next, as in a terminal. The reader's programs are
+//! built as this test was, into the same directory, without a network: what other programs of the project had to compile is there already.
+//!
+//! Invariant: a cluster that the reader started has ended when the reader goes.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::cluster::{Ports, hanno_binary};
+use crate::support::wait;
+
+/// Time for a block: one that waits for something that never comes fails. Generous, because some compile on a busy machine.
+const BLOCK_TIME_MAX_S: &str = "900";
+/// Time for a cluster to stop.
+const STOP_MAX: Duration = Duration::from_secs(60);
+/// The variable in which the tutorial keeps the process id of its cluster.
+const CLUSTER_VARIABLE: &str = "CLUSTER";
+/// Says so of every run of a debug build, which the reader's programs are here and not elsewhere.
+const SAYS_DEBUG_BUILD: &str = "mr-api";
+
+pub(super) struct Reader {
+    ports: Ports,
+    /// Where the reader begins.
+    home: tempfile::TempDir,
+    /// What goes from one shell to the next: `directory`, `variables`; and `printed`.
+    state: tempfile::TempDir,
+}
+
+impl Reader {
+    pub(super) fn new() -> Reader {
+        let (home, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        // Tasks of users of their own pass through.
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(state.path().join("directory"), home.path().to_str().unwrap()).unwrap();
+        fs::write(state.path().join("variables"), "").unwrap();
+        fs::create_dir(home.path().join(".cargo")).unwrap();
+        fs::write(home.path().join(".cargo/config.toml"), cargo_config()).unwrap();
+        Reader { ports: Ports::take(), home, state }
+    }
+
+    /// A path from the directory in which the reader is.
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        Path::new(self.kept("directory").trim_end()).join(path)
+    }
+
+    /// The exit code of commands, and what they print.
+    pub(super) fn run(&self, script: &str) -> (i32, String) {
+        let state = self.state.path().display();
+        let script = format!(
+            "cd \"$(cat {state}/directory)\"\n. {state}/variables\n\
+             trap 'export -p > {state}/variables; pwd > {state}/directory' EXIT\n{script}"
+        );
+        let binary = hanno_binary();
+        let built = binary.parent().expect("the build directory").display();
+        let path = format!("{built}:{}", std::env::var("PATH").unwrap_or_default());
+        let printed = fs::File::create(self.state.path().join("printed")).unwrap();
+        let mut command = Command::new("timeout");
+        command.args([BLOCK_TIME_MAX_S, "sh", "-ec", &script]).stdin(Stdio::null());
+        command.stdout(printed.try_clone().unwrap()).stderr(printed);
+        command.env("HANNO", env!("CARGO_MANIFEST_DIR")).env("PATH", path);
+        command.env("PORT", self.ports.base.to_string());
+        command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET_DIR");
+        let status = command.status().expect("the shell starts");
+        self.share_build_directory();
+        (status.code().unwrap_or(-1), self.kept("printed"))
+    }
+
+    fn kept(&self, name: &str) -> String {
+        String::from_utf8_lossy(&fs::read(self.state.path().join(name)).unwrap()).into_owned()
+    }
+
+    /// Gives each new package of the reader's the build directory of this test, under both names.
+    fn share_build_directory(&self) {
+        let entries = fs::read_dir(self.home.path()).unwrap().map(|entry| entry.unwrap().path());
+        for package in entries.filter(|path| path.join("Cargo.toml").is_file()) {
+            let target = package.join("target");
+            if fs::create_dir(&target).is_ok() {
+                for name in ["debug", "release"] {
+                    symlink(hanno_binary().parent().unwrap(), target.join(name)).unwrap();
+                }
+            }
+        }
+    }
+
+    /// The process of the reader's cluster.
+    fn cluster(&self) -> Option<u32> {
+        let variables = self.kept("variables");
+        let line = variables.lines().find_map(|line| line.split_once(CLUSTER_VARIABLE))?;
+        line.1.trim_matches(|sign: char| !sign.is_ascii_digit()).parse().ok()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let Some(pid) = self.cluster() else { return };
+        let place = PathBuf::from(format!("/proc/{pid}"));
+        if place.exists() {
+            let _ = sys::process::terminate(pid);
+        }
+        if !wait::until(STOP_MAX, || !place.exists()) {
+            eprintln!("the cluster of the tutorial does not end: process {pid}");
+        }
+    }
+}
+
+/// Settings under which the reader's programs are compiled as this test is, whether with `--release` or not.
+fn cargo_config() -> String {
+    let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    let manifest: toml::Table = manifest.unwrap().parse().unwrap();
+    let is_debug = cfg!(debug_assertions);
+    let name = if is_debug { "dev" } else { "release" };
+    let mut profile = manifest["profile"][name].as_table().unwrap().clone();
+    // What cargo's profiles say where the project's do not.
+    let default = |text: &str| text.parse::<toml::Table>().unwrap();
+    let defaults = match is_debug {
+        true => default(
+            "opt-level = 0\ndebug = true\nstrip = \"none\"\ndebug-assertions = true\noverflow-checks = true\ncodegen-units = 256",
+        ),
+        false => default(
+            "opt-level = 3\ndebug = false\nstrip = \"none\"\ndebug-assertions = false\noverflow-checks = false\ncodegen-units = 16",
+        ),
+    };
+    for (key, value) in defaults {
+        profile.entry(key).or_insert(value);
+    }
+    profile.insert("incremental".to_owned(), false.into());
+    let packages = profile.entry("package").or_insert(toml::Table::new().into());
+    let quiet = default("debug-assertions = false");
+    packages.as_table_mut().unwrap().insert(SAYS_DEBUG_BUILD.to_owned(), quiet.into());
+    let profiles = ["dev", "release"].map(|name| (name.to_owned(), profile.clone().into()));
+    let net = default("offline = true");
+    let config = [
+        ("net".to_owned(), net.into()),
+        ("profile".to_owned(), toml::Table::from_iter(profiles).into()),
+    ];
+    toml::to_string(&toml::Table::from_iter(config)).unwrap()
+}
