@@ -20,8 +20,11 @@ const BLOCK_TIME_MAX_S: &str = "900";
 const STOP_MAX: Duration = Duration::from_secs(60);
 /// The variable in which the tutorial keeps the process id of its cluster.
 const CLUSTER_VARIABLE: &str = "CLUSTER";
-/// Says so of every run of a debug build, which the reader's programs are here and not elsewhere.
-const SAYS_DEBUG_BUILD: &str = "mr-api";
+/// What cargo's profiles say where the project's do not.
+const DEV_DEFAULTS: &str = "opt-level = 0\ndebug = true\ndebug-assertions = true\noverflow-checks = true\ncodegen-units = 256\nincremental = false";
+const RELEASE_DEFAULTS: &str = "opt-level = 3\ncodegen-units = 16\nincremental = false";
+/// It says so of every debug build, which the reader's programs are not.
+const UNLIKE: &str = "[mr-api]\ndebug-assertions = false";
 
 pub(super) struct Reader {
     ports: Ports,
@@ -74,15 +77,13 @@ impl Reader {
         String::from_utf8_lossy(&fs::read(self.state.path().join(name)).unwrap()).into_owned()
     }
 
-    /// Gives each new package of the reader's the build directory of this test, under both names.
+    /// Gives each new package of the reader's the build directory of this test for its release builds.
     fn share_build_directory(&self) {
         let entries = fs::read_dir(self.home.path()).unwrap().map(|entry| entry.unwrap().path());
         for package in entries.filter(|path| path.join("Cargo.toml").is_file()) {
             let target = package.join("target");
             if fs::create_dir(&target).is_ok() {
-                for name in ["debug", "release"] {
-                    symlink(hanno_binary().parent().unwrap(), target.join(name)).unwrap();
-                }
+                symlink(hanno_binary().parent().unwrap(), target.join("release")).unwrap();
             }
         }
     }
@@ -108,35 +109,23 @@ impl Drop for Reader {
     }
 }
 
-/// Settings under which the reader's programs are compiled as this test is, whether with `--release` or not.
+/// Settings under which release builds of the reader's are compiled as this test is.
 fn cargo_config() -> String {
     let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-    let manifest: toml::Table = manifest.unwrap().parse().unwrap();
-    let is_debug = cfg!(debug_assertions);
-    let name = if is_debug { "dev" } else { "release" };
-    let mut profile = manifest["profile"][name].as_table().unwrap().clone();
-    // What cargo's profiles say where the project's do not.
-    let default = |text: &str| text.parse::<toml::Table>().unwrap();
-    let defaults = match is_debug {
-        true => default(
-            "opt-level = 0\ndebug = true\nstrip = \"none\"\ndebug-assertions = true\noverflow-checks = true\ncodegen-units = 256",
-        ),
-        false => default(
-            "opt-level = 3\ndebug = false\nstrip = \"none\"\ndebug-assertions = false\noverflow-checks = false\ncodegen-units = 16",
-        ),
+    let manifest = manifest.unwrap().parse::<toml::Table>().unwrap();
+    let (name, defaults) = match cfg!(debug_assertions) {
+        true => ("dev", DEV_DEFAULTS),
+        false => ("release", RELEASE_DEFAULTS),
     };
-    for (key, value) in defaults {
-        profile.entry(key).or_insert(value);
-    }
-    profile.insert("incremental".to_owned(), false.into());
+    let mut profile: toml::Table = defaults.parse().unwrap();
+    profile.extend(manifest["profile"][name].as_table().unwrap().clone());
     let packages = profile.entry("package").or_insert(toml::Table::new().into());
-    let quiet = default("debug-assertions = false");
-    packages.as_table_mut().unwrap().insert(SAYS_DEBUG_BUILD.to_owned(), quiet.into());
-    let profiles = ["dev", "release"].map(|name| (name.to_owned(), profile.clone().into()));
-    let net = default("offline = true");
-    let config = [
-        ("net".to_owned(), net.into()),
-        ("profile".to_owned(), toml::Table::from_iter(profiles).into()),
-    ];
-    toml::to_string(&toml::Table::from_iter(config)).unwrap()
+    packages.as_table_mut().unwrap().extend(UNLIKE.parse::<toml::Table>().unwrap());
+    format!("[net]\noffline = true\n{}", toml::to_string(&profiles(profile)).unwrap())
+}
+
+fn profiles(release: toml::Table) -> toml::Table {
+    let table =
+        |name: &str, value: toml::Table| toml::Table::from_iter([(name.to_owned(), value.into())]);
+    table("profile", table("release", release))
 }
