@@ -55,7 +55,7 @@ impl Reader {
     pub(super) fn run(&self, script: &str) -> (i32, String) {
         let state = self.state.path().display();
         let script = format!(
-            "cd \"$(cat {state}/directory)\"\n. {state}/variables\n\
+            "set -a\ncd \"$(cat {state}/directory)\"\n. {state}/variables\n\
              trap 'export -p > {state}/variables; pwd > {state}/directory' EXIT\n{script}"
         );
         let binary = hanno_binary();
@@ -67,6 +67,8 @@ impl Reader {
         command.stdout(printed.try_clone().unwrap()).stderr(printed);
         command.env("HANNO", env!("CARGO_MANIFEST_DIR")).env("PATH", path);
         command.env("PORT", self.ports.base.to_string());
+        // Where a machine is busy, a backup would be an attempt more than the page shows.
+        command.env("HANNO_JOBTRACKER_SPECULATION_AFTER_MS", "600000");
         command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET_DIR");
         let status = command.status().expect("the shell starts");
         self.share_build_directory();
