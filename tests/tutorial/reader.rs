@@ -20,9 +20,13 @@ const BLOCK_TIME_MAX_S: &str = "900";
 const STOP_MAX: Duration = Duration::from_secs(60);
 /// The variable in which the tutorial keeps the process id of its cluster.
 const CLUSTER_VARIABLE: &str = "CLUSTER";
-/// What cargo's profiles say where the project's do not.
-const DEV_DEFAULTS: &str = "opt-level = 0\ndebug = true\ndebug-assertions = true\noverflow-checks = true\ncodegen-units = 256\nincremental = false";
-const RELEASE_DEFAULTS: &str = "opt-level = 3\ncodegen-units = 16\nincremental = false";
+/// What cargo says of debug builds where the project does not.
+const DEV_DEFAULTS: &str = "\
+opt-level = 0
+debug = true
+debug-assertions = true
+overflow-checks = true
+";
 /// It says so of every debug build, which the reader's programs are not.
 const UNLIKE: &str = "[mr-api]\ndebug-assertions = false";
 
@@ -117,7 +121,7 @@ fn cargo_config() -> String {
     let manifest = manifest.unwrap().parse::<toml::Table>().unwrap();
     let (name, defaults) = match cfg!(debug_assertions) {
         true => ("dev", DEV_DEFAULTS),
-        false => ("release", RELEASE_DEFAULTS),
+        false => ("release", ""),
     };
     let mut profile: toml::Table = defaults.parse().unwrap();
     profile.extend(manifest["profile"][name].as_table().unwrap().clone());
