@@ -208,8 +208,8 @@ impl Mapper for SideBySide {
         out: &mut Emit<Vec<u8>, Vec<u8>, S>,
     ) -> Result<()> {
         let context = out.context().clone();
-        let visits_part = &context.input().ok_or("a map has an input")?.path;
-        let part = visits_part.rsplit('/').next().unwrap_or_default();
+        let input = context.input().ok_or("a map has an input")?;
+        let part = input.path.rsplit('/').next().unwrap_or_default();
         let users = format!("{}/{part}", context.output_of(self.users)?);
         let mut users = SortedFile::open(&context, &users)?;
         visits.for_each(|(id, page)| users.values(id)?.try_for_each(|name| out.emit(name, page)))

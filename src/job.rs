@@ -24,7 +24,9 @@ use self::exit::{known, unknown, with_args};
 use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::{self, generic};
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
+use crate::output::{
+    EXIT_FAILED, EXIT_OK, EXIT_USAGE, human_size, print_json, report, report_text, say,
+};
 use crate::top::{self, TopArgs};
 
 /// Group of the counters of tasks.
@@ -451,6 +453,10 @@ fn status_text(job: &JobReport, jobtracker: &str) -> String {
     if let Some(rounds) = &job.rounds {
         text.push_str(&rounds_text(rounds));
     }
+    if job.read_records_per_s > 0 || job.read_bytes_per_s > 0 {
+        let (records, bytes) = (job.read_records_per_s, human_size(job.read_bytes_per_s));
+        text.push_str(&format!("running maps read {records} records and {bytes} a second\n"));
+    }
     if !job.diagnostics.is_empty() {
         text.push_str(&format!("reason for failure: {}\n", job.diagnostics));
     }
@@ -497,6 +503,8 @@ mod tests {
             submitted_ms: 1_767_609_005_000,
             finished_ms: 0,
             counters,
+            read_records_per_s: 0,
+            read_bytes_per_s: 0,
             diagnostics: "it broke".to_owned(),
             output: DfsPath::root(),
             queue: "etl".to_owned(),

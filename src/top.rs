@@ -275,6 +275,8 @@ mod tests {
             submitted_ms: 1_000,
             finished_ms: if state.is_final() { 91_000 } else { 0 },
             counters: Counters::default(),
+            read_records_per_s: 0,
+            read_bytes_per_s: 0,
             diagnostics: String::new(),
             output: DfsPath::root(),
             queue: "default".to_owned(),

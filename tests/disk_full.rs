@@ -215,14 +215,7 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
     let found = cluster.dfs(&["-cat", "/out/part-r-00000"]).ok().stdout;
     assert!(found == data::word_count(&text));
     let id = job.stderr.split_once("Running job: ").and_then(|(_, rest)| rest.split(':').next());
-    let config = client::ClientConfig {
-        user: Some(crate::support::cluster::SUPERUSER.to_owned()),
-        jobtracker: Some(cluster.jobtracker.clone()),
-        secret_file: Some(cluster.directory.join("secret")),
-        ..client::ClientConfig::default()
-    };
-    let tasks =
-        client::job::JobClient::connect(&config).unwrap().tasks(id.unwrap().parse().unwrap());
+    let tasks = cluster.jobs().tasks(id.unwrap().parse().unwrap());
     let attempts: Vec<_> = tasks.unwrap().into_iter().flat_map(|task| task.attempts).collect();
     let failed: Vec<_> = attempts.iter().filter(|attempt| attempt.state == "FAILED").collect();
     assert!(!failed.is_empty(), "one worker has no room: {attempts:?}");

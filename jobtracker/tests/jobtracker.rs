@@ -748,5 +748,6 @@ fn registration(worker: WorkerId) -> Register {
 
 /// A worker's update on an attempt that has ended.
 fn update(attempt: AttemptId, state: AttemptState, counters: Counters) -> AttemptUpdate {
-    AttemptUpdate { attempt, state, progress: 0.5, phase: None, counters, record: None }
+    let status = String::new();
+    AttemptUpdate { attempt, state, progress: 0.5, phase: None, counters, record: None, status }
 }

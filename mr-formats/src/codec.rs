@@ -73,6 +73,17 @@ impl FileCodec {
         format!("org.apache.hadoop.io.compress.{name}")
     }
 
+    /// Reads a file with this path, whose stored bytes are `from`: decompressed if its name ends as that of a compressed file.
+    ///
+    /// # Errors
+    /// If no decoder can be made.
+    pub fn reader<'a>(path: &str, from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        match Self::of_path(path) {
+            Some(codec) => codec.decoder(from),
+            None => Ok(Box::new(from)),
+        }
+    }
+
     /// Reads the compressed data in `from`.
     ///
     /// # Errors

@@ -31,6 +31,18 @@ pub struct SplitRange {
     pub end: u64,
 }
 
+impl Cut {
+    /// True if one mapper reads all files of a split. Otherwise each file has a mapper of its own, also if they share a task.
+    pub fn is_read_together(self) -> bool {
+        matches!(self, Cut::Combined { .. })
+    }
+
+    /// True if small files may share a task.
+    pub fn may_be_packed(self) -> bool {
+        !matches!(self, Cut::Combined { .. } | Cut::Lines { .. })
+    }
+}
+
 /// How files are cut into splits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {

@@ -4,8 +4,8 @@
 //! A custom format implements [`Format`], [`OutputFormat`] or both. The formats here are text, records of a fixed length, whole files,
 //! SequenceFiles ([`sequence`], with [`writable`]) and rows without any file. Any of them may be compressed ([`codec`]).
 //!
-//! Job authors find all of it in `mr_api::formats`, except two modules: [`splits`], with which drivers cut files, and [`sources`], from
-//! which tasks read.
+//! Job authors find all of it in `mr_api::formats`, except three modules: [`splits`] and [`packing`], with which drivers make tasks of files,
+//! and [`sources`], from which tasks read.
 
 mod binary;
 mod bzip2_split;
@@ -16,6 +16,7 @@ mod error;
 pub mod fuzz;
 mod input;
 mod output;
+pub mod packing;
 pub mod rows;
 pub mod sequence;
 pub mod sources;

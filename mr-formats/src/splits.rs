@@ -29,7 +29,7 @@ impl Default for SplitLimits {
 
 impl SplitLimits {
     /// Bytes of a split of a file with blocks of this size.
-    fn split_bytes(self, block_bytes: u64) -> u64 {
+    pub fn split_bytes(self, block_bytes: u64) -> u64 {
         self.min.max(self.max.min(block_bytes)).max(1)
     }
 }

@@ -418,6 +418,7 @@ impl Simulated {
                 phase: None,
                 counters: Counters::default(),
                 record: None,
+                status: String::new(),
             });
         }
         let (worker, epoch) = (self.worker, self.epoch);

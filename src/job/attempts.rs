@@ -53,6 +53,7 @@ mod tests {
             diagnostics: String::new(),
             progress: 0.0,
             phase: String::new(),
+            status: String::new(),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::support::{Cluster, Options, data};
 fn programs_on_a_cluster() {
     let cluster = Cluster::start(Options::tight());
     compressed_input(&cluster);
+    compressed_output(&cluster);
     joins(&cluster);
     total_order(&cluster);
     iterations(&cluster);
@@ -49,6 +50,25 @@ fn compressed_input(cluster: &Cluster) {
         cluster.example("wordcount", &["-D", "mapreduce.map.maxattempts=1", "/cut", "/cut-out"]);
     assert!(failed.code == 1 && failed.stderr.contains("/cut/text.gz"), "{}", failed.stderr);
     assert_eq!(cluster.dfs(&["-test", "-e", "/cut-out"]).code, 1, "no half an output");
+}
+
+/// What a program does with its output is the same if that is compressed.
+fn compressed_output(cluster: &Cluster) {
+    let local = tempfile::tempdir().unwrap();
+    let path = |name: &str| local.path().join(name).to_string_lossy().into_owned();
+    let text = data::text(31, 200_000);
+    put(cluster, "/top/text", &text);
+    fs::write(path("text"), &text).unwrap();
+    let top = |words: &[&str], input: &str, output: &str| {
+        let words = [words, &["--quiet", "--top", "3", input, output]].concat();
+        cluster.example("wordcount", &words).ok().stdout_text()
+    };
+    let plain = top(&[], "/top/text", "/top/plain");
+    assert_eq!(plain.lines().count(), 3, "{plain}");
+    let compress = ["-D", "mapreduce.output.fileoutputformat.compress=true"];
+    assert_eq!(top(&compress, "/top/text", "/top/packed"), plain);
+    let local = [&compress[..], &["--local"]].concat();
+    assert_eq!(top(&local, &path("text"), &path("packed")), plain);
 }
 
 /// A job writes files in a format of its own, and one reads them in splits of their groups.

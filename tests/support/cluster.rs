@@ -10,6 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use client::ClientConfig;
+use client::job::JobClient;
+
 use super::command::{Caller, Outcome};
 use super::wait;
 
@@ -194,6 +197,17 @@ impl Cluster {
         let built = binary.parent().expect("the build directory");
         let others = std::env::var("PATH").unwrap_or_default();
         format!("{}:{}:{others}", programs.display(), built.display())
+    }
+
+    /// A client of its JobTracker, of the superuser.
+    pub(crate) fn jobs(&self) -> JobClient {
+        let config = ClientConfig {
+            user: Some(SUPERUSER.to_owned()),
+            jobtracker: Some(self.jobtracker.clone()),
+            secret_file: Some(self.directory.join("secret")),
+            ..ClientConfig::default()
+        };
+        JobClient::connect(&config).unwrap()
     }
 
     /// A directory that tasks may write to.

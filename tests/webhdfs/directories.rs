@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use protocol::DfsPath;
-use protocol::namenode::{BATCH_CALLS_MAX, Call};
+use protocol::namenode::{BATCH_CALLS_MAX, calls};
 use serde::Deserialize;
 
 use super::Web;
@@ -72,15 +72,15 @@ fn name(number: u64) -> String {
 /// Makes the entries that stay.
 fn make(web: &Web) {
     let client = connect(&web.cluster.namenode);
-    let call = |number| Call::Mkdirs {
+    let call = |number| calls::Mkdirs {
         path: DfsPath::parse(&format!("/big/{}", name(number))).unwrap(),
         mode: 0o755,
         unmasked: None,
         parents: true,
     };
     for first in (0..ENTRIES).step_by(BATCH_CALLS_MAX) {
-        let calls = (first..first + BATCH_CALLS_MAX as u64).map(call).collect();
-        client.batch(calls).unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
+        let calls = (first..first + BATCH_CALLS_MAX as u64).map(call);
+        client.ask_all(calls).unwrap().into_iter().for_each(Result::unwrap);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::rounds::SUMMARY_BYTES_MAX;
 use protocol::runner::FromRunner;
-use protocol::tracker::{AttemptState, HotKey};
+use protocol::tracker::{AttemptState, HotKey, STATUS_CHARS_MAX};
 use protocol::{AttemptId, JobId, TaskId, TaskKind, wire};
 
 use crate::core::News;
@@ -23,9 +23,13 @@ pub fn task_claims(bytes: &[u8]) {
     for (current, is_round) in [(None, false), (map, false), (reduce, false), (reduce, true)] {
         let speaker = Speaker { job, current, is_round, is_greeted: true };
         match speaker.check(message.clone()) {
-            CheckedMessage::News(News::Progress { attempt, progress, .. }) => {
+            CheckedMessage::News(News::Progress { attempt, progress, counters, .. }) => {
                 assert_eq!(Some(attempt), current);
-                assert!((0.0..=1.0).contains(&progress));
+                assert!((0.0..=1.0).contains(&progress) && counters.check().is_ok());
+            }
+            CheckedMessage::News(News::Status { attempt, text }) => {
+                assert_eq!(Some(attempt), current);
+                assert!(text.chars().count() <= STATUS_CHARS_MAX);
             }
             CheckedMessage::News(News::Ended { attempt, state, counters, progress, .. }) => {
                 assert_eq!(Some(attempt), current);

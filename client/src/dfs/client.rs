@@ -18,7 +18,7 @@ use super::lease::Leases;
 use super::link::Link;
 use super::reader::DfsReader;
 use super::writer::DfsWriter;
-use transport::Timeouts;
+use transport::{RpcError, Timeouts};
 
 /// A client of the file system. Cheap to clone; clones share connections and leases. Its calls block.
 #[derive(Clone, Debug)]
@@ -299,12 +299,18 @@ impl DfsClient {
         self.link.ask(calls::SafeMode { action })
     }
 
-    /// Several calls in one, each with its own outcome, in order.
+    /// Several calls in one message, each with its own outcome, in order: at most [`BATCH_CALLS_MAX`].
     ///
     /// # Errors
     /// [`DfsError`] if the batch as a whole was refused.
-    pub fn batch(&self, calls: Vec<Call>) -> Result<Vec<Answer>, DfsError> {
-        Ok(self.link.call(Body::Batch(calls))?.try_into()?)
+    pub fn ask_all<C: TypedCall>(
+        &self,
+        calls: impl IntoIterator<Item = C>,
+    ) -> Result<Vec<Result<C::Answer, DfsError>>, DfsError> {
+        let calls = calls.into_iter().map(Into::into).collect();
+        let answers: Vec<Answer> = self.link.call(Body::Batch(calls))?.try_into()?;
+        let outcome = |answer: Answer| Ok(answer.map_err(RpcError::Remote)?.try_into()?);
+        Ok(answers.into_iter().map(outcome).collect())
     }
 
     /// Makes a call and returns the answer that it names.

@@ -111,13 +111,17 @@ fn short_maps(picture: &Picture) -> Option<String> {
     let what = format!("{count} maps with a median of {}", format::duration(median));
     let input = picture.input?;
     let each = input.bytes / input.file_count.max(1);
-    // As many maps as files: each map reads one file.
+    if input.file_count > count as u64 {
+        return None;
+    }
+    // About as many maps as files: each map reads one file.
     let is_by_file = input.file_count.saturating_mul(2) > count as u64;
     if is_by_file && each < SMALL_FILE_BYTES {
         return Some(format!(
-            "{what}: the input is {} small files of {} on average. Combined splits (`CombinedLines`) give fewer, longer maps.",
+            "{what}: the input is {} small files of {} on average, one for each map. A larger {}, or `CombinedLines`, gives fewer, longer maps.",
             format::count(input.file_count),
-            format::bytes(each)
+            format::bytes(each),
+            keys::FILES_PER_MAP.name()
         ));
     }
     let split = input.bytes / count as u64;

@@ -94,7 +94,7 @@ pub(crate) fn rows(picture: &Picture, places: &[usize], now_ms: u64) -> Markup {
         div.scroll { table {
             thead { tr {
                 th { "Attempt" } th { "State" } th { "Machine" } th { "Start (UTC)" } th.number { "Time" } th { "Progress" }
-                th { "Error" }
+                th { "Error or status" }
             } }
             @for place in places {
                 @let attempt = &picture.attempts[*place];
@@ -106,7 +106,7 @@ pub(crate) fn rows(picture: &Picture, places: &[usize], now_ms: u64) -> Markup {
                     td { (format::time(attempt.started_ms)) }
                     td.number { (format::duration(attempt.elapsed_ms(now_ms))) }
                     td { (bar(attempt.progress)) (phases::beside_bar(attempt)) }
-                    td.wide { (first_line(picture.diagnostics.get(place).map_or("", String::as_str))) }
+                    td.wide { (first_line(picture.text_of(*place))) }
                 }
             }
         } }
@@ -241,6 +241,7 @@ pub(crate) fn one(
                 th { "Progress" }
                 td { (bar(row.progress)) (remaining(row, now_ms)) }
             }
+            @if !attempt.status.is_empty() { tr { th { "Status" } td.wide { (attempt.status) } } }
             @if let Some(words) = phases::reached_in_words(row) {
                 tr { th { @if row.state.is_live() { "Phase" } @else { "Ended in" } } td { (words) } }
             }

@@ -125,6 +125,10 @@ fn counts(picture: &Picture) -> Markup {
         p.soft {
             "Maps read their input on the same machine " (launched.node_local) " times, in the same rack " (launched.rack_local)
             " times, from elsewhere " (launched.other_local) " times."
+            @if report.read_records_per_s > 0 || report.read_bytes_per_s > 0 {
+                " Running maps read " b { (format::count(report.read_records_per_s)) " records" } " and "
+                b { (format::bytes(report.read_bytes_per_s)) } " a second."
+            }
             @if launched.map_reruns > 0 { " Maps run again because their output was lost: " (launched.map_reruns) "." }
         }
     }

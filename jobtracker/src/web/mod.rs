@@ -85,6 +85,8 @@ pub(crate) mod tests {
             submitted_ms,
             finished_ms,
             counters: Counters::default(),
+            read_records_per_s: 0,
+            read_bytes_per_s: 0,
             diagnostics: String::new(),
             output: DfsPath::parse("/out").unwrap(),
             queue: "default".to_owned(),
@@ -118,6 +120,7 @@ pub(crate) mod tests {
             workers: (0..count).map(name).collect(),
             attempts,
             diagnostics: BTreeMap::new(),
+            statuses: BTreeMap::new(),
             metrics: Vec::new(),
             hot_keys: Vec::new(),
         }
@@ -157,6 +160,7 @@ pub(crate) mod tests {
             is_winner: false,
             is_pending: true,
             counters: picture.report.counters.clone(),
+            status: hostile.to_owned(),
         };
         let log = attempts::Log::Text(hostile.to_owned());
         let id = picture.attempt_id(&row);

@@ -1,8 +1,10 @@
 //! The job options of a command line, with the properties of [`protocol::property`].
 
+use mr_formats::packing::Packing;
 use mr_formats::splits::SplitLimits;
 use mr_model::Error;
 use mr_model::runner::{JobSettings, SideFile};
+use protocol::jobs::SPLIT_PARTS_MAX;
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
 
@@ -60,6 +62,13 @@ impl Options {
             min: self.value(keys::SPLIT_MIN)?.map_or(default.min, |size| size.0),
             max: self.value(keys::SPLIT_MAX)?.map_or(default.max, |size| size.0).max(1),
         })
+    }
+
+    /// How small files share maps on so many slots; `split_bytes` is the most of a split.
+    pub(crate) fn packing(&self, slots: u32, split_bytes: u64) -> Result<Packing, Error> {
+        let wanted =
+            self.value(keys::FILES_PER_MAP)?.map_or(SPLIT_PARTS_MAX, |most| most.0 as usize);
+        Ok(Packing { slots, bytes_max: split_bytes, files_max: wanted.min(SPLIT_PARTS_MAX) })
     }
 
     pub(crate) fn slow_start_permille(&self) -> Result<u16, Error> {

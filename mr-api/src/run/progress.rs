@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 
 use client::job::counters_text;
 use mr_model::runner::{draw, say};
-use protocol::jobs::Counters;
+use protocol::jobs::{Counters, JobReport};
 
 /// Prints progress: lines when the text changes, or one redrawn line on a terminal.
 pub(crate) struct Progress {
@@ -36,15 +36,30 @@ impl Progress {
         self.say(&format!("Running {job}: {maps} maps, {most}{reduces} reduces"));
     }
 
+    /// How far a job on a cluster is. A terminal also shows how much its maps read.
+    pub(crate) fn report(&mut self, report: &JobReport) {
+        let JobReport { map_progress, reduce_progress, .. } = *report;
+        let rates = match (report.read_records_per_s, report.read_bytes_per_s) {
+            (0, 0) => String::new(),
+            (records, bytes) => format!(" · {} records/s, {}/s", short(records), size(bytes)),
+        };
+        self.draw(map_progress, reduce_progress, if self.terminal { &rates } else { "" });
+    }
+
     /// Shares from 0 to 1.
     pub(crate) fn update(&mut self, maps: f32, reduces: f32) {
+        self.draw(maps, reduces, "");
+    }
+
+    fn draw(&mut self, maps: f32, reduces: f32, rates: &str) {
         let percent = |share: f32| (share.clamp(0.0, 1.0) * 100.0) as u32;
-        let text = format!("map {}% reduce {}%", percent(maps), percent(reduces));
+        let text = format!("map {}% reduce {}%{rates}", percent(maps), percent(reduces));
         if self.quiet || text == self.last {
             return;
         }
         if self.terminal {
-            draw(&format!("\r {} {} {text}  ", bar(maps), bar(reduces)));
+            // The rest of a longer line goes.
+            draw(&format!("\r {} {} {text}\x1b[K", bar(maps), bar(reduces)));
             self.drawn = true;
         } else {
             say(format_args!(" {text}\n"));
@@ -65,6 +80,27 @@ impl Progress {
             say(format_args!("\n"));
         }
     }
+}
+
+/// A number in few characters: `999`, `12.3k`, `4.5M`.
+fn short(number: u64) -> String {
+    let scaled = |unit: f64, name| format!("{:.1}{name}", number as f64 / unit);
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..1_000_000 => scaled(1e3, "k"),
+        1_000_000..1_000_000_000 => scaled(1e6, "M"),
+        _ => scaled(1e9, "G"),
+    }
+}
+
+/// Bytes in binary units.
+fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut amount, mut unit) = (bytes as f64, 0);
+    while amount >= 1024.0 && unit + 1 < units.len() {
+        (amount, unit) = (amount / 1024.0, unit + 1);
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{amount:.1} {}", units[unit]) }
 }
 
 fn bar(share: f32) -> String {

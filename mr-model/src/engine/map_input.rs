@@ -23,7 +23,7 @@ pub struct MapPart {
 }
 
 impl MapPart {
-    /// Tells the task that it reads this part. If there are several, the first one counts.
+    /// Tells the task that it reads this part.
     pub(crate) fn set_input(&self, context: &Context) {
         let SplitRange { start, end } = self.range;
         let length = end.saturating_sub(start);

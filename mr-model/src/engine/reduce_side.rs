@@ -50,7 +50,7 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
             reduced.and(cleaned)?;
             let stats = groups.stats();
             state.add("REDUCE_INPUT_GROUPS", stats.groups);
-            state.add("REDUCE_INPUT_RECORDS", stats.records);
+            groups.count();
             state.add("SPILLED_RECORDS", stats.spilled_records);
             state.add("REDUCE_OUTPUT_RECORDS", output.close()?);
             state.set_hot_keys(groups.hot_keys());

@@ -58,6 +58,12 @@ pub struct SamplePlace {
     pub(crate) part: MapPart,
 }
 
+impl SamplePlace {
+    fn is_of_same_file(&self, other: &SamplePlace) -> bool {
+        (self.input, &self.part.path) == (other.input, &other.part.path)
+    }
+}
+
 impl<M: Mapper> Sampler for TypedSampler<M> {
     fn inputs(&self) -> usize {
         self.inputs
@@ -73,26 +79,32 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
         let cells = [Cell::new(0), Cell::new(0)];
         let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| ());
         let map_input = MapInput::new(inputs, &self.format, open, &cursor);
-        let mut mapper = self.mapper.clone();
         let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
-        mapper.setup(context)?;
-        let mut read = Ok(());
-        for (number, SamplePlace { input, part }) in places.iter().enumerate() {
-            emit.sink_mut().keys_max = KEYS_MAX * (number + 1) / places.len();
-            let exhausted = Cell::new(false);
-            let limited = |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
-            let ran = map_input.run((*input, 0, part), limited, &mut mapper, &mut emit);
-            let ran = until_enough(ran);
-            if !emit.sink_mut().is_full() && !exhausted.get() {
-                read = ran;
+        let mut number = 0;
+        for places_of_file in places.chunk_by(SamplePlace::is_of_same_file) {
+            places_of_file[0].part.set_input(context);
+            let mut mapper = self.mapper.clone();
+            mapper.setup(context)?;
+            let mut read = Ok(());
+            for SamplePlace { input, part } in places_of_file {
+                number += 1;
+                emit.sink_mut().keys_max = KEYS_MAX * number / places.len();
+                let exhausted = Cell::new(false);
+                let limited =
+                    |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
+                let ran = map_input.run((*input, 0, part), limited, &mut mapper, &mut emit);
+                let ran = until_enough(ran);
+                if !emit.sink_mut().is_full() && !exhausted.get() {
+                    read = ran;
+                }
+                if read.is_err() {
+                    break;
+                }
             }
-            if read.is_err() {
-                break;
-            }
+            emit.sink_mut().keys_max = usize::MAX;
+            let cleaned = mapper.cleanup(&mut emit);
+            read.and(cleaned)?;
         }
-        emit.sink_mut().keys_max = usize::MAX;
-        let cleaned = mapper.cleanup(&mut emit);
-        read.and(cleaned)?;
         Ok(emit.into_sink().keys)
     }
 }

@@ -75,7 +75,7 @@ impl Sampling<'_> {
                 && FileCodec::of_path(&part.path).is_none()
         };
         let places = places(self.splits, PLACES, cuttable);
-        let context = self.context(&places)?;
+        let context = self.context()?;
         let sampled = guard(|| sampler.sample(&settings.inputs, &context, &places, open));
         let mut keys = sampled.map_err(|message| Error::Sample { message })?;
         if keys.is_empty() && !places.is_empty() {
@@ -91,7 +91,7 @@ impl Sampling<'_> {
     }
 
     /// The context of a map task that reads all places, one after the other.
-    fn context(&self, places: &[SamplePlace]) -> Result<Context> {
+    fn context(&self) -> Result<Context> {
         let job = JobId { cluster_start: 0, number: 0 };
         let task = TaskId { job, kind: TaskKind::Map, index: 0 };
         let context = Context::new(AttemptId { task, number: 0 }, self.properties.clone());
@@ -101,9 +101,6 @@ impl Sampling<'_> {
         state.set_open(self.open.clone());
         let maps = self.splits.len() as u32;
         state.set_task_counts(TaskCounts { maps, reduces: self.reduces });
-        if let Some(first) = places.first() {
-            first.part.set_input(&context);
-        }
         Ok(context)
     }
 }

@@ -4,13 +4,14 @@
 
 use std::any::type_name;
 use std::cell::Cell;
+use std::ops::Range;
 use std::time::Duration;
 
 use mr_formats::{Source, SplitRange};
 use protocol::phase::Phase;
 use protocol::rounds::RoundsSpec;
 
-use super::map_input::MapInput;
+use super::map_input::{MapInput, MapPart};
 use super::map_side::Described;
 use super::settings::JobSettings;
 use super::stage::{
@@ -19,9 +20,11 @@ use super::stage::{
 use super::total_order;
 use crate::error::{BoxError, Error, Result};
 use crate::guard::guard;
-use crate::map::{Emit, Mapper, has_seen_enough};
+use crate::map::{Emit, Mapper, Sink, has_seen_enough};
 use crate::task::replay::{RecordPlace, STOP_PROPERTY};
-use crate::task::{Context, INPUT_COUNTERS, TaskState, phases};
+use crate::task::{
+    Context, Counter, INPUT_COUNTERS, RecordCursor, TASK_COUNTERS, TaskState, phases,
+};
 
 pub(crate) struct TypedStage<M: Mapper, C, R> {
     pub(crate) settings: JobSettings,
@@ -96,11 +99,8 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
         let MapTask { context, input, parts, open, cursor, target } = task;
         let map_input = MapInput::new(&self.settings.inputs, &self.format, open, cursor)
             .stopping_before(context.property(STOP_PROPERTY).and_then(RecordPlace::parse));
-        let (current, reading) = (Cell::new(0), Reading::default());
+        let (current, reading) = (Cell::new(0), Reading::of(TaskState::of(&context)));
         let begin = phases::clock();
-        if let Some(first) = parts.first() {
-            first.set_input(&context);
-        }
         let work = || -> Result<MapResult> {
             let JobSettings { partition, group_prefix, .. } = &self.settings;
             let partition = match target {
@@ -110,30 +110,18 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
                 MapTarget::Output(_) => partition.clone(),
             };
             let sink = map_side.open(target, &partition, &context)?;
-            let mut mapper = self.mapper.clone();
             let mut emit = Emit::new(context.clone(), sink);
-            mapper.setup(&context)?;
-            let mut read = Ok(());
-            for (index, part) in parts.iter().enumerate() {
-                current.set(index);
-                let (done, total) = (index as f64, parts.len() as f64);
-                let progress = move |share: f64| (done + share.min(1.0)) / total;
-                let (split, context, reading) = (part.range, context.clone(), &reading);
-                let measured =
-                    |source| Measured { source, split, context, reading, seen: 0, progress };
-                read = map_input.run((input, index, part), measured, &mut mapper, &mut emit);
-                if let Err(error) = &read {
-                    if has_seen_enough(error) {
-                        cursor.leave();
-                        read = Ok(());
-                    } else if !is_of_record(error) {
-                        cursor.leave();
-                    }
-                    break;
-                }
+            let (current, reading, parts) = (&current, &reading, &parts[..]);
+            let files = Files { input, parts, map_input: &map_input, cursor, current, reading };
+            let cut = self.settings.inputs.get(input as usize).map(|input| input.cut);
+            let together = match cut {
+                Some(cut) if cut.is_read_together() => parts.len(),
+                _ => 1,
+            };
+            for first in (0..parts.len()).step_by(together.max(1)) {
+                let mapper = self.mapper.clone();
+                files.read(first..(first + together).min(parts.len()), mapper, &mut emit)?;
             }
-            let cleaned = mapper.cleanup(&mut emit);
-            read.and(cleaned)?;
             if !S::MAP_ONLY {
                 TaskState::of(&context).enter(Phase::Merge);
             }
@@ -145,12 +133,60 @@ impl<M: Mapper, C, R> TypedStage<M, C, R> {
         })?;
         let (whole, state) = (phases::clock().saturating_sub(begin), TaskState::of(&context));
         phases::of_map(state, whole, reading.time.get(), result.times());
-        state.add_to(INPUT_COUNTERS, "BYTES_READ", reading.bytes.get());
-        state.add("MAP_INPUT_RECORDS", cursor.count.get());
+        reading.count(cursor);
         state.add("MAP_SKIPPED_RECORDS", cursor.skip_count.get());
         count_map_output(state, &result);
         state.check_counters()?;
         Ok(result)
+    }
+}
+
+/// The files of a map task.
+struct Files<'a, F> {
+    input: u32,
+    parts: &'a [MapPart],
+    map_input: &'a MapInput<'a, F>,
+    cursor: &'a RecordCursor<'a>,
+    /// The one that is being read.
+    current: &'a Cell<usize>,
+    reading: &'a Reading,
+}
+
+impl<F> Files<'_, F> {
+    /// Reads some of them with one mapper, from its set-up to its end.
+    fn read<M: Mapper<In = F>, S: Sink>(
+        &self,
+        range: Range<usize>,
+        mut mapper: M,
+        emit: &mut Emit<M::Key, M::Value, S>,
+    ) -> Result<()> {
+        let context = emit.context().clone();
+        self.parts[range.start].set_input(&context);
+        self.current.set(range.start);
+        mapper.setup(&context)?;
+        let mut read = Ok(());
+        for index in range {
+            self.current.set(index);
+            let part = &self.parts[index];
+            let (done, total) = (index as f64, self.parts.len() as f64);
+            let progress = move |share: f64| (done + share.min(1.0)) / total;
+            let (split, context, reading) = (part.range, context.clone(), self.reading);
+            let cursor = self.cursor;
+            let measured =
+                |source| Measured { source, split, context, reading, cursor, seen: 0, progress };
+            read = self.map_input.run((self.input, index, part), measured, &mut mapper, emit);
+            if let Err(error) = &read {
+                if has_seen_enough(error) {
+                    self.cursor.leave();
+                    read = Ok(());
+                } else if !is_of_record(error) {
+                    self.cursor.leave();
+                }
+                break;
+            }
+        }
+        let cleaned = mapper.cleanup(emit);
+        read.and(cleaned)
     }
 }
 
@@ -177,12 +213,31 @@ fn count_map_output(state: &TaskState, result: &MapResult) {
     }
 }
 
-/// What a map has read.
-#[derive(Default)]
+/// What a map has read, counted while it reads.
 struct Reading {
-    bytes: Cell<u64>,
-    /// Time spent reading it.
+    bytes: Counter,
+    records: Counter,
+    /// Records in that counter.
+    counted: Cell<u64>,
+    /// Time spent reading.
     time: Cell<Duration>,
+}
+
+impl Reading {
+    fn of(state: &TaskState) -> Self {
+        Reading {
+            bytes: state.counter_of(INPUT_COUNTERS, "BYTES_READ"),
+            records: state.counter_of(TASK_COUNTERS, "MAP_INPUT_RECORDS"),
+            counted: Cell::new(0),
+            time: Cell::default(),
+        }
+    }
+
+    /// Brings the counter of records up to date.
+    fn count(&self, cursor: &RecordCursor<'_>) {
+        let records = cursor.count.get();
+        self.records.add(records - self.counted.replace(records));
+    }
 }
 
 /// Counts what is read and reports progress by it.
@@ -191,6 +246,7 @@ struct Measured<'a, P> {
     split: SplitRange,
     context: Context,
     reading: &'a Reading,
+    cursor: &'a RecordCursor<'a>,
     /// End of the bytes counted so far: slices requested again at a later offset are not counted twice.
     seen: u64,
     /// Receives the task's progress: the share of this file that is read.
@@ -204,11 +260,12 @@ impl<P: Fn(f64) -> f64> Source for Measured<'_, P> {
         TaskState::of(&self.context).set_progress((self.progress)(share));
         let begin = phases::clock();
         let slice = self.source.slice(offset)?;
-        let Reading { bytes, time } = self.reading;
+        let Reading { bytes, time, .. } = self.reading;
         time.set(time.get() + phases::clock().saturating_sub(begin));
+        self.reading.count(self.cursor);
         // Bytes read ahead, beyond the split, count for the map that they belong to.
         let end = (offset + slice.len() as u64).min(self.split.end);
-        bytes.set(bytes.get() + end.saturating_sub(self.seen.max(offset).max(self.split.start)));
+        bytes.add(end.saturating_sub(self.seen.max(offset).max(self.split.start)));
         self.seen = self.seen.max(end);
         Ok(slice)
     }

@@ -136,7 +136,7 @@ impl<'a> Finished<'a> {
         counted(&self.counters, counter)
     }
 
-    /// Hands each line of the output, without its newline, to `each`.
+    /// Hands each line of the output, without its newline, to `each`. Compressed files are decompressed.
     ///
     /// # Errors
     /// Errors of the file system or of `each`.

@@ -11,8 +11,9 @@ use crate::task::{Context, Counter, CounterGroup};
 
 /// Turns input records into key-value pairs.
 ///
-/// Life of one task: the engine clones the job's mapper and calls [`Mapper::setup`] once; [`Mapper::map`] for every record of the split, in
-/// order; [`Mapper::cleanup`] once, also after an error. Then it sorts and writes the output.
+/// Life of one mapper: the engine clones the job's mapper and calls [`Mapper::setup`] once; [`Mapper::map`] for every record of the split, in
+/// order; [`Mapper::cleanup`] once, also after an error. A task that reads several small files gives each a mapper of its own. Then it
+/// sorts and writes the output.
 ///
 /// `map` is compiled together with the loop that reads records and the code that takes its pairs: no indirect call and no allocation per
 /// record. The type parameter `S` exists for that.
@@ -80,7 +81,7 @@ pub trait Mapper: Clone + Send + Sync + 'static {
     }
 }
 
-/// Ends the reading of the split: return it from [`Mapper::map`], from a closure as mapper, or from anything that is called for each
+/// Ends the reading of the split (of a small file, if a task reads several): return it from [`Mapper::map`], from a closure as mapper, or from anything that is called for each
 /// record. It is no failure. The rest of the split is not read, [`Mapper::cleanup`] is called, and what was emitted counts.
 ///
 /// Other maps of the job read on. For a result of the job as a whole, let one reduce take the first of what they emit.

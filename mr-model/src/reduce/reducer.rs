@@ -12,7 +12,7 @@ use super::heaviest::Heaviest;
 use crate::datum::{Datum, Key};
 use crate::error::Result;
 use crate::task::phases::REDUCE_START_PROGRESS;
-use crate::task::{Context, Output, TaskState};
+use crate::task::{Context, Counter, Output, TASK_COUNTERS, TaskState};
 
 /// Turns each key with all its values into output.
 ///
@@ -79,6 +79,9 @@ pub struct Groups<'a, K, V> {
     heaviest: Heaviest,
     /// Records before the current group.
     records_before: u64,
+    /// The task's counter of records, and how many of them it has.
+    counter: Counter,
+    counted: u64,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -95,10 +98,12 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
             input,
             key: Vec::new(),
             begun,
+            counter: TaskState::of(&context).counter_of(TASK_COUNTERS, "REDUCE_INPUT_RECORDS"),
             context,
             records,
             heaviest: Heaviest::default(),
             records_before: 0,
+            counted: 0,
             types: PhantomData,
         }
     }
@@ -122,10 +127,17 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
             let share = self.input.stats().records as f64 / self.records.max(1) as f64;
             let rest = 1.0 - REDUCE_START_PROGRESS;
             TaskState::of(&self.context).set_progress(REDUCE_START_PROGRESS + rest * share);
+            self.count();
         }
         self.key.clear();
         self.key.extend_from_slice(self.input.key());
         Ok(Some((K::read(&self.key)?, Values::new(&mut self.input))))
+    }
+
+    /// Brings the task's counter of records up to date.
+    pub(crate) fn count(&mut self) {
+        let records = self.input.stats().records;
+        self.counter.add(records - std::mem::replace(&mut self.counted, records));
     }
 
     pub(crate) fn stats(&self) -> ReduceStats {

@@ -64,9 +64,11 @@ impl Context {
         Ok(found.map(PathBuf::as_path).ok_or_else(missing)?)
     }
 
-    /// File and range that a map reads; `None` in a reduce.
-    pub fn input(&self) -> Option<&TaskInput> {
-        self.state.surroundings.input.get()
+    /// File and range that a map reads; `None` in a reduce. A task may read several small files, one after the other: this is the one that
+    /// the mapper was set up for. Of files that one mapper reads together ([`CombinedLines`](mr_formats::CombinedLines)) it is the first.
+    pub fn input(&self) -> Option<Arc<TaskInput>> {
+        let current = &self.state.surroundings.input;
+        current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many tasks the job has.
@@ -131,8 +133,12 @@ impl Context {
         Tally::of(|name| self.counter(G::GROUP, name))
     }
 
-    /// Sets the text of what the task is doing; it goes to the task's log.
+    /// Sets the text of what the task is doing. Pages and `job -status` show its first [`STATUS_CHARS_MAX`] characters while the task runs;
+    /// all of it goes to the task's log. A task that sets it is alive.
+    ///
+    /// [`STATUS_CHARS_MAX`]: protocol::tracker::STATUS_CHARS_MAX
     pub fn status(&self, text: &str) {
+        self.state.set_status(&protocol::tracker::status_text(text));
         say(format_args!("{}: {text}\n", self.state.attempt));
     }
 

@@ -32,6 +32,10 @@ impl Counter {
         self.add(1);
     }
 
+    pub(super) fn set(&self, value: u64) {
+        self.value.store(value, Ordering::Relaxed);
+    }
+
     /// The sum in this task so far.
     pub fn value(&self) -> u64 {
         self.value.load(Ordering::Relaxed)

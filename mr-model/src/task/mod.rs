@@ -16,4 +16,4 @@ pub use state::{TaskCounts, TaskInput};
 
 pub(crate) use cursor::{PartCursor, RecordCursor};
 pub(crate) use output::{Naming, OutputOptions};
-pub(crate) use state::{INPUT_COUNTERS, OpenFile, TaskState};
+pub(crate) use state::{INPUT_COUNTERS, OpenFile, TASK_COUNTERS, TaskState};

@@ -67,6 +67,8 @@ pub struct TaskState {
     life_signs: AtomicU64,
     /// Set when a reduce is done.
     hot_keys: OnceLock<Vec<HotKey>>,
+    /// What the task says that it does.
+    status: Mutex<String>,
 }
 
 /// What the engine sets for the task before user code runs.
@@ -74,12 +76,16 @@ pub struct TaskState {
 pub(super) struct Surroundings {
     pub(super) directory: OnceLock<PathBuf>,
     pub(super) side_files: OnceLock<BTreeMap<String, PathBuf>>,
-    pub(super) input: OnceLock<TaskInput>,
+    pub(super) input: Mutex<Option<Arc<TaskInput>>>,
     pub(super) counts: OnceLock<TaskCounts>,
     pub(super) output_directory: OnceLock<String>,
     user: OnceLock<String>,
     pub(super) open: OnceLock<Arc<OpenFile>>,
 }
+
+/// The values of a task's counters at some time.
+#[derive(Debug)]
+pub struct Mark(BTreeMap<(String, String), u64>);
 
 impl TaskState {
     pub(super) fn new(attempt: AttemptId, properties: BTreeMap<String, String>) -> Self {
@@ -97,6 +103,7 @@ impl TaskState {
             phase: AtomicU8::new(first as u8),
             life_signs: AtomicU64::new(0),
             hot_keys: OnceLock::new(),
+            status: Mutex::default(),
         }
     }
 
@@ -128,10 +135,10 @@ impl TaskState {
         let _ = self.surroundings.user.set(user);
     }
 
-    /// Sets what a map reads.
+    /// Sets what a map reads from now on.
     pub fn set_input(&self, input: TaskInput) {
-        // Set once per attempt; a second value would be the same.
-        let _ = self.surroundings.input.set(input);
+        let mut current = self.surroundings.input.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Some(Arc::new(input));
     }
 
     /// Sets how many tasks the job has.
@@ -166,8 +173,24 @@ impl TaskState {
 
     /// A counter of the engine's own group, to keep.
     pub fn engine_counter(&self, name: &str) -> Counter {
+        self.counter_of(phase::GROUP, name)
+    }
+
+    /// A counter of the engine in any group, to keep.
+    pub(crate) fn counter_of(&self, group: &str, name: &str) -> Counter {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        counters.entry((phase::GROUP.to_owned(), name.to_owned())).or_default().clone()
+        counters.entry((group.to_owned(), name.to_owned())).or_default().clone()
+    }
+
+    /// What the task says that it does; empty if it has said nothing.
+    pub fn status(&self) -> String {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_status(&self, text: &str) {
+        self.show_life();
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        text.clone_into(&mut status);
     }
 
     /// Adds to a counter of [`TASK_COUNTERS`].
@@ -218,6 +241,20 @@ impl TaskState {
     /// The share of the work that is done, 0 to 1.
     pub fn progress(&self) -> f32 {
         f32::from_bits(self.progress.load(Ordering::Relaxed))
+    }
+
+    /// The values of all counters now.
+    pub fn mark(&self) -> Mark {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        Mark(counters.iter().map(|(name, counter)| (name.clone(), counter.value())).collect())
+    }
+
+    /// Sets all counters to what they were: what was done since then does not count, because it is done again.
+    pub fn return_to(&self, Mark(values): &Mark) {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, counter) in &*counters {
+            counter.set(values.get(name).copied().unwrap_or(0));
+        }
     }
 
     /// All counters so far.

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! runner -> Hello -> (worker) Setup -> runner Ready | Refused
-//! worker Launch -> runner Progress* -> Done | Failed    (again and again)
+//! worker Launch -> runner (Progress | Status)* -> Ended    (again and again)
 //! worker Pass* now and then, MapOutputs* while a reduce runs; FetchFailed* from it
 //! ```
 
@@ -120,5 +120,12 @@ pub enum FromRunner {
         progress: f32,
         /// Its last phase.
         phase: Phase,
+    },
+    /// What the running attempt says that it does.
+    Status {
+        /// The attempt.
+        attempt: AttemptId,
+        /// For people.
+        text: String,
     },
 }

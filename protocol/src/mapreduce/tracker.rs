@@ -22,13 +22,15 @@ use crate::{AttemptId, BinaryHash, DfsPath, Epoch, JobId, RecordAt, RemoteError,
 pub use super::map_output::MapOutput;
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Most arguments of a program: as many as the system allows on a command line.
 pub const ARGS_MAX: usize = 100_000;
 /// Most properties of a job.
 pub const PROPERTIES_MAX: usize = 100_000;
 /// Longest text for people in a report, bytes: the cause and the stack of a failure fit, and a journal holds thousands.
 pub const DIAGNOSTICS_BYTES_MAX: usize = 8 << 10;
+/// Longest text of what a task says that it does, characters: a line of a page.
+pub const STATUS_CHARS_MAX: usize = 120;
 /// Longest path of a map output, bytes: the kernel's limit.
 pub const PATH_BYTES_MAX: usize = 4096;
 /// Most bytes of one report; a worker splits a longer one. That is far more than one update can have, and little for the JobTracker.
@@ -239,6 +241,8 @@ pub struct AttemptUpdate {
     pub counters: Counters,
     /// For a map that failed: the record it was in.
     pub record: Option<RecordAt>,
+    /// What it says that it does, as [`status_text`] leaves it; empty if it runs no more.
+    pub status: String,
 }
 
 /// The state of an attempt.
@@ -307,6 +311,12 @@ pub struct FetchFailure {
     pub map: AttemptId,
     /// What happened.
     pub diagnostics: String,
+}
+
+/// What may be shown of a task's own word on what it does: its first [`STATUS_CHARS_MAX`] characters, in one line.
+pub fn status_text(text: &str) -> String {
+    let printable = |letter: char| if letter.is_control() { ' ' } else { letter };
+    text.trim().chars().take(STATUS_CHARS_MAX).map(printable).collect()
 }
 
 /// The first [`DIAGNOSTICS_BYTES_MAX`] bytes of a text for people.

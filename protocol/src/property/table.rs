@@ -105,6 +105,7 @@ table! {
 
     SPLIT_MIN: Size = "mapreduce.input.fileinputformat.split.minsize" ["mapred.min.split.size"] Jobs "least bytes of a split";
     SPLIT_MAX: Size = "mapreduce.input.fileinputformat.split.maxsize" ["mapred.max.split.size"] Jobs "most bytes of a split";
+    FILES_PER_MAP: Count = "hanno.input.files.per.map.max" [] Jobs "most small files that a map reads, one after the other (100000); 1: a map for each file. Hanno's own";
     RECURSIVE: bool = "mapreduce.input.fileinputformat.input.dir.recursive" ["mapred.input.dir.recursive"] Jobs "whether directories in an input directory are read too; otherwise they fail the job";
     IGNORE_DIRECTORIES: bool = "mapreduce.input.fileinputformat.input.dir.nonrecursive.ignore.subdirs" [] Jobs "true: directories in an input directory are skipped";
     RECORD_DELIMITER: String = "textinputformat.record.delimiter" [] Jobs "what ends a record of text, instead of a line end";

@@ -167,7 +167,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// Names that are Hanno's own, and have no default there.
-const NO_DEFAULT: [&str; 1] = ["locality_wait"];
+const NO_DEFAULT: [&str; 2] = ["locality_wait", "hanno.input.files.per.map.max"];
 
 #[test]
 fn hadoops_own_defaults_are_taken() {

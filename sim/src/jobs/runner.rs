@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use needs::random::Random;
+use protocol::jobs::Counters;
 use protocol::phase::Phase;
 use protocol::tracker::{MapOutput, Program, Work};
 use protocol::{AttemptId, ClientId, InodeId, TaskKind};
@@ -86,7 +87,8 @@ impl Runner {
             Stage::Creating | Stage::Completing(_) => 0,
         };
         let progress = 1.0 - (left + 1) as f32 / (STEPS + 2) as f32;
-        self.news.push_back(News::Progress { attempt, progress, phase });
+        let counters = Counters::from_iter([("Simulated", "seen", 1)]);
+        self.news.push_back(News::Progress { attempt, progress, phase, counters });
     }
 }
 

@@ -24,6 +24,10 @@ pub(super) struct Attempt {
     /// Its job is over: nothing that it made is kept.
     pub(super) is_forgotten: bool,
     pub(super) reached: Reached,
+    /// What it has counted so far.
+    pub(super) counters: Counters,
+    /// What it says that it does.
+    pub(super) status: String,
 }
 
 /// See the module.
@@ -73,6 +77,8 @@ impl Attempt {
             killing: false,
             is_forgotten: false,
             reached: Reached::default(),
+            counters: Counters::default(),
+            status: String::new(),
         }
     }
 

@@ -3,7 +3,6 @@
 //! Invariants: a runner speaks of the attempt that it has, and of no other; an attempt ends once; the JobTracker learns of an end after the
 //! worker has taken the result.
 
-use protocol::jobs::Counters;
 use protocol::rounds::RoundWork;
 use protocol::tracker::{AttemptState, AttemptUpdate, Reply, Request, Work};
 use protocol::{AttemptId, RecordAt};
@@ -17,9 +16,17 @@ use super::{Core, REPORT_TIMEOUT};
 impl Core {
     pub(super) fn runner_news(&mut self, id: RunnerId, news: News) {
         match news {
-            News::Progress { attempt, progress, phase } if self.runners.has(id, attempt) => {
+            News::Progress { attempt, progress, phase, counters }
+                if self.runners.has(id, attempt) =>
+            {
                 if let Some(attempt) = self.attempts.get_mut(&attempt) {
                     attempt.reached = Reached { progress, phase: Some(phase) };
+                    attempt.counters = counters;
+                }
+            }
+            News::Status { attempt, text } if self.runners.has(id, attempt) => {
+                if let Some(attempt) = self.attempts.get_mut(&attempt) {
+                    attempt.status = text;
                 }
             }
             News::FetchFailed(failure) if self.runners.has(id, failure.reduce) => {
@@ -40,7 +47,10 @@ impl Core {
             }
             News::Gone { diagnostics } => self.gone(id, diagnostics),
             // It is over, or was never the runner's.
-            News::Progress { .. } | News::FetchFailed(_) | News::Ended { .. } => {}
+            News::Progress { .. }
+            | News::Status { .. }
+            | News::FetchFailed(_)
+            | News::Ended { .. } => {}
         }
     }
 
@@ -154,7 +164,9 @@ impl Core {
         }
         self.ended.count(id.task.kind, &state);
         let attempt = id;
-        self.outbox.end(AttemptUpdate { attempt, state, progress, phase, counters, record });
+        let status = String::new();
+        let update = AttemptUpdate { attempt, state, progress, phase, counters, record, status };
+        self.outbox.end(update);
         self.report(false);
     }
 
@@ -168,8 +180,9 @@ impl Core {
             state: AttemptState::Running,
             progress: attempt.reached.progress,
             phase: attempt.reached.phase,
-            counters: Counters::default(),
+            counters: attempt.counters.clone(),
             record: None,
+            status: attempt.status.clone(),
         };
         let progress = if all { self.attempts.iter().map(running).collect() } else { Vec::new() };
         let Some((updates, fetch_failures)) = self.outbox.next(progress) else { return };

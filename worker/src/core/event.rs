@@ -79,6 +79,15 @@ pub enum News {
         progress: f32,
         /// Its phase.
         phase: Phase,
+        /// Its counters so far.
+        counters: Counters,
+    },
+    /// What an attempt says that it does.
+    Status {
+        /// The attempt.
+        attempt: AttemptId,
+        /// For people.
+        text: String,
     },
     /// A map output could not be fetched.
     FetchFailed(FetchFailure),

@@ -179,6 +179,7 @@ mod tests {
             phase: None,
             counters,
             record: None,
+            status: String::new(),
         }
     }
 

@@ -8,7 +8,9 @@
 
 use protocol::rounds::SUMMARY_BYTES_MAX;
 use protocol::runner::FromRunner;
-use protocol::tracker::{AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened};
+use protocol::tracker::{
+    AttemptState, FetchFailure, HotKey, PATH_BYTES_MAX, shortened, status_text,
+};
 use protocol::{AttemptId, JobId, TaskKind};
 
 use crate::core::News;
@@ -53,9 +55,15 @@ impl Speaker {
             FromRunner::Hello { .. } => Err("the task process said hello twice".to_owned()),
             FromRunner::Ready => Ok(CheckedMessage::Ready),
             FromRunner::Refused { diagnostics } => Ok(CheckedMessage::Over(shortened(diagnostics))),
-            FromRunner::Progress { attempt, progress, phase, .. } => {
+            FromRunner::Progress { attempt, progress, phase, counters } => {
                 self.is_of_its_job(attempt)?;
-                let news = News::Progress { attempt, progress: share(progress), phase };
+                counters.check().map_err(|error| error.to_string())?;
+                let news = News::Progress { attempt, progress: share(progress), phase, counters };
+                Ok(self.unless_late(attempt, news))
+            }
+            FromRunner::Status { attempt, text } => {
+                self.is_of_its_job(attempt)?;
+                let news = News::Status { attempt, text: status_text(&text) };
                 Ok(self.unless_late(attempt, news))
             }
             FromRunner::FetchFailed(FetchFailure { reduce, map, diagnostics }) => {

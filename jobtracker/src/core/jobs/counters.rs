@@ -120,6 +120,14 @@ impl CounterSums {
         counters
     }
 
+    /// The sums under their names, without those that are 0.
+    pub(crate) fn totals_counted(&self) -> Counters {
+        let mut counters = self.totals();
+        counters.0.values_mut().for_each(|names| names.retain(|_, value| *value > 0));
+        counters.0.retain(|_, names| !names.is_empty());
+        counters
+    }
+
     /// The sums of some of the tallies that were added, under their names.
     pub(crate) fn sum_of<'a>(&self, tallies: impl Iterator<Item = &'a Tally>) -> Counters {
         let mut sums: Vec<Option<u128>> = vec![None; self.sums.len()];

@@ -14,6 +14,7 @@ use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
 use super::counters::{CounterSums, JOB_GROUP, Tally};
+use super::live::LiveNews;
 use super::pending::PendingTasks;
 use super::reduce_plan::ReducePlan;
 use super::rounds::Rounds;
@@ -106,6 +107,7 @@ pub(crate) struct Job {
     /// `None` if the job has reduces.
     pub(crate) rounds: Option<Rounds>,
     pub(crate) sums: CounterSums,
+    pub(crate) live: LiveNews,
     pub(crate) final_counters: Option<Counters>,
     pub(crate) launched: Launched,
     /// Nothing starts before this moment (after a restart, workers first report what still runs).
@@ -150,6 +152,7 @@ impl Job {
             reduce_plan: ReducePlan::new(&spec),
             rounds: spec.rounds.map(|rounds| Rounds::new(rounds, spec.reduce_count)),
             sums: CounterSums::default(),
+            live: LiveNews::default(),
             final_counters: None,
             launched: Launched::default(),
             held_until: Duration::ZERO,
@@ -467,6 +470,30 @@ impl Job {
         counters
     }
 
+    /// The same with what running attempts have counted so far.
+    pub(crate) fn counters_so_far(&self) -> Counters {
+        let mut counters = self.counters();
+        if self.final_counters.is_none() {
+            self.live.add_to(&mut counters);
+        }
+        counters
+    }
+
+    /// Takes what a running attempt has counted and says. Of a task with several attempts the oldest counts.
+    pub(crate) fn note_live(
+        &mut self,
+        id: AttemptId,
+        counters: &Counters,
+        status: String,
+        now_ms: u64,
+    ) {
+        let oldest = self.task(id.task).and_then(|task| task.live().next());
+        if let Some(attempt) = oldest.filter(|attempt| attempt.number == id.number) {
+            let elapsed_ms = now_ms.saturating_sub(attempt.started_ms);
+            self.live.note(id, counters, status, elapsed_ms);
+        }
+    }
+
     /// Applies a durable fact about this job, live or replayed. Facts about tasks it does not have are ignored.
     pub(crate) fn apply(&mut self, edit: &Edit) {
         match edit {
@@ -575,6 +602,7 @@ impl Job {
         if self.task(id.task).is_none() {
             return;
         }
+        self.live.forget(id);
         if self.attempt(id).is_none() {
             self.count_launch(id.task.kind, ran.nearness, ran.speculative);
         }

@@ -6,6 +6,7 @@
 //! | tasks that wait, by place | [`pending`] |
 //! | what a job's properties set for the scheduler | [`settings`] |
 //! | counters of winners | [`counters`] |
+//! | what running attempts report | [`live`] |
 //! | which partitions are reduced together | [`reduce_plan`] |
 //! | the rounds of a job, if it has any | [`rounds`], [`in_rounds`] |
 //! | records that maps skip | [`skipping`] |
@@ -13,6 +14,7 @@
 mod counters;
 mod in_rounds;
 mod job;
+mod live;
 mod pending;
 mod reduce_plan;
 mod rounds;

@@ -332,6 +332,7 @@ fn progress(world: &mut World, worker: WorkerId, attempt: AttemptId, progress: f
         phase: None,
         counters: protocol::jobs::Counters::default(),
         record: None,
+        status: String::new(),
     };
     let epoch = world.core.epoch();
     let out = world.core.report(worker, epoch, vec![update], Vec::new(), world.now).unwrap();

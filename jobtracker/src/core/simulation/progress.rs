@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::AttemptId;
 use protocol::jobs::Counters;
 use protocol::phase::Phase;
-use protocol::tracker::{AttemptState as Reported, AttemptUpdate};
+use protocol::tracker::{AttemptState as Reported, AttemptUpdate, STATUS_CHARS_MAX};
 
 use super::world::{ROOT, World, spec};
 use crate::core::jobs::AttemptState;
@@ -24,7 +24,8 @@ fn where_an_attempt_ended_is_known_after_a_restart() {
     assert_eq!(running.len(), 2);
     let tell = |world: &mut World, attempt, state, progress, phase| {
         let (counters, record) = (Counters::default(), None);
-        let update = AttemptUpdate { attempt, state, progress, phase, counters, record };
+        let status = String::new();
+        let update = AttemptUpdate { attempt, state, progress, phase, counters, record, status };
         let epoch = world.core.epoch();
         let out = world.core.report(worker, epoch, vec![update], Vec::new(), world.now).unwrap();
         world.take(out);
@@ -47,6 +48,51 @@ fn where_an_attempt_ended_is_known_after_a_restart() {
     assert_eq!(seen(&world, running[0]), (AttemptState::Failed, Some(Phase::Merge), 0.6));
     assert_eq!(seen(&world, running[1]), (AttemptState::Killed, Some(Phase::Map), 0.5));
     assert!(world.core.job(job).is_some());
+}
+
+#[test]
+fn what_running_attempts_have_counted_is_seen_until_they_end_and_counts_once() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 2);
+    let job = world.submit(1, spec(1, &["a", "a"], 0)).unwrap();
+    world.do_all_effects();
+    for _ in 0..2 {
+        world.contact(worker, true);
+        world.advance(Duration::from_millis(1));
+    }
+    let running = world.running(worker);
+    let say = |world: &mut World, attempt, state, count, status: &str| {
+        let update = AttemptUpdate {
+            attempt,
+            state,
+            progress: 0.5,
+            phase: None,
+            counters: Counters::from_iter([("G", "seen", count)]),
+            record: None,
+            status: status.to_owned(),
+        };
+        let epoch = world.core.epoch();
+        let out = world.core.report(worker, epoch, vec![update], Vec::new(), world.now).unwrap();
+        world.take(out);
+    };
+    let seen = |world: &World| world.core.job_report(job).unwrap().counters.value("G", "seen");
+    say(&mut world, running[0], Reported::Running, 5, &format!("a\nb{}", "c".repeat(500)));
+    say(&mut world, running[1], Reported::Running, 1, "");
+    say(&mut world, running[1], Reported::Running, 2, "");
+    assert_eq!(seen(&world), 7);
+    let status = world.core.attempt_picture(running[0]).unwrap().status;
+    assert!(status.starts_with("a bccc") && status.len() == STATUS_CHARS_MAX, "{status}");
+    let failed = || Reported::Failed { diagnostics: "broken".to_owned() };
+    say(&mut world, running[1], failed(), 3, "");
+    assert_eq!(seen(&world), 5, "what a failed attempt counted does not count");
+    let directory = spec(1, &[], 0).output.join("_temporary").unwrap();
+    let directory = directory.join(&running[0].to_string()).unwrap();
+    let done = Reported::OutputDone { directory, hot_keys: Vec::new() };
+    say(&mut world, running[0], done, 6, "");
+    assert_eq!(seen(&world), 6, "it counts once");
+    assert_eq!(world.core.attempt_picture(running[0]).unwrap().status, "");
+    world.restart();
+    assert_eq!(seen(&world), 6);
 }
 
 #[test]

@@ -585,6 +585,7 @@ impl SimWorker {
                 phase: None,
                 counters,
                 record: None,
+                status: String::new(),
             });
         }
     }

@@ -54,6 +54,8 @@ pub(crate) struct Picture {
     pub(crate) attempts: Vec<AttemptRow>,
     /// Why attempts failed or were killed, by index in `attempts`.
     pub(crate) diagnostics: BTreeMap<usize, String>,
+    /// What running attempts say that they do, by index in `attempts`.
+    pub(crate) statuses: BTreeMap<usize, String>,
     pub(crate) metrics: Vec<Metric>,
     /// The keys with the most records of all reduces, and their partitions.
     pub(crate) hot_keys: Vec<(u32, HotKey)>,
@@ -149,8 +151,10 @@ pub(crate) struct AttemptPicture {
     pub(crate) input: Option<String>,
     pub(crate) is_winner: bool,
     pub(crate) is_pending: bool,
-    /// Its counters, if its output counts; those of other attempts are not kept.
+    /// Its counters, if it runs or its output counts; those of other attempts are not kept.
     pub(crate) counters: Counters,
+    /// What it says that it does while it runs.
+    pub(crate) status: String,
 }
 
 impl Core {
@@ -172,6 +176,7 @@ impl Core {
             workers: Vec::new(),
             attempts: Vec::new(),
             diagnostics: BTreeMap::new(),
+            statuses: BTreeMap::new(),
             metrics: metrics(job),
             hot_keys: job.hot_keys.clone(),
         };
@@ -183,6 +188,14 @@ impl Core {
             picture.attempts.reserve(tasks.len() as usize);
             for (index, task) in tasks.iter() {
                 picture.add(kind, index, task, (timed, &mut places));
+            }
+        }
+        for (place, row) in
+            picture.attempts.iter().enumerate().filter(|(_, row)| row.state.is_live())
+        {
+            let status = job.live.status(picture.attempt_id(row));
+            if !status.is_empty() {
+                picture.statuses.insert(place, status.to_owned());
             }
         }
         Ok(picture)
@@ -216,12 +229,21 @@ impl Core {
             || RemoteError::new(ErrorKind::UnknownJob, format!("Could not find attempt {id}"));
         let (task, attempt) = job.task(id.task).zip(job.attempt(id)).ok_or_else(unknown)?;
         let split = job.spec.splits.get(id.task.index as usize);
-        let input = split
-            .filter(|_| id.task.kind == TaskKind::Map)
-            .map(|split| format!("{}:{}+{}", split.path, split.offset, split.length));
+        let input = split.filter(|_| id.task.kind == TaskKind::Map).map(|split| {
+            let first = format!("{}:{}+{}", split.path, split.offset, split.length);
+            match split.more.len() {
+                0 => first,
+                1 => format!("{first} and another file"),
+                more => format!("{first} and {more} more files"),
+            }
+        });
         let winner = task.winner.as_ref().filter(|winner| winner.number == id.number);
         Ok(AttemptPicture {
-            counters: job.sums.sum_of(winner.iter().map(|winner| &winner.tally)),
+            counters: match winner {
+                Some(winner) => job.sums.sum_of(std::iter::once(&winner.tally)),
+                None => job.live.counters(id),
+            },
+            status: job.live.status(id).to_owned(),
             is_winner: winner.is_some(),
             row: row(id.task.kind, id.task.index, attempt, 0),
             worker: WorkerName {
@@ -252,6 +274,12 @@ impl Picture {
     /// The task of an attempt.
     pub(crate) fn task_id(&self, row: &AttemptRow) -> TaskId {
         TaskId { job: self.id, kind: row.kind, index: row.index }
+    }
+
+    /// Why the attempt with this index ended, or what it says that it does; empty if neither is known.
+    pub(crate) fn text_of(&self, place: usize) -> &str {
+        let text = self.diagnostics.get(&place).or_else(|| self.statuses.get(&place));
+        text.map_or("", String::as_str)
     }
 
     /// An attempt.

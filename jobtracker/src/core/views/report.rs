@@ -205,6 +205,7 @@ pub(crate) fn job_report(job: &Job) -> JobReport {
         Phase::Committing => JobState::Committing,
         Phase::Ended(state) => state,
     };
+    let [read_records_per_s, read_bytes_per_s] = job.live.read_per_s();
     JobReport {
         id: job.id.to_string(),
         name: job.spec.name.clone(),
@@ -216,7 +217,9 @@ pub(crate) fn job_report(job: &Job) -> JobReport {
         reduce_progress: job.reduce_progress(),
         submitted_ms: job.submitted_ms,
         finished_ms: job.finished_ms,
-        counters: job.counters(),
+        counters: job.counters_so_far(),
+        read_records_per_s,
+        read_bytes_per_s,
         diagnostics: job.diagnostics.clone(),
         output: job.spec.output.clone(),
         queue: job.queue.clone(),
@@ -241,6 +244,7 @@ fn task_report(job: &Job, kind: TaskKind, index: u32, task: &Task) -> TaskReport
             diagnostics: attempt.diagnostics.clone(),
             progress: attempt.progress,
             phase: attempt.phase.map_or(String::new(), |phase| phase.name().to_owned()),
+            status: job.live.status(AttemptId { task: id, number: attempt.number }).to_owned(),
         }
     });
     TaskReport { id, progress: task.progress(), attempts: attempts.collect() }

@@ -6,7 +6,7 @@ use protocol::jobs::{Counters, JobState};
 use protocol::phase::Phase;
 use protocol::tracker::{
     Action, AttemptState as Reported, AttemptUpdate, FetchFailure, HotKey, Launch, MapOutput,
-    PATH_BYTES_MAX, Register, Work, shortened,
+    PATH_BYTES_MAX, Register, Work, shortened, status_text,
 };
 use protocol::{
     AttemptId, DfsPath, Epoch, ErrorKind, FeatureLevel, JobId, RecordAt, RemoteError, TaskKind,
@@ -231,7 +231,8 @@ impl Core {
     }
 
     fn update(&mut self, worker: WorkerId, update: AttemptUpdate, now: Now, out: &mut Output) {
-        let AttemptUpdate { attempt: id, state, progress, phase, counters, record } = update;
+        let AttemptUpdate { attempt: id, state, progress, phase, counters, record, status } =
+            update;
         let progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
         let known = self.jobs.get(&id.task.job).filter(|job| job.final_state().is_none());
         let Some(job) = known else {
@@ -249,6 +250,9 @@ impl Core {
         }
         match (live, state) {
             (Some(_), Reported::Running) => {
+                if let Some(job) = self.jobs.get_mut(&id.task.job) {
+                    job.note_live(id, &counters, status_text(&status), now.wall_ms);
+                }
                 out.changed.insert(id.task.job);
             }
             (Some(_), Reported::MapDone { data_path, partition_bytes }) => {

@@ -512,6 +512,7 @@ fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
         "nodeHttpAddress": picture.workers[row.worker as usize].http_address,
         "assignedContainerId": "",
         "diagnostics": diagnostics.map_or("", String::as_str),
+        "status": place.and_then(|place| picture.statuses.get(&place)).map_or("", String::as_str),
         "progress": row.progress * 100.0,
         "startTime": row.started_ms,
         "finishTime": row.finished_ms,

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use client::dfs::DfsClient;
 use client::job::{Content, JobClient, upload};
+use mr_formats::codec::FileCodec;
 use mr_model::job::{Finished, Reducers};
 use mr_model::runner::{
     BOUNDARIES_PROPERTY, DESCRIPTION_PROPERTY, Graph, InputPaths, JobSettings, OpenFn, OutputPath,
@@ -282,7 +283,7 @@ impl<'a> Driver<'a> {
         progress.start(&format!("job: {id}"), maps, reduces);
         let stop = self.say_how_to_kill(id);
         let report = self.jobs.watch(id, |report| {
-            progress.update(report.map_progress, report.reduce_progress);
+            progress.report(report);
         });
         stop.abort();
         self.running.remove(id);
@@ -319,7 +320,8 @@ impl<'a> Driver<'a> {
         for (path, _) in files(&self.dfs, output)? {
             let dfs = &self.dfs;
             let open = move || -> Result<Box<dyn std::io::Read>> {
-                Ok(Box::new(dfs.open(&path).map_err(Error::dfs("open", &path))?))
+                let file = dfs.open(&path).map_err(Error::dfs("open", &path))?;
+                Ok(FileCodec::reader(&path.to_string(), file)?)
             };
             parts.push(Box::new(open) as Box<OpenFn<'_>>);
         }

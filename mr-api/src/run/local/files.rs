@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use mr_formats::packing::{Packing, WholeFile, pack};
 use mr_formats::sources::LocalSource;
 use mr_formats::splits::{Ends, FileToCut, SplitLimits};
 use mr_formats::{SplitRange, TextRules, splits};
@@ -100,6 +101,31 @@ pub(super) fn splits(
         parts: parts.into_iter().map(place).collect(),
     };
     Ok(planned.into_iter().map(split).collect())
+}
+
+/// Has small files share maps, in the order of the input. A file that was cut keeps its splits.
+pub(super) fn pack_small(splits: Vec<LocalSplit>, packing: Packing) -> Vec<LocalSplit> {
+    let path = |index: usize| splits.get(index).and_then(|split| split.parts.first());
+    let path = |index: Option<usize>| index.and_then(path).map(|(path, _)| path);
+    let is_cut = |index: usize| {
+        [index.checked_sub(1), index.checked_add(1)]
+            .into_iter()
+            .any(|other| path(other) == path(Some(index)))
+    };
+    let whole: Vec<usize> = (0..splits.len()).filter(|index| !is_cut(*index)).collect();
+    let bytes =
+        |split: &LocalSplit| split.parts.iter().map(|(_, range)| range.end - range.start).sum();
+    let files = whole.iter().map(|index| WholeFile { bytes: bytes(&splits[*index]), hosts: &[] });
+    let tasks = pack(&files.collect::<Vec<_>>(), packing);
+    let mut taken: Vec<Option<LocalSplit>> = splits.into_iter().map(Some).collect();
+    for task in tasks {
+        let [first, more @ ..] = &task[..] else { continue };
+        let more: Vec<_> = more.iter().filter_map(|file| taken[whole[*file]].take()).collect();
+        if let Some(first) = &mut taken[whole[*first]] {
+            first.parts.extend(more.into_iter().flat_map(|split| split.parts));
+        }
+    }
+    taken.into_iter().flatten().collect()
 }
 
 /// The entries of a directory, sorted by name.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use mr_formats::codec::FileCodec;
 use mr_formats::{TextRules, rows};
 use mr_model::job::{Finished, Plan, Reducers};
 use mr_model::runner::{
@@ -248,7 +249,14 @@ impl LocalRunner {
                 };
                 all.extend(rows::ranges(rows, maps).map(split));
             }
-            all.extend(files::splits(files, (number as u32, input), block_bytes, limits, &rules)?);
+            let splits = files::splits(files, (number as u32, input), block_bytes, limits, &rules)?;
+            let packing =
+                options.packing(self.thread_count as u32, limits.split_bytes(block_bytes))?;
+            all.extend(if input.cut.may_be_packed() {
+                files::pack_small(splits, packing)
+            } else {
+                splits
+            });
         }
         options.check_map_count(all.len())?;
         Ok(all)
@@ -346,7 +354,8 @@ pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'st
     let mut parts = Vec::new();
     for file in files::expand(&[output.to_owned()], Subdirectories::Ignored)? {
         let open = move || -> Result<Box<dyn Read>> {
-            Ok(Box::new(File::open(&file.path).map_err(Error::file("open", &file.path))?))
+            let opened = File::open(&file.path).map_err(Error::file("open", &file.path))?;
+            Ok(FileCodec::reader(&file.path.to_string_lossy(), opened)?)
         };
         parts.push(Box::new(open) as Box<OpenFn<'static>>);
     }

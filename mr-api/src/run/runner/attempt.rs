@@ -225,6 +225,7 @@ impl Host {
                 options: reduce_options(directory.clone(), self.memory_bytes, merge_factor),
                 output: self.output(&output_directory, &context)?,
             };
+            let mark = TaskState::of(&context).mark();
             match self.stage.run_reduce(task) {
                 Ok(()) => {
                     let hot_keys = TaskState::of(&context).hot_keys();
@@ -232,6 +233,7 @@ impl Host {
                 }
                 Err(Error::DamagedInput { index, reason }) => {
                     let map = maps[index];
+                    TaskState::of(&context).return_to(&mark);
                     TaskState::of(&context).add("FAILED_SHUFFLE", 1);
                     channel.fetch_failed(FetchFailure {
                         reduce: attempt,

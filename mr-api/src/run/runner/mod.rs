@@ -172,6 +172,7 @@ fn supervise(
     });
     // The first report is always sent, so that the worker knows the phase.
     let (mut last, task) = (None, TaskState::of(&context));
+    let mut status = String::new();
     let state = loop {
         match ended.recv_timeout(REPORT_PAUSE) {
             Ok(state) => break state,
@@ -192,6 +193,11 @@ fn supervise(
                 let (progress, phase) = (task.progress(), task.phase());
                 let counters = task.counters();
                 channel.send_or_exit(&FromRunner::Progress { attempt, progress, phase, counters });
+                let text = task.status();
+                if text != status {
+                    status.clone_from(&text);
+                    channel.send_or_exit(&FromRunner::Status { attempt, text });
+                }
             }
         }
     };

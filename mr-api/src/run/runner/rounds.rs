@@ -45,13 +45,16 @@ impl Host {
             phases::spent(TaskState::of(&launched.context), Phase::Shuffle, shuffled);
             let output = || self.output_of(&directory, &launched.context, work.partition);
             let (makers, task) = self.round_task(&work, inputs, &launched, &output)?;
+            let state = TaskState::of(&launched.context);
+            let mark = state.mark();
             match self.stage.run_round(task) {
                 Ok(result) => return self.round_done(&work, result, directory),
                 Err(Error::DamagedInput { index, reason }) => {
                     let Some(map) = makers.get(index).copied().flatten() else {
                         return Err(reason.into());
                     };
-                    TaskState::of(&launched.context).add("FAILED_SHUFFLE", 1);
+                    state.return_to(&mark);
+                    state.add("FAILED_SHUFFLE", 1);
                     let failure = FetchFailure { reduce: attempt, map, diagnostics: reason };
                     launched.channel.fetch_failed(failure);
                     let now = Instant::now();

@@ -1,6 +1,6 @@
 //! Append, sync, truncate and concat: scenarios, refusals in HDFS's words, and random sequences against lists of bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::datanode::{Changes, Command, CommitRecovery, Replica};
 use protocol::namenode::{
@@ -353,6 +353,34 @@ fn refusals_speak_hdfs() {
     let (kind, message) = refused(&mut h, append("/a/empty"));
     let end = format!("on host1 because this file lease is currently owned by {own}");
     assert!(kind == AlreadyBeingCreated && message.ends_with(&end), "{message}");
+}
+
+#[test]
+fn a_cut_that_is_tried_again_leaves_out_one_target_after_the_other() {
+    let wanted = [(3u8, [3, 2, 2, 2, 2, 2]), (2, [2, 1, 1, 2, 2, 1]), (1, [1; 6])];
+    for (replicas, expected) in wanted {
+        let mut h = Harness::with_nodes(1, replicas);
+        h.write("/f", 500, replicas.into());
+        assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 123 }), Ok(Reply::Flag(false)));
+        let mut tries: Vec<Vec<_>> = Vec::new();
+        while tries.len() < expected.len() {
+            h.commands.clear();
+            h.pass(100, &Vec::from_iter(1..=replicas));
+            tries.extend(h.commands.iter().filter_map(|(leader, command)| match command {
+                Command::Cut { targets, .. } => {
+                    assert_eq!(h.nodes.node(*leader).info.id, targets[0].id, "it makes one itself");
+                    Some(targets.iter().map(|info| info.id).collect())
+                }
+                _ => None,
+            }));
+        }
+        assert_eq!(tries.iter().map(Vec::len).collect::<Vec<_>>(), expected, "{replicas} replicas");
+        let all: BTreeSet<_> = tries.iter().flatten().collect();
+        for id in all {
+            let is_left_out = tries.iter().any(|targets| !targets.contains(id));
+            assert!(is_left_out || replicas == 1, "a bad target does not stay in the way");
+        }
+    }
 }
 
 #[test]

@@ -137,8 +137,8 @@ impl State {
         Ok(stamp)
     }
 
-    /// Orders a block to be made of the first bytes of `source`. The first try makes all replicas, later ones only the leader's
-    /// own, so that a bad target delays it once.
+    /// Orders a block to be made of the first bytes of `source`. The first try makes all replicas. Each later one leaves one target out, in turn,
+    /// so that a bad one delays it only for a while and the block is not on one disk alone, unless there are just two.
     fn order_cut(
         &mut self,
         nodes: &mut Datanodes,
@@ -148,15 +148,16 @@ impl State {
         out: &mut Output,
     ) {
         let source_stamp = self.ns.block(source).map(|info| info.stamp).unwrap_or_default();
-        let mut targets = vec![leader];
-        if count == 1 {
-            let others =
-                self.blocks.holders(source).iter().filter(|node| {
-                    **node != leader && nodes.node(**node).state == DatanodeState::Live
-                });
-            targets.extend(others);
-        }
-        let targets = targets.iter().map(|node| nodes.node(*node).info.clone()).collect();
+        let mut others = self.blocks.holders(source).to_vec();
+        others.retain(|node| *node != leader && nodes.node(*node).state == DatanodeState::Live);
+        let left_out = match (count, others.len()) {
+            (0 | 1, _) | (_, 0) => None,
+            (_, 1) => matches!(count % 4, 2 | 3).then_some(0),
+            (_, all) => Some((count - 2) % all),
+        };
+        left_out.map(|index| others.remove(index));
+        let targets = [leader].into_iter().chain(others);
+        let targets = targets.map(|node| nodes.node(node).info.clone()).collect();
         let token = self.token(block, stamp, AccessMode::Write, now);
         let command = Command::Cut { source, source_stamp, block, stamp, length, targets, token };
         out.commands.push((leader, command));

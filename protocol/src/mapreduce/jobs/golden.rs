@@ -89,6 +89,8 @@ fn report() -> JobReport {
         submitted_ms: 1 << 40,
         finished_ms: 0,
         counters,
+        read_records_per_s: 1,
+        read_bytes_per_s: 2,
         diagnostics: text("d"),
         output: dfs("/out"),
         queue: text("q"),
@@ -114,6 +116,7 @@ fn task() -> TaskReport {
         diagnostics: text("d"),
         progress: 0.5,
         phase: text("map"),
+        status: text("s"),
     };
     TaskReport { id: TASK, progress: 0.5, attempts: vec![attempt] }
 }
@@ -202,7 +205,7 @@ fn answers_about_jobs_are_sent_as_ever() {
 fn requests_about_jobs_are_sent_as_ever() {
     let call = CallId { client: ClientId([1; 16]), number: 300 };
     let request = Request::new(call, "ann", calls::Kill { job: JOB });
-    let head = "0301010101010101010101010101010101ac0203616e6e";
+    let head = "0401010101010101010101010101010101ac0203616e6e";
     assert_eq!(
         hex(&wire::encode(&request)),
         format!("{head}{}", hex(&wire::encode(&request.body)))

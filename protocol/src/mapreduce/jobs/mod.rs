@@ -27,7 +27,7 @@ pub use super::tracker::{ARGS_MAX, PROPERTIES_MAX};
 pub use crate::table::Kind;
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Where job executables are kept in the file system, by hash.
 pub const BINARY_DIR: &str = "/system/hanno/bin";
 

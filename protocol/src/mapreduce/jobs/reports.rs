@@ -72,8 +72,12 @@ pub struct JobReport {
     pub submitted_ms: u64,
     /// End, milliseconds since the epoch; 0 while it runs.
     pub finished_ms: u64,
-    /// Sums over the winning attempts so far.
+    /// Sums over the winning attempts; while the job runs, with what running attempts have counted so far.
     pub counters: Counters,
+    /// Records that running maps read in a second.
+    pub read_records_per_s: u64,
+    /// Bytes that running maps read in a second.
+    pub read_bytes_per_s: u64,
     /// Why it failed; empty otherwise.
     pub diagnostics: String,
     /// Output directory.
@@ -176,6 +180,8 @@ pub struct AttemptReport {
     pub progress: f32,
     /// `map`, `merge`, `shuffle`, `reduce`: its phase now, or when it ended without a result; empty if that is not known.
     pub phase: String,
+    /// What it says that it does while it runs; empty otherwise.
+    pub status: String,
 }
 
 /// State of the JobTracker.

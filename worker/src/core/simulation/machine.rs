@@ -145,7 +145,8 @@ impl Runner {
 
     pub(super) fn progress(&mut self) {
         if let Some(attempt) = self.current {
-            let news = News::Progress { attempt, progress: 0.5, phase: Phase::Map };
+            let counters = Counters::from_iter([("g", "n", 1)]);
+            let news = News::Progress { attempt, progress: 0.5, phase: Phase::Map, counters };
             self.reports.push_back(Report::News(news));
         }
     }
