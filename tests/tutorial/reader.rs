@@ -1,7 +1,7 @@
 //! A reader at a terminal, with a clone of the project that is built.
 //!
-//! Each block of commands is a shell of its own; working directory and variables go from one to the next, as in a terminal. The reader's programs are
-//! built as this test was, into the same directory, without a network: what other programs of the project had to compile is there already.
+//! Each block of commands is a shell of its own; working directory and variables go from one to the next, as in a terminal. Programs are compiled from the
+//! project's sources, as anywhere, but without a network, and without optimisation: that is half a minute of two processors, and less the next time.
 //!
 //! Invariant: a cluster that the reader started has ended when the reader goes.
 
@@ -20,15 +20,15 @@ const BLOCK_TIME_MAX_S: &str = "900";
 const STOP_MAX: Duration = Duration::from_secs(60);
 /// The variable in which the tutorial keeps the process id of its cluster.
 const CLUSTER_VARIABLE: &str = "CLUSTER";
-/// What cargo says of debug builds where the project does not.
-const DEV_DEFAULTS: &str = "\
+/// Release builds of the reader's, which shall take little time. Debug assertions stay off: programs that have them say so at each run.
+const CARGO_CONFIG: &str = "\
+[net]
+offline = true
+[profile.release]
 opt-level = 0
-debug = true
-debug-assertions = true
-overflow-checks = true
 ";
-/// It says so of every debug build, which the reader's programs are not.
-const UNLIKE: &str = "[mr-api]\ndebug-assertions = false";
+/// Where they are kept, from one run of the test to the next.
+const BUILD_DIRECTORY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/tutorial");
 
 pub(super) struct Reader {
     ports: Ports,
@@ -46,7 +46,7 @@ impl Reader {
         fs::write(state.path().join("directory"), home.path().to_str().unwrap()).unwrap();
         fs::write(state.path().join("variables"), "").unwrap();
         fs::create_dir(home.path().join(".cargo")).unwrap();
-        fs::write(home.path().join(".cargo/config.toml"), cargo_config()).unwrap();
+        fs::write(home.path().join(".cargo/config.toml"), CARGO_CONFIG).unwrap();
         Reader { ports: Ports::take(), home, state }
     }
 
@@ -75,7 +75,7 @@ impl Reader {
         command.env("HANNO_JOBTRACKER_SPECULATION_AFTER_MS", "600000");
         command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET_DIR");
         let status = command.status().expect("the shell starts");
-        self.share_build_directory();
+        self.keep_builds();
         (status.code().unwrap_or(-1), self.kept("printed"))
     }
 
@@ -83,14 +83,13 @@ impl Reader {
         String::from_utf8_lossy(&fs::read(self.state.path().join(name)).unwrap()).into_owned()
     }
 
-    /// Gives each new package of the reader's the build directory of this test for its release builds.
-    fn share_build_directory(&self) {
+    /// Gives each new package of the reader's the kept build directory.
+    fn keep_builds(&self) {
         let entries = fs::read_dir(self.home.path()).unwrap().map(|entry| entry.unwrap().path());
         for package in entries.filter(|path| path.join("Cargo.toml").is_file()) {
-            let target = package.join("target");
-            if fs::create_dir(&target).is_ok() {
-                symlink(hanno_binary().parent().unwrap(), target.join("release")).unwrap();
-            }
+            fs::create_dir_all(BUILD_DIRECTORY).unwrap();
+            // It is there since the block before.
+            let _ = symlink(BUILD_DIRECTORY, package.join("target"));
         }
     }
 
@@ -113,25 +112,4 @@ impl Drop for Reader {
             eprintln!("the cluster of the tutorial does not end: process {pid}");
         }
     }
-}
-
-/// Settings under which release builds of the reader's are compiled as this test is.
-fn cargo_config() -> String {
-    let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
-    let manifest = manifest.unwrap().parse::<toml::Table>().unwrap();
-    let (name, defaults) = match cfg!(debug_assertions) {
-        true => ("dev", DEV_DEFAULTS),
-        false => ("release", ""),
-    };
-    let mut profile: toml::Table = defaults.parse().unwrap();
-    profile.extend(manifest["profile"][name].as_table().unwrap().clone());
-    let packages = profile.entry("package").or_insert(toml::Table::new().into());
-    packages.as_table_mut().unwrap().extend(UNLIKE.parse::<toml::Table>().unwrap());
-    format!("[net]\noffline = true\n{}", toml::to_string(&profiles(profile)).unwrap())
-}
-
-fn profiles(release: toml::Table) -> toml::Table {
-    let table =
-        |name: &str, value: toml::Table| toml::Table::from_iter([(name.to_owned(), value.into())]);
-    table("profile", table("release", release))
 }
