@@ -104,12 +104,17 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let Some(pid) = self.cluster() else { return };
-        let place = PathBuf::from(format!("/proc/{pid}"));
-        if place.exists() {
+        if !has_ended(pid) {
             let _ = sys::process::terminate(pid);
         }
-        if !wait::until(STOP_MAX, || !place.exists()) {
+        if !wait::until(STOP_MAX, || has_ended(pid)) {
             eprintln!("the cluster of the tutorial does not end: process {pid}");
         }
     }
+}
+
+/// True also for one that nobody has waited for yet.
+fn has_ended(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.contains(") Z "))
 }
