@@ -23,5 +23,6 @@ mod power;
 mod rest;
 mod soak;
 mod terminals;
+mod tutorial;
 mod views;
 mod webhdfs;
