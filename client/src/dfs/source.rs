@@ -19,7 +19,7 @@ const VERIFY_STEP_BYTES: u64 = 64 << 10;
 /// Least data requested in a read at a position, for the same reason.
 const READ_STEP_BYTES: u64 = 64 << 10;
 
-/// Blocks of at most so many bytes are streamed from this machine, too: one packet costs less than two descriptors and two maps.
+/// Complete blocks of at most so many bytes are streamed from this machine, too: one packet costs less than two descriptors and two maps.
 const STREAMED_BYTES_MAX: u64 = 64 << 10;
 
 /// Verified bytes of a file, without a copy if the replica is on this machine. Never crosses a block boundary.
@@ -93,7 +93,8 @@ pub(super) struct Remote {
 impl Source {
     /// Opens the replica of `block` on `datanode`; through its files if it is on this machine and the DataNode hands them over.
     pub(super) fn open(link: &Arc<Link>, block: &LocatedBlock, datanode: &DatanodeInfo) -> Self {
-        if block.length > STREAMED_BYTES_MAX && link.datanodes.is_local(datanode) {
+        let is_small = !block.open && block.length <= STREAMED_BYTES_MAX;
+        if !is_small && link.datanodes.is_local(datanode) {
             match Local::open(link, block, datanode) {
                 Ok(Some(local)) => return Source::Local(local),
                 Ok(None) => {}
