@@ -15,10 +15,6 @@ mod grep;
 mod inverted_index;
 #[path = "joins.rs"]
 mod joins;
-#[path = "kmeans.rs"]
-mod kmeans;
-#[path = "logistic_regression.rs"]
-mod logistic_regression;
 #[path = "mean_variance.rs"]
 mod mean_variance;
 #[path = "pagerank.rs"]
