@@ -15,7 +15,6 @@
 //! job it is a side file, and maps of visits ask it. Then comes the join by sorting, which is exact: those who came through by mistake find no
 //! user there, and are counted.
 
-use std::borrow::Cow;
 use std::fs;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -24,8 +23,8 @@ use std::sync::Arc;
 use mr_api::formats::KeyValueLines;
 use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Auto, Cluster, Context, Emit, Job, Mapper, Output, Program, Reducer, Result, Sink,
-    Values, counters, from_files, intermediate, reduce_fn, text_out, usage_error,
+    Args, Auto, Cluster, Context, Emit, Job, Mapper, Program, Result, Sink, counters, from_files,
+    intermediate, map_fn, reduce_fn, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -152,12 +151,23 @@ type Key = (Vec<u8>, u8);
 fn join(
     ((users, visits, filter), output): ((String, String, String), String),
 ) -> Result<CompleteJob> {
-    let pass = mr_api::map_fn::<KeyValueLines, Key, Vec<u8>, _>(|(id, name), out| {
-        out.emit((id, USER), name)
+    let users_too = map_fn(|(id, name), out| out.emit((id, USER), name));
+    // The name of an id comes first, then its visits.
+    let join = reduce_fn::<Key, Vec<u8>, _>(|_, values, out| {
+        let mut name = None;
+        while let Some(text) = values.next_value()? {
+            let text = text.to_vec();
+            match (values.current_key()?.1, &name) {
+                (USER, _) => name = Some(text),
+                (_, Some(name)) => out.write(name, text)?,
+                (_, None) => out.context().count(Visits::FalsePositive),
+            }
+        }
+        Ok(())
     });
     let job = Job::new("bloom-join").side_file(&format!("{filter}/part-r-00000#filter"))?;
     let job = job.input(from_files([visits], TABS)).map(Ask(Arc::new(Bloom(Vec::new()))));
-    let job = job.also(from_files([users], TABS), pass).group_by_first().reduce(Join);
+    let job = job.also(from_files([users], TABS), users_too).group_by_first().reduce(join);
     Ok(job.reducers(Auto).output(text_out(output)))
 }
 
@@ -184,33 +194,6 @@ impl Mapper for Ask {
             return out.emit((id, VISIT), page);
         }
         out.count(Visits::Dropped);
-        Ok(())
-    }
-}
-
-/// Gets the name of an id first, then its visits.
-#[derive(Clone)]
-struct Join;
-
-impl Reducer for Join {
-    type Key = Key;
-    type Value = Vec<u8>;
-
-    fn reduce(
-        &mut self,
-        _: (Cow<'_, [u8]>, u8),
-        values: &mut Values<'_, Key, Vec<u8>>,
-        out: &mut Output,
-    ) -> Result<()> {
-        let mut name = None;
-        while let Some(text) = values.next_value()? {
-            let text = text.to_vec();
-            match (values.current_key()?.1, &name) {
-                (USER, _) => name = Some(text),
-                (_, Some(name)) => out.write(name, text)?,
-                (_, None) => out.context().count(Visits::FalsePositive),
-            }
-        }
         Ok(())
     }
 }

@@ -23,10 +23,7 @@ use std::process::ExitCode;
 
 use mr_api::datum::Serde;
 use mr_api::job::CompleteJob;
-use mr_api::{
-    Args, Auto, Fold, Job, Output, Plan, Reducer, Result, Sum, Values, reduce_fn, text, text_out,
-    usage_error,
-};
+use mr_api::{Args, Auto, Fold, Job, Plan, Result, Sum, reduce_fn, text, text_out, usage_error};
 
 const HELP: &str = "\
 Counts what stands together in a text.
@@ -100,29 +97,13 @@ fn pairs(window: usize, inputs: Vec<String>, output: String) -> CompleteJob {
             out.emit((word, Some(other)), 1u64)
         })
     });
-    let job = job.group_by_first().combine(Sum).reduce(Parts).reducers(Auto);
-    job.output(text_out(output))
-}
-
-/// Divides the counts of pairs by that of all, which comes first.
-#[derive(Clone)]
-struct Parts;
-
-impl Reducer for Parts {
-    type Key = Pair;
-    type Value = u64;
-
-    fn reduce(
-        &mut self,
-        (word, _): (std::borrow::Cow<'_, [u8]>, Option<&[u8]>),
-        counts: &mut Values<'_, Pair, u64>,
-        out: &mut Output,
-    ) -> Result<()> {
+    // The count of all comes first; then equal pairs come together, a count from each map.
+    let divide = reduce_fn::<Pair, u64, _>(|(word, _), counts, out| {
         let (mut all, mut count, mut last) = (0, 0, Vec::new());
         while let Some(more) = counts.next_value()? {
             match counts.current_key()?.1 {
                 None => all += more,
-                Some(other) if count > 0 && other == last => count += more,
+                Some(other) if other == last => count += more,
                 Some(other) => {
                     if count > 0 {
                         out.write(&word, (&last, count as f64 / all as f64))?;
@@ -131,8 +112,10 @@ impl Reducer for Parts {
                 }
             }
         }
-        if count > 0 { out.write(&word, (&last, count as f64 / all as f64)) } else { Ok(()) }
-    }
+        out.write(&word, (&last, count as f64 / all as f64))
+    });
+    let job = job.group_by_first().combine(Sum).reduce(divide).reducers(Auto);
+    job.output(text_out(output))
 }
 
 /// How often each other word stands near a word.

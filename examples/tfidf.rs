@@ -20,14 +20,14 @@
 //! 4. **sums** adds up the products of each two documents, and **neighbours** takes the largest sums. Sums of floating-point numbers depend on
 //!    the order. Products become whole numbers first, in units of 2⁻⁵⁰, so sums are the same in each run.
 
-use std::borrow::Cow;
 use std::process::ExitCode;
 
 use mr_api::datum::Desc;
 use mr_api::formats::KeyValueLines;
+use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Auto, Cluster, Job, Output, Plan, Program, Reducer, Result, Sum, Values, counters,
-    from_files, intermediate, previous, reduce_fn, text, text_out, usage_error,
+    Args, Auto, Cluster, Job, Plan, Program, Result, Sum, counters, from_files, intermediate,
+    previous, reduce_fn, text, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -75,7 +75,7 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
 type Term = (String, Option<String>);
 
 /// Lines `document<TAB>term<TAB>times there<TAB>documents with it`.
-fn terms(inputs: Vec<String>) -> Result<Plan> {
+fn terms(inputs: Vec<String>) -> Result<CompleteJob> {
     let input = from_files(inputs, KeyValueLines { separator: b'\t' });
     let job = Job::new("terms").input(input).map_fn::<Term, u64, _>(|(id, text), out| {
         out.count(Documents::Read);
@@ -88,23 +88,7 @@ fn terms(inputs: Vec<String>) -> Result<Plan> {
             out.emit((same[0], Some(id)), same.len() as u64)
         })
     });
-    let reduce = job.group_by_first().combine(Sum).reduce(Frequencies).reducers(Auto);
-    Ok(reduce.output(intermediate()).into())
-}
-
-#[derive(Clone)]
-struct Frequencies;
-
-impl Reducer for Frequencies {
-    type Key = Term;
-    type Value = u64;
-
-    fn reduce(
-        &mut self,
-        (term, _): (Cow<'_, str>, Option<&str>),
-        counts: &mut Values<'_, Term, u64>,
-        out: &mut Output,
-    ) -> Result<()> {
+    let count = reduce_fn::<Term, u64, _>(|(term, _), counts, out| {
         let mut documents = 0;
         while let Some(count) = counts.next_value()? {
             match counts.current_key()?.1 {
@@ -113,17 +97,19 @@ impl Reducer for Frequencies {
             }
         }
         Ok(())
-    }
+    });
+    let job = job.group_by_first().combine(Sum).reduce(count).reducers(Auto);
+    Ok(job.output(intermediate()))
 }
 
-/// The four fields of a line.
+/// The fields of a line.
 fn fields<const N: usize>(line: &str) -> Result<[&str; N]> {
     let fields: Vec<&str> = line.split('\t').collect();
     fields.try_into().map_err(|_| format!("`{line}` has other fields").into())
 }
 
 /// Lines `document<TAB>term<TAB>weight`.
-fn vectors((terms, documents, kept): (String, u64, Option<String>)) -> Result<Plan> {
+fn vectors((terms, documents, kept): (String, u64, Option<String>)) -> Result<CompleteJob> {
     let job = Job::new("vectors").input(text([terms])).depends_on(documents);
     let job = job.map_fn::<(String, String), f64, _>(move |line, out| {
         let line = line.to_str_lossy();
@@ -141,7 +127,7 @@ fn vectors((terms, documents, kept): (String, u64, Option<String>)) -> Result<Pl
         terms.iter().try_for_each(|(term, weight)| out.write(&id, (term, weight / length)))
     });
     let job = job.group_by_first().reduce(lengthen).reducers(Auto);
-    Ok(job.output(kept.map_or(intermediate(), text_out)).into())
+    Ok(job.output(kept.map_or(intermediate(), text_out)))
 }
 
 /// Lines `document<TAB>neighbour<TAB>cosine`.

@@ -20,7 +20,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use learning::chance;
-use learning::least_squares::{LeastSquares, product};
+use learning::ratings::{entry_bytes, rating_bytes, ratings, read, solve, write_entry};
 use learning::rows::{lines_with, unpack, words};
 use mr_api::datum::Serde;
 use mr_api::job::CompleteJob;
@@ -43,8 +43,6 @@ Usage: als [options] IN... OUT
 
 /// In front of the lines of errors.
 const ERROR: &str = "rmse\t";
-/// Bytes of a number.
-const NUMBER: usize = 8;
 
 fn main() -> ExitCode {
     Program::new(HELP).step(factorise).main(drive)
@@ -67,21 +65,17 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
 /// True for an item; its number, or the user's.
 type Node = (bool, u64);
 
+fn name((is_item, _): Node) -> &'static str {
+    if is_item { "item" } else { "user" }
+}
+
 fn factorise(
     (inputs, (rank, regularisation, rounds), output): (Vec<String>, (usize, f64, u32), String),
 ) -> Result<CompleteJob> {
     let job = Job::new("als").input(text(inputs)).map_fn::<Node, Vec<u8>, _>(|line, out| {
-        let text = line.to_str_lossy();
-        let fields: Vec<&str> = text.split_whitespace().collect();
-        let &[user, item, rating] = &fields[..] else {
-            return Err(format!("`{text}` is no `user item rating`").into());
-        };
-        let (user, item): (u64, u64) = (user.parse()?, item.parse()?);
-        let Some(rating) = rating.parse::<f64>().ok().filter(|rating| rating.is_finite()) else {
-            return Err(format!("`{rating}` is no finite number").into());
-        };
-        out.emit((false, user), [item.to_be_bytes(), rating.to_be_bytes()].as_flattened())?;
-        out.emit((true, item), [user.to_be_bytes(), rating.to_be_bytes()].as_flattened())
+        let (user, item, rating) = read(&line.to_str_lossy())?;
+        out.emit((false, user), &rating_bytes(item, rating))?;
+        out.emit((true, item), &rating_bytes(user, rating))
     });
     let factors = Factors { rank, regularisation, ..Factors::default() };
     let job = job.depends_on((rank, regularisation)).rounds(factors, 2 * rounds + 1);
@@ -103,37 +97,6 @@ struct Factors {
 
 /// The sum of the squares of errors, and how many ratings; what the errors were before, from one of the tasks.
 type Errors = Serde<(f64, u64, Vec<f64>)>;
-
-impl Factors {
-    /// The vector with the least squares of errors. Each message has a sender, a rating and a vector.
-    fn solve(&mut self, node: Node, messages: &[u8], errors: &mut Errors) -> Result<Vec<u8>> {
-        let mut ratings: Vec<&[u8]> = messages.chunks_exact((2 + self.rank) * NUMBER).collect();
-        ratings.sort_unstable();
-        let mut equations = LeastSquares::new(self.rank);
-        for message in &ratings {
-            let rating = self.read(message)?;
-            equations.add(&self.vector, rating);
-        }
-        let solved = equations.solve(self.regularisation * ratings.len() as f64);
-        let solved = solved.ok_or_else(|| {
-            let what = if node.0 { "item" } else { "user" };
-            format!("{what} {} has too few ratings: give a larger --regularisation", node.1)
-        })?;
-        for message in &ratings {
-            let wrong = self.read(message)? - product(&self.vector, &solved);
-            errors.0.0 += wrong * wrong;
-            errors.0.1 += 1;
-        }
-        Ok(solved.iter().flat_map(|x| x.to_le_bytes()).collect())
-    }
-
-    /// The rating of a message; its vector is then in `self.vector`.
-    fn read(&mut self, message: &[u8]) -> Result<f64> {
-        let (rating, vector) = message[NUMBER..].split_at(NUMBER);
-        unpack(vector, &mut self.vector);
-        Ok(f64::from_be_bytes(rating.try_into()?))
-    }
-}
 
 impl Rounds for Factors {
     type Key = Node;
@@ -176,11 +139,18 @@ impl Rounds for Factors {
         messages: Option<Vec<u8>>,
         round: &mut Round<'_, Errors>,
     ) -> Result<Vec<u8>> {
-        match messages {
-            // Nobody asks for the errors of the last round.
-            Some(messages) if !round.is_over() => self.solve(node.key, &messages, round.summary()),
-            _ => Ok(node.state.to_vec()),
-        }
+        // Nobody asks for the errors of the last round.
+        let Some(messages) = messages.filter(|_| !round.is_over()) else {
+            return Ok(node.state.to_vec());
+        };
+        let Some((vector, squares)) = solve(&messages, self.rank, self.regularisation)? else {
+            let (what, few) = (name(node.key), "has too few ratings: give more --regularisation");
+            return Err(format!("{what} {} {few}", node.key.1).into());
+        };
+        let Serde((sum, count, _)) = round.summary();
+        *sum += squares;
+        *count += (messages.len() / entry_bytes(self.rank)) as u64;
+        Ok(vector.iter().flat_map(|x| x.to_le_bytes()).collect())
     }
 
     fn send<S: Sink>(
@@ -192,15 +162,10 @@ impl Rounds for Factors {
         if is_item != self.is_of_items {
             return Ok(());
         }
-        for rating in node.fixed.unwrap_or_default().as_chunks::<{ 2 * NUMBER }>().0 {
-            let (other, rating) = rating.split_at(NUMBER);
-            self.message.clear();
-            self.message.extend_from_slice(&number.to_be_bytes());
-            self.message.extend_from_slice(rating);
-            self.message.extend_from_slice(node.state);
-            out.emit((!is_item, u64::from_be_bytes(other.try_into()?)), self.message.as_slice())?;
-        }
-        Ok(())
+        ratings(node.fixed).try_for_each(|(other, rating)| {
+            write_entry((number, rating), node.state, &mut self.message);
+            out.emit((!is_item, other), self.message.as_slice())
+        })
     }
 
     fn combine(&self, into: &mut Vec<u8>, other: Vec<u8>) {
@@ -219,7 +184,7 @@ impl Rounds for Factors {
 
     fn write(&mut self, node: Entry<'_, Self>, out: &mut Output) -> Result<()> {
         unpack(node.state, &mut self.vector);
-        out.write((if node.key.0 { "item" } else { "user" }, node.key.1), words(&self.vector))
+        out.write((name(node.key), node.key.1), words(&self.vector))
     }
 
     fn finish(&mut self, round: &mut Round<'_, Errors>, out: &mut Output) -> Result<()> {
@@ -234,6 +199,7 @@ impl Rounds for Factors {
 mod tests {
     use std::collections::BTreeMap;
 
+    use learning::least_squares::product;
     use mr_api::LocalRunner;
 
     use super::*;

@@ -22,8 +22,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use learning::spectrum::{COUNT_MAX, Spectrum, entry};
-use learning::text::each_word;
-use mr_api::datum::Desc;
+use learning::text::{each_word, vocabulary};
 use mr_api::job::CompleteJob;
 use mr_api::{
     Args, Auto, Cluster, Context, Done, Emit, Job, Line, Lines, Mapper, Plan, Program, Result,
@@ -65,31 +64,6 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
     let found = cluster.run(vectors, &((path(&pairs), path(&sums)), count, rounds))?;
     cluster.run(names, &(path(&found), path(&words), output))?;
     Ok(())
-}
-
-/// The most frequent words, one in each line.
-fn vocabulary((inputs, most): (Vec<String>, u32)) -> Result<Plan> {
-    let count = Job::new("words")
-        .input(text(inputs))
-        .map_fn::<String, u64, _>(|line, out| each_word(line.bytes, |word| out.emit(word, 1u64)));
-    let sort = Job::new("vocabulary").input(previous());
-    let sort = sort.map_fn::<((), (Desc<u64>, String)), (), _>(|line, out| {
-        let line = line.to_str_lossy();
-        let (word, count) = line.split_once('\t').ok_or("a line is no word with its count")?;
-        out.emit(((), (Desc(count.parse::<u64>()?), word)), ())
-    });
-    let first = reduce_fn::<((), (Desc<u64>, String)), (), _>(move |_, words, out| {
-        for _ in 0..most {
-            if words.next_value()?.is_none() {
-                break;
-            }
-            out.write(words.current_key()?.1.1, ())?;
-        }
-        Ok(())
-    });
-    let count = count.combine(Sum).reduce(Sum).reducers(Auto).output(intermediate());
-    let sort = sort.depends_on(most).group_by_first().reduce(first).reducers(1);
-    Ok(Plan::from(count).then(sort.output(intermediate())))
 }
 
 /// The lines of a side file.

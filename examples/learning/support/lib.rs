@@ -6,6 +6,7 @@ pub mod descent;
 pub mod least_squares;
 pub mod moments;
 pub mod passes;
+pub mod ratings;
 pub mod rows;
 pub mod spectrum;
 pub mod text;
