@@ -205,7 +205,7 @@ mod tests {
         let lines =
             documents().into_iter().map(|(id, words)| format!("{id}\t{}\n", words.join(", ")));
         std::fs::write(path("in"), lines.collect::<String>()).unwrap();
-        let cluster = Cluster::local(LocalRunner::new().reducers(1).split_bytes(80).tiny_memory());
+        let cluster = Cluster::local(LocalRunner::new().reducers(1).split_bytes(80));
         let places = [path("vectors"), path("in"), path("out")];
         let all =
             options.iter().copied().chain(["--vectors"]).chain(places.iter().map(String::as_str));

@@ -89,7 +89,8 @@ fn nearest((vectors, asked, target): (String, Vec<String>, Vec<f64>)) -> Result<
         out.emit((Desc(product(&unit(vector)?, &target)), word), ())
     });
     let write = reduce_fn(|(closeness, word), _, out| out.write(closeness, word));
-    Ok(job.reduce(write).reducers(1).output(intermediate()))
+    let job = job.partition(|_: (Desc<f64>, &str), _: u32| 0).reduce(write).reducers(1);
+    Ok(job.output(intermediate()))
 }
 
 #[cfg(test)]
@@ -112,7 +113,7 @@ sea\t0 0 0 1
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("in").to_string_lossy().into_owned();
         std::fs::write(&path, VECTORS).unwrap();
-        let cluster = Cluster::local(LocalRunner::new().split_bytes(20).tiny_memory());
+        let cluster = Cluster::local(LocalRunner::new().reducers(2).split_bytes(20).tiny_memory());
         answers(&mut Args::from_words(words.iter().copied().chain([path.as_str()]))?, &cluster)
     }
 

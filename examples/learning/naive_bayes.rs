@@ -15,6 +15,7 @@
 //! label never had would make the label impossible; so each word counts once more than it was there (Laplace), or `--smoothing` times more.
 //! Words that no text of the training had say nothing.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
 use std::process::ExitCode;
@@ -72,7 +73,9 @@ fn train(inputs: Vec<String>, output: String) -> Plan {
         out.emit((label, ""), 1u64)?;
         each_word(text, |word| out.emit((label, word), 1u64))
     });
-    job.combine(Sum).reduce(Sum).reducers(1).output(text_out(output)).into()
+    // One file, whatever `--reducers` says.
+    let job = job.partition(|_: (Cow<'_, [u8]>, &[u8]), _: u32| 0).combine(Sum).reduce(Sum);
+    job.reducers(1).output(text_out(output)).into()
 }
 
 /// What is known of labels.
@@ -180,7 +183,10 @@ other\tTokyo Japan Chinese
             let words = [words[0].to_owned(), path(words[1]), path(words[2])];
             runner.run(plan(&mut Args::from_words(words).unwrap()).unwrap()).unwrap();
         };
-        go(LocalRunner::new().split_bytes(20).tiny_memory(), ["train", "training", "model"]);
+        go(
+            LocalRunner::new().reducers(3).split_bytes(20).tiny_memory(),
+            ["train", "training", "model"],
+        );
         let model = path("model/part-r-00000");
         let runner = LocalRunner::new().side_file(&format!("{model}#model")).unwrap();
         go(runner, ["classify", "texts", "out"]);

@@ -80,7 +80,9 @@ fn components((inputs, most): (Vec<String>, usize)) -> Result<CompleteJob> {
         })
     });
     let job = Job::new("components").input(text(inputs)).map(Measure::default()).depends_on(most);
-    Ok(job.group_by_first().reduce(find).reducers(1).output(intermediate()))
+    // One file, whatever `--reducers` says: the next job reads it by its name.
+    let job = job.group_by_first().partition(|_: OfMap, _: u32| 0).reduce(find).reducers(1);
+    Ok(job.output(intermediate()))
 }
 
 /// Variances and directions, largest variance first.
@@ -157,7 +159,7 @@ mod tests {
         let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
         let lines: String = points.iter().map(|point| words(point) + "\n").collect();
         fs::write(path("in"), lines).unwrap();
-        let cluster = Cluster::local(LocalRunner::new().split_bytes(300).tiny_memory());
+        let cluster = Cluster::local(LocalRunner::new().reducers(3).split_bytes(300).tiny_memory());
         let done = cluster.run(components, &(vec![path("in")], most)).unwrap();
         let numbers = |text: &str| {
             let mut numbers = Vec::new();

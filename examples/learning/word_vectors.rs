@@ -25,8 +25,8 @@ use learning::spectrum::{COUNT_MAX, Spectrum, entry};
 use learning::text::{each_word, vocabulary};
 use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Auto, Cluster, Context, Done, Emit, Job, Line, Lines, Mapper, Plan, Program, Result,
-    Sink, Sum, intermediate, previous, reduce_fn, text, text_out, usage_error,
+    Args, Auto, Cluster, Context, Done, Emit, Job, Line, Lines, Mapper, Program, Result, Sink, Sum,
+    intermediate, text, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -123,7 +123,8 @@ fn sums(pairs: String) -> Result<CompleteJob> {
         let [a, _, count] = numbers(line)?;
         out.emit(u32::try_from(a)?, count)
     });
-    Ok(job.combine(Sum).reduce(Sum).reducers(1).output(intermediate()))
+    let job = job.partition(|_: u32, _: u32| 0).combine(Sum).reduce(Sum).reducers(1);
+    Ok(job.output(intermediate()))
 }
 
 fn vectors(((pairs, sums), count, rounds): ((String, String), usize, u32)) -> Result<CompleteJob> {
@@ -156,7 +157,8 @@ impl Mapper for Weigh {
 
     fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<u32, Vec<u8>, S>) -> Result<()> {
         let [a, b, count] = numbers(line)?;
-        let by_chance = self.sums[&a] * self.sums[&b] / self.all;
+        let sum = |rank| self.sums.get(&rank).ok_or("a word without a sum");
+        let by_chance = sum(a)? * sum(b)? / self.all;
         let weight = (count as f64 / by_chance).ln();
         if weight > 0.0 { out.emit(a as u32, entry(b as u32, weight)) } else { Ok(()) }
     }
@@ -184,7 +186,8 @@ impl Mapper for Names {
     fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<String, String, S>) -> Result<()> {
         let line = line.to_str_lossy();
         let (rank, vector) = line.split_once('\t').ok_or("a line is no vector")?;
-        out.emit(&self.0[rank.parse::<usize>()?], vector)
+        let word = self.0.get(rank.parse::<usize>()?).ok_or("a rank without a word")?;
+        out.emit(word, vector)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs through the cluster: results against independent computations, faults in user code, the job commands.
 
 mod capturing;
+mod classics;
 mod programs;
 mod replay;
 mod scheduling;

@@ -13,7 +13,8 @@ pub fn each_word(text: &[u8], each: impl FnMut(&str) -> Result<()>) -> Result<()
     words.filter(|word| !word.is_empty()).try_for_each(each)
 }
 
-/// A step that writes the most frequent words, one in each line of one file: their count is the key of the sort.
+/// A step that writes the most frequent words, one in each line of one file, whatever `--reducers` says: jobs read it by its name. Their count
+/// is the key of the sort.
 ///
 /// # Errors
 /// None.
@@ -38,6 +39,7 @@ pub fn vocabulary((inputs, most): (Vec<String>, u32)) -> Result<Plan> {
         Ok(())
     });
     let count = count.combine(Sum).reduce(Sum).reducers(Auto).output(intermediate());
-    let sort = sort.depends_on(most).group_by_first().reduce(first).reducers(1);
-    Ok(Plan::from(count).then(sort.output(intermediate())))
+    let to_first = |_: ((), (Desc<u64>, &str)), _: u32| 0;
+    let sort = sort.depends_on(most).group_by_first().partition(to_first).reduce(first);
+    Ok(Plan::from(count).then(sort.reducers(1).output(intermediate())))
 }
