@@ -334,10 +334,10 @@ fn ratings(cluster: &Cluster) {
     let all = (0..20).flat_map(|u| (0..15).map(move |i| (u, i))).filter(|(u, i)| (u + i) % 4 > 0);
     let text = all.map(|(u, i)| format!("{u} {i} {}\n", user(u) * item(i)));
     give(cluster, "/ratings/in", &text.collect::<String>());
-    let options = ["--rank", "1", "--regularisation", "1e-9", "--rounds", "5", "--reducers", "2"];
+    let options = ["--rank", "1", "--regularisation", "1e-9", "--rounds", "20", "--reducers", "2"];
     let printed = run(cluster, "als", &[&options[..], &["/ratings", "/factors"]].concat());
     let errors = weights(&printed);
-    assert!(errors.len() == 10 && errors[9] < 1e-6, "{printed}");
+    assert!(errors.len() == 40 && errors[39] < 1e-6, "{printed}");
     let vectors: BTreeMap<String, f64> = lines(cluster, "/factors")
         .iter()
         .map(|line| (line.rsplit_once('\t').unwrap().0.to_owned(), last(line)[0]))
