@@ -144,13 +144,22 @@ def als(place, _):
         yield at_most(f"RMSE of ratings left out, rank {rank}", math.sqrt((wrong[~kept] ** 2).mean()), 5e-2, "the factors that made the ratings")
 
 
-PLANTED = [("planteduncle", "plantedhe", "plantedhome"), ("plantedaunt", "plantedshe", "plantedhome"),
-           ("plantedduke", "plantedhe", "plantedcourt"), ("plantedduchess", "plantedshe", "plantedcourt")]
+PLANTED = {"planteduncle": "he home", "plantedaunt": "she home", "plantedduke": "he court", "plantedduchess": "she court"}
+
+
+def planted(lines):
+    """Lines about four people, each in the company of the words of two of four subjects: 150 words of the text for each subject."""
+    frequent = Counter(word for line in lines for word in words(line)).most_common(900)[300:]
+    subjects = {name: [word for word, _ in frequent[at::4]] for at, name in enumerate(["he", "she", "home", "court"])}
+    for person, of_person in PLANTED.items():
+        for subject in of_person.split():
+            for word in subjects[subject]:
+                yield from [f"{person} {word}"] * 4
 
 
 def word_vectors(place, found):
-    planted = [f"{word} {other} {word}" for word, *company in PLANTED for other in company for _ in range(200)]
-    text = [text for _, text in descriptions(found, 20000)] + planted
+    text = [text for _, text in descriptions(found, 20000)]
+    text += planted(text)
     out, window, count, dimensions = place.fresh(), 4, 3000, 40
     options = ["--vocabulary", count, "--window", window, "--dimensions", dimensions, "--rounds", 30]
     place.example("word_vectors", *options, place.give("\n".join(text) + "\n"), out)

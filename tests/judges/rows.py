@@ -4,9 +4,8 @@
 def same(what, found, expected, judge):
     """Both must be equal."""
     equal = found == expected
-    value = len(expected) if hasattr(expected, "__len__") else expected
-    if not equal and hasattr(found, "__len__"):
-        value = f"{len(found)} for {len(expected)}"
+    count = str if isinstance(expected, (str, int)) else len
+    value = count(found) if equal else f"{count(found)} for {count(expected)}"
     return what, value, judge, "equal", equal
 
 
