@@ -67,12 +67,13 @@ fn count((inputs, output): (Vec<String>, String)) -> Result<CompleteJob> {
         let &[a, b] = &nodes[..] else {
             return Err(format!("`{text}` is no pair of nodes").into());
         };
-        let (a, b): (u64, u64) = (a.parse()?, b.parse()?);
+        let number = |node: &str| node.parse().map_err(|_| format!("`{node}` is no number"));
+        let (a, b): (u64, u64) = (number(a)?, number(b)?);
         if a == b {
             return Ok(());
         }
-        out.emit(a, &b.to_be_bytes())?;
-        out.emit(b, &a.to_be_bytes())
+        out.emit(a, b.to_be_bytes())?;
+        out.emit(b, a.to_be_bytes())
     });
     Ok(job.rounds(Triangles::default(), 3).reducers(Auto).output(text_out(output)))
 }

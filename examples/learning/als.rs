@@ -74,8 +74,8 @@ fn factorise(
 ) -> Result<CompleteJob> {
     let job = Job::new("als").input(text(inputs)).map_fn::<Node, Vec<u8>, _>(|line, out| {
         let (user, item, rating) = read(&line.to_str_lossy())?;
-        out.emit((false, user), &rating_bytes(item, rating))?;
-        out.emit((true, item), &rating_bytes(user, rating))
+        out.emit((false, user), rating_bytes(item, rating))?;
+        out.emit((true, item), rating_bytes(user, rating))
     });
     let factors = Factors { rank, regularisation, ..Factors::default() };
     let job = job.depends_on((rank, regularisation)).rounds(factors, 2 * rounds + 1);
@@ -272,6 +272,7 @@ mod tests {
         for (line, options, reason) in [
             ("1 2\n", &["--rank", "2"][..], "no `user item rating`"),
             ("1 2 x\n", &[], "`x` is no finite number"),
+            ("1 -2 3\n", &[], "`-2` is no whole number"),
             ("1 2 3\n", &["--regularisation", "0"], "too few ratings"),
             ("1 2 3\n", &["--rank", "0"], "--rank is 1 to 50"),
         ] {

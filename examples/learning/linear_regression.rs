@@ -61,11 +61,12 @@ fn learn(args: &mut Args, cluster: &Cluster) -> Result<Vec<String>> {
     if inputs.is_empty() {
         return usage_error("an input is needed");
     }
-    match (is_exact, is_descent) {
-        (true, true) => usage_error("--exact and --descent exclude each other"),
-        (_, false) => cluster.run(solve, &inputs)?.lines(),
-        (_, true) => cluster.run(descend, &(inputs, (rounds, accuracy)))?.lines(),
-    }
+    let lines = match (is_exact, is_descent) {
+        (true, true) => return usage_error("--exact and --descent exclude each other"),
+        (_, false) => cluster.run(solve, &inputs)?.lines()?,
+        (_, true) => cluster.run(descend, &(inputs, (rounds, accuracy)))?.lines()?,
+    };
+    if lines.is_empty() { Err("the input has no rows".into()) } else { Ok(lines) }
 }
 
 fn solve(inputs: Vec<String>) -> Result<CompleteJob> {
@@ -184,7 +185,10 @@ mod tests {
     fn columns_that_tell_nothing_of_their_own_are_named() {
         let twice: String = (0..9).map(|n| format!("{} {n} {}\n", n % 4, 3 * n + 1)).collect();
         let same: String = (0..9).map(|n| format!("{} {n} 5\n", n % 4)).collect();
-        for (records, reason) in [(twice, "depend on each other"), (same, "number 2 is the same")] {
+        let none = (String::new(), "no rows");
+        for (records, reason) in
+            [(twice, "depend on each other"), (same, "number 2 is the same"), none]
+        {
             let error = learned(&records, &[]).unwrap_err();
             assert!(format!("{error:?}").contains(reason), "{error:?}");
         }

@@ -59,9 +59,11 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
         cluster.check_new(output)?;
     }
     let done = cluster.run(components, &(inputs.clone(), most))?;
-    for line in done.lines()?.iter().skip(1) {
-        writeln!(stdout(), "{line}")?;
+    let lines = done.lines()?;
+    if lines.is_empty() {
+        return Err("there are no points".into());
     }
+    lines.iter().skip(1).try_for_each(|line| writeln!(stdout(), "{line}"))?;
     if let Some(output) = projections {
         cluster.run(project, &(inputs, done.path().to_owned(), output))?;
     }
@@ -120,16 +122,14 @@ impl Mapper for Project {
 
     fn setup(&mut self, context: &Context) -> Result<()> {
         let lines = fs::read_to_string(context.side_file("components")?)?;
-        self.components.clear();
-        for line in lines.lines() {
-            let mut direction = Vec::new();
-            parse(line.rsplit('\t').next().unwrap_or_default().as_bytes(), &mut direction)?;
-            self.components.push(direction);
-        }
-        if self.components.is_empty() {
-            return Err("there are no points".into());
-        }
-        self.mean = self.components.remove(0);
+        let vector = |line: &str| {
+            let mut vector = Vec::new();
+            parse(line.rsplit('\t').next().unwrap_or_default().as_bytes(), &mut vector)?;
+            Ok(vector)
+        };
+        let mut vectors = lines.lines().map(vector).collect::<Result<Vec<_>>>()?.into_iter();
+        self.mean = vectors.next().ok_or("the mean is missing")?;
+        self.components = vectors.collect();
         Ok(())
     }
 

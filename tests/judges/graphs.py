@@ -27,9 +27,9 @@ def edges(graph):
 def pagerank(place, found):
     graph, out = depends(found), place.fresh()
     lines = (f"{node} {' '.join(map(str, graph.successors(node)))}\n" for node in graph)
-    place.example("pagerank", "--spread", "--iterations", 100, "--tolerance", 1e-6, place.give("".join(lines)), out)
+    place.example("pagerank", "--spread", "--iterations", 300, "--tolerance", 1e-6, place.give("".join(lines)), out)
     ranks = pairs(place.lines(out), float)
-    expected = nx.pagerank(graph, alpha=0.85, tol=1e-12, max_iter=200)
+    expected = nx.pagerank(graph, alpha=0.85, tol=1e-16, max_iter=500)
     yield same("nodes", set(ranks), set(expected), "networkx")
     worst = max(abs(ranks[node] / len(graph) / rank - 1) for node, rank in expected.items())
     yield at_most("relative error of ranks", worst, 1e-4, "networkx")

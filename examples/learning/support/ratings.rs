@@ -24,7 +24,8 @@ pub fn read(line: &str) -> Result<(u64, u64, f64)> {
     let Some(finite) = rating.parse::<f64>().ok().filter(|rating| rating.is_finite()) else {
         return Err(format!("`{rating}` is no finite number").into());
     };
-    Ok((user.parse()?, item.parse()?, finite))
+    let whole = |text: &str| text.parse().map_err(|_| format!("`{text}` is no whole number"));
+    Ok((whole(user)?, whole(item)?, finite))
 }
 
 /// A rating in a list.

@@ -143,7 +143,7 @@ impl Rounds for Spectrum {
     fn setup(&mut self, round: &mut Round<'_, Serde<Sums>>) -> Result<()> {
         let Some(Serde(before)) = round.total() else { return Ok(()) };
         if before.squares == 0.0 {
-            return Err("the matrix is zero".into());
+            return Err("the matrix has no numbers but 0".into());
         }
         // No row of MY, nor a part of its sum, is longer than this (Cauchy and Schwarz).
         let longest = before.squares.sqrt().max((before.rows as f64).sqrt());
