@@ -5,14 +5,21 @@ import subprocess
 
 HANNO = os.environ["HANNO"]
 EXAMPLES = os.path.join(os.path.dirname(HANNO), "examples")
+# Splits so small that most jobs have several maps.
+OPTIONS = ["--quiet", "-D", "mapreduce.input.fileinputformat.split.maxsize=100000"]
+
+
+def output(words):
+    """Runs a command; returns the bytes that it printed."""
+    done = subprocess.run(words, capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.decode().strip()[-2000:]}")
+    return done.stdout
 
 
 def run(words):
-    """Runs a command; returns what it printed."""
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()[-2000:]}")
-    return done.stdout
+    """Runs a command; returns the text that it printed."""
+    return output(words).decode()
 
 
 class Local:
@@ -39,16 +46,20 @@ class Local:
 
     def example(self, name, *words):
         """Runs an example; returns what it printed."""
-        return run([os.path.join(EXAMPLES, name), "--local", "--quiet", *map(str, words)])
+        return run([os.path.join(EXAMPLES, name), "--local", *OPTIONS, *map(str, words)])
 
-    def lines(self, path):
-        """The lines of the parts of an output."""
-        lines = []
+    def bytes(self, path):
+        """The parts of an output, one after the other."""
+        parts = []
         for part in sorted(os.listdir(path)):
             if part.startswith("part-"):
-                with open(os.path.join(path, part), encoding="utf-8") as file:
-                    lines += file.read().split("\n")[:-1]
-        return lines
+                with open(os.path.join(path, part), "rb") as file:
+                    parts.append(file.read())
+        return b"".join(parts)
+
+    def lines(self, path):
+        """The lines of an output."""
+        return self.bytes(path).decode().split("\n")[:-1]
 
     def side_file(self, path):
         """A file as `--files` takes it."""
@@ -77,10 +88,10 @@ class Cluster(Local):
         return path
 
     def example(self, name, *words):
-        return run([os.path.join(EXAMPLES, name), "--quiet", *map(str, words)])
+        return run([os.path.join(EXAMPLES, name), *OPTIONS, *map(str, words)])
 
-    def lines(self, path):
-        return run([HANNO, "dfs", "-cat", f"{path}/part-*"]).split("\n")[:-1]
+    def bytes(self, path):
+        return output([HANNO, "dfs", "-cat", f"{path}/part-*"])
 
     def side_file(self, path):
         return f"hdfs://{path}"

@@ -155,6 +155,30 @@ def cooccurrence(place, found):
     yield same("3-grams", counts_of(place.lines(out)), dict(grams), "Python")
 
 
+def secondary_sort(place, found):
+    readings = [(section, f"day{at}", size) for at, (section, size) in enumerate(sizes(found))]
+    source, out = place.give("".join("\t".join(map(str, reading)) + "\n" for reading in readings)), place.fresh()
+    place.example("secondary_sort", source, out)
+    hottest = {}
+    for station, _, tenths in readings:
+        hottest[station] = max(tenths, hottest.get(station, 0))
+    lines = [line.split("\t") for line in place.lines(out)]
+    yield same("stations", {station: int(tenths) for station, _, tenths in lines}, hottest, "Python")
+    days = set((station, day, str(tenths)) for station, day, tenths in readings)
+    yield same("days that have this temperature", sum(tuple(line) in days for line in lines), len(hottest), "Python")
+
+
+def terasort(place, _):
+    made, out, report = place.fresh(), place.fresh(), place.fresh()
+    place.example("teragen", 200000, made)
+    place.example("terasort", "--reducers", 3, made, out)
+    records = place.bytes(made)
+    records = sorted(records[at: at + 100] for at in range(0, len(records), 100))
+    yield same("bytes", place.bytes(out), b"".join(records), "Python's sort")
+    place.example("teravalidate", out, report)
+    yield same("records that teravalidate counts", place.lines(report)[-1].split("\t")[-1], "200000", "the number asked for")
+
+
 def sides(found):
     """Packages of one section with their descriptions, and who depends on what."""
     users = {name: text for name, (section, text, _, _) in found.items() if section == "python"}
@@ -212,5 +236,6 @@ def tfidf(place, found):
 
 JUDGES = {
     judge.__name__: judge
-    for judge in [wordcount, grep, pi, topk, mean_variance, sessions, inverted_index, cooccurrence, joins, bloom_join, tfidf]
+    for judge in [wordcount, grep, pi, topk, mean_variance, sessions, inverted_index, cooccurrence, secondary_sort,
+                  terasort, joins, bloom_join, tfidf]
 }
