@@ -15,6 +15,8 @@
 //!
 //! A node gets its messages joined to a list, in an order that depends on where they come from. Sums of floating-point numbers depend on the
 //! order, too. So the node sorts the list first, and the result has the same bytes in each run.
+//! The lists that a task makes in a round must fit in its memory: a vector for each rating that its nodes gave or got. More tasks
+//! (`--reducers`) make that less for each.
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;

@@ -128,8 +128,8 @@ impl Passes for Means {
 
     fn finish(&mut self, centres: &Vec<f64>, out: &mut Output) -> Result<()> {
         let count = self.centres.count();
-        let all = centres.chunks_exact(centres.len() / count.max(1)).enumerate();
-        all.into_iter().try_for_each(|(number, centre)| {
+        let mut all = centres.chunks_exact(centres.len() / count.max(1)).enumerate();
+        all.try_for_each(|(number, centre)| {
             out.write_to("centres", format!("{CENTRE}{number}"), words(centre))
         })
     }
