@@ -3,18 +3,18 @@
 
 #![allow(dead_code, reason = "whole programs, of which only the tests are used")]
 
+#[path = "bloom_join.rs"]
+mod bloom_join;
 #[path = "connected_components.rs"]
 mod connected_components;
+#[path = "cooccurrence.rs"]
+mod cooccurrence;
 #[path = "grep.rs"]
 mod grep;
 #[path = "inverted_index.rs"]
 mod inverted_index;
 #[path = "joins.rs"]
 mod joins;
-#[path = "kmeans.rs"]
-mod kmeans;
-#[path = "logistic_regression.rs"]
-mod logistic_regression;
 #[path = "mean_variance.rs"]
 mod mean_variance;
 #[path = "pagerank.rs"]
@@ -33,7 +33,11 @@ mod teragen;
 mod terasort;
 #[path = "teravalidate.rs"]
 mod teravalidate;
+#[path = "tfidf.rs"]
+mod tfidf;
 #[path = "topk.rs"]
 mod topk;
+#[path = "triangles.rs"]
+mod triangles;
 #[path = "wordcount.rs"]
 mod wordcount;

@@ -2,6 +2,7 @@
 
 mod capturing;
 mod live;
+mod classics;
 mod programs;
 mod replay;
 mod scheduling;

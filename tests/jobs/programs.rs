@@ -21,7 +21,7 @@ fn programs_on_a_cluster() {
     own_format(&cluster);
 }
 
-fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
+pub(super) fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
     let local = tempfile::tempdir().unwrap();
     let file = local.path().join("file");
     fs::write(&file, bytes).unwrap();

@@ -119,7 +119,8 @@ fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts[..] {
         [.., "src", "lib.rs" | "main.rs"] | [.., "src", "bin", _] => true,
-        ["examples", _] | ["examples", "support", "lib.rs"] | ["tests", "programs", _] => true,
+        ["examples", _] | ["examples", "learning", _] | ["tests", "programs", _] => true,
+        ["examples", "support", "lib.rs"] | ["examples", "learning", "support", "lib.rs"] => true,
         ["tests", "main.rs"] | ["tests", "tidy", "main.rs"] => true,
         [_, "tests" | "examples" | "benches", _] => parts[0] != "tests",
         _ => false,
