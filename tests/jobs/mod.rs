@@ -1,8 +1,8 @@
 //! Jobs through the cluster: results against independent computations, faults in user code, the job commands.
 
 mod capturing;
-mod live;
 mod classics;
+mod live;
 mod programs;
 mod replay;
 mod scheduling;
