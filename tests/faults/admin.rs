@@ -17,7 +17,7 @@ use crate::support::{Cluster, Options, Outcome, data, processes};
 
 #[test]
 fn safe_mode_ends_when_enough_blocks_are_reported_and_says_how_many_are_missing() {
-    let cluster = Cluster::start(options(3));
+    let cluster = Cluster::start(options(3).with_files());
     for number in 0..9 {
         put(&cluster, &format!("/f{number}"), &data::bytes(number, 5000), (1 << 20, 1));
     }
@@ -193,7 +193,7 @@ fn data_of_another_version_is_refused_in_one_line_and_untouched() {
 
     let version = cluster.directory.join("datanode-1/VERSION");
     let right = fs::read_to_string(&version).unwrap();
-    let body = right[..right.find("crc ").unwrap()].replacen("layout 1\n", "layout 3\n", 1);
+    let body = right[..right.find("crc ").unwrap()].replacen("layout 2\n", "layout 3\n", 1);
     let newer = format!("{body}crc {:08x}\n", crc32fast::hash(body.as_bytes()));
     let segment = newest_segment(&cluster.directory.join("namenode-1"));
     let log = fs::read(&segment).unwrap();

@@ -20,7 +20,7 @@ fn cluster(datanodes: u32) -> Cluster {
     let mut options = options(datanodes);
     options.variables.push(("HANNO_NAMENODE_UNKNOWN_GRACE_MS", GRACE_MS.to_string()));
     options.variables.push(("HANNO_DATANODE_IO_TIMEOUT_MS", "2000".to_owned()));
-    Cluster::start(options)
+    Cluster::start(options.with_files())
 }
 
 /// Holds a DataNode still until everybody believes that it is dead.

@@ -55,7 +55,7 @@ const ATTACKS: &[Attack] = &[
 
 #[test]
 fn nobody_passes_for_a_datanode_or_reads_without_right() {
-    Stand::start(Options { workers: 1, ..Options::default() }).suffer(ATTACKS);
+    Stand::start(Options { workers: 1, ..Options::default() }.with_files()).suffer(ATTACKS);
 }
 
 impl Stand {

@@ -65,9 +65,12 @@ fn interrupted_between_two_jobs(cluster: &Cluster) {
     let line = said.next().expect("it pauses").unwrap();
     let kept = line.strip_prefix("paused ").unwrap();
     cluster.dfs(&["-test", "-e", kept]).ok();
+    // It must not read an end of its input before it learns of the interrupt.
+    let stdin = child.stdin.take();
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupted.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(stdin);
     assert_eq!(cluster.dfs(&["-test", "-e", kept]).code, 1, "{kept} is gone");
 }
 

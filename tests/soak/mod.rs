@@ -19,7 +19,7 @@ use jobs::Jobs;
 use schedule::Schedule;
 
 use crate::support::load::{Counts, Flaw, Load, Patience, Problem};
-use crate::support::report::assert_no_panics;
+use crate::support::report::{assert_no_panics, replica_count};
 use crate::support::rig::{self, FileSystem, Rig};
 use crate::support::signal::Signal;
 use crate::support::{Cluster, Options, variable, wait};
@@ -107,7 +107,8 @@ impl Soak {
         }
         counts.problems.extend(ledger.remove(&caller).err());
         if !wait::until(CLEAN_MAX, || is_clean(cluster)) {
-            let text = format!("{} replicas of what is deleted stay", cluster.replicas().len());
+            let text =
+                format!("{:?} replicas: those of what is deleted stay", replica_count(cluster));
             counts.problems.push((Flaw::Stuck, text));
         }
         self.load.add(&counts);
@@ -143,7 +144,8 @@ fn is_clean(cluster: &Cluster) -> bool {
     let report = cluster.hanno(&["fsck", "/"]).stdout_text();
     let count = report.split("Total blocks (validated):\t").nth(1);
     let count = count.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
-    count.is_some_and(|blocks| cluster.replicas().len() == COPIES * blocks)
+    let replicas = replica_count(cluster);
+    count.is_some_and(|blocks| replicas == Some((COPIES * blocks) as u64))
 }
 
 /// Ends what goes on when dropped, also by a panic: the threads of a scope are waited for.

@@ -86,6 +86,14 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Every replica has files of its own, however small it is: for tests that look at them.
+    pub(crate) fn with_files(mut self) -> Self {
+        self.variables.push(("HANNO_DATANODE_SMALL_REPLICA_BYTES_MAX", "0".to_owned()));
+        self
+    }
+}
+
 /// A running cluster; stopped and its directory removed when dropped (kept if the test panics, and named).
 pub(crate) struct Cluster {
     pub(crate) child: Child,

@@ -7,13 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::Cluster;
+use super::{Cluster, http};
 
 /// What `admin report --json` says of each DataNode.
 pub(crate) fn datanodes(cluster: &Cluster) -> Vec<Value> {
     let text = cluster.hanno(&["admin", "report", "--json"]).stdout_text();
     let report: Value = serde_json::from_str(&text).unwrap_or_default();
     report["datanodes"].as_array().cloned().unwrap_or_default()
+}
+
+/// Replicas on all DataNodes, as each counts its own; `None` unless all are live.
+pub(crate) fn replica_count(cluster: &Cluster) -> Option<u64> {
+    let count = |node: &Value| {
+        let address = node["info"]["http_address"].as_str().filter(|_| node["state"] == "Live")?;
+        let bean = "/jmx?qry=Hadoop:service=DataNode,name=FSDatasetState";
+        let answer = http::request("GET", &format!("http://{address}{bean}"), b"").is(200);
+        answer.json()["beans"][0]["NumBlocks"].as_u64()
+    };
+    datanodes(cluster).iter().map(count).sum()
 }
 
 /// DataNodes that are live and have told how much room they have.

@@ -7,7 +7,7 @@ use transport::Connection;
 
 use super::serve::{self, Serving};
 use super::{After, Service};
-use crate::error::{OperationError, StoreError};
+use crate::error::OperationError;
 
 impl Service {
     pub(super) fn read(
@@ -58,8 +58,9 @@ impl Service {
         let files = replica.block.real().and_then(|data| Ok([data, replica.meta.real()?]));
         match files {
             Ok(files) => connection.send_descriptors(length, files)?,
-            Err(source) => {
-                return self.answer(connection, Err(StoreError::io(block, source)));
+            Err(_) => {
+                let error = OperationError::Invalid("a small replica has no files of its own");
+                return self.answer(connection, Err(error));
             }
         }
         Ok(After::Keep)
