@@ -23,8 +23,8 @@ use std::sync::Arc;
 use mr_api::formats::KeyValueLines;
 use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Auto, Cluster, Context, Emit, Job, Mapper, Program, Result, Sink, counters, from_files,
-    intermediate, map_fn, reduce_fn, text_out, usage_error,
+    Always, Args, Auto, Cluster, Context, Emit, Job, Mapper, Program, Result, Sink, counters,
+    from_files, intermediate, map_fn, reduce_fn, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -116,7 +116,7 @@ fn filter((users, bits): (String, u64)) -> Result<CompleteJob> {
     let empty = Put(Bloom(vec![0; bits.div_ceil(8) as usize]));
     let job = Job::new("filter").input(from_files([users], TABS)).map(empty).depends_on(bits);
     // One file, whatever `--reducers` says: the next job reads it by its name.
-    let job = job.partition(|(): (), _: u32| 0).reduce(all).reducers(1);
+    let job = job.reduce(all).reducers(Always(1));
     Ok(job.output(intermediate().raw()))
 }
 

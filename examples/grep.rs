@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use mr_api::datum::Desc;
 use mr_api::{
-    Args, Auto, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text, text_out,
+    Always, Args, Auto, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text, text_out,
     usage_error,
 };
 use regex::bytes::Regex;
@@ -87,7 +87,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
             out.emit((Desc(count), &line[..tab]), ())
         })
         .reduce(reduce_fn(|(count, found), _values, out| out.write(count, found)))
-        .reducers(1)
+        .reducers(Always(1))
         .output(text_out(output));
 
     Ok(Plan::from(search).then(sort))

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use mr_api::formats::Rows;
 use mr_api::job::{CompleteJob, rows};
 use mr_api::{
-    Args, Cluster, Emit, Job, Mapper, Program, Result, Sink, Sum, intermediate, usage_error,
+    Always, Args, Cluster, Emit, Job, Mapper, Program, Result, Sink, Sum, intermediate, usage_error,
 };
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,7 @@ fn throw(Throws { maps, points }: Throws) -> Result<CompleteJob> {
         .input(rows(points, maps))
         .map(Throw::default())
         .reduce(Sum)
-        .reducers(1)
+        .reducers(Always(1))
         .output(intermediate()))
 }
 

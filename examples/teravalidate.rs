@@ -11,7 +11,8 @@ use mr_api::formats::{FixedLength, Uncut};
 use mr_api::map::Records;
 use mr_api::reduce::Groups;
 use mr_api::{
-    Args, Emit, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values, from_files, text_out,
+    Always, Args, Emit, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values, from_files,
+    text_out,
 };
 
 const HELP: &str = "\
@@ -41,7 +42,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
         .input(input)
         .map(CheckFile { sorted })
         .reduce(CheckOrder)
-        .reducers(1)
+        .reducers(Always(1))
         .output(text_out(output));
     Ok(job.into())
 }

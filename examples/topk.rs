@@ -22,8 +22,8 @@ use std::process::ExitCode;
 use mr_api::datum::Desc;
 use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Auto, Count, Emit, Job, Line, Lines, Mapper, Output, Plan, Reducer, Result, Sink, Sum,
-    Values, text, text_out, usage_error,
+    Always, Args, Auto, Count, Emit, Job, Line, Lines, Mapper, Output, Plan, Reducer, Result, Sink,
+    Sum, Values, text, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -83,7 +83,7 @@ fn top(count: usize, (inputs, output): Paths) -> CompleteJob {
         .input(text(inputs))
         .map(Largest { count, kept: BinaryHeap::new() })
         .reduce(First { count })
-        .reducers(1)
+        .reducers(Always(1))
         .output(text_out(output))
 }
 
@@ -176,8 +176,12 @@ mod tests {
     }
 
     fn answer(question: &[&str]) -> Vec<String> {
+        answer_by(1, question)
+    }
+
+    fn answer_by(reducers: u32, question: &[&str]) -> Vec<String> {
         let lines: String = numbers().iter().map(|number| format!("{number}\n")).collect();
-        let runner = LocalRunner::new().reducers(1).split_bytes(300).tiny_memory();
+        let runner = LocalRunner::new().reducers(reducers).split_bytes(300).tiny_memory();
         let run = JobDriver::new().file("in", lines).runner(runner).run(|path| {
             let words = question.iter().map(|word| (*word).to_owned());
             plan(&mut Args::from_words(words.chain([path("in"), path("out")]))?)
@@ -198,6 +202,7 @@ mod tests {
         for count in [1, 7, 5000] {
             let top: Vec<String> = sorted.iter().take(count).map(i64::to_string).collect();
             assert_eq!(answer(&["top", &count.to_string()]), top, "top {count}");
+            assert_eq!(answer_by(4, &["top", &count.to_string()]), top, "one reduce sees all");
         }
         assert_eq!(answer(&["distinct"]), runs(numbers()));
         let begin = |number: &i64| (*number as f64 / 50.0).floor() as i64 * 50;

@@ -17,7 +17,9 @@ use learning::least_squares::product;
 use learning::rows::parse;
 use mr_api::datum::Desc;
 use mr_api::job::CompleteJob;
-use mr_api::{Args, Cluster, Job, Program, Result, intermediate, reduce_fn, text, usage_error};
+use mr_api::{
+    Always, Args, Cluster, Job, Program, Result, intermediate, reduce_fn, text, usage_error,
+};
 
 const HELP: &str = "\
 Answers `A is to B as C is to ...` with vectors of words.
@@ -89,7 +91,7 @@ fn nearest((vectors, asked, target): (String, Vec<String>, Vec<f64>)) -> Result<
         out.emit((Desc(product(&unit(vector)?, &target)), word), ())
     });
     let write = reduce_fn(|(closeness, word), _, out| out.write(closeness, word));
-    let job = job.partition(|_: (Desc<f64>, &str), _: u32| 0).reduce(write).reducers(1);
+    let job = job.reduce(write).reducers(Always(1));
     Ok(job.output(intermediate()))
 }
 

@@ -22,7 +22,9 @@ use learning::descent::{Loss, fit};
 use learning::moments::{Measure, Moments, OfMap, merged};
 use mr_api::datum::Serde;
 use mr_api::job::CompleteJob;
-use mr_api::{Args, Cluster, Job, Program, Result, intermediate, reduce_fn, text, usage_error};
+use mr_api::{
+    Always, Args, Cluster, Job, Program, Result, intermediate, reduce_fn, text, usage_error,
+};
 use nalgebra::{DMatrix, DVector};
 
 const HELP: &str = "\
@@ -75,7 +77,7 @@ fn solve(inputs: Vec<String>) -> Result<CompleteJob> {
         weights.iter().enumerate().try_for_each(|(index, weight)| out.write(index as u64, *weight))
     });
     let job = Job::new("linear-regression").input(text(inputs)).map(Measure::default());
-    Ok(job.group_by_first().reduce(solve).reducers(1).output(intermediate()))
+    Ok(job.group_by_first().reduce(solve).reducers(Always(1)).output(intermediate()))
 }
 
 /// Solves the normal equations of rows `target number …`.

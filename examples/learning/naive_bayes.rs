@@ -15,7 +15,6 @@
 //! label never had would make the label impossible; so each word counts once more than it was there (Laplace), or `--smoothing` times more.
 //! Words that no text of the training had say nothing.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
 use std::process::ExitCode;
@@ -24,7 +23,8 @@ use std::sync::Arc;
 use learning::text::each_word;
 use mr_api::formats::KeyValueLines;
 use mr_api::{
-    Args, Context, Emit, Job, Mapper, Plan, Result, Sink, Sum, from_files, text_out, usage_error,
+    Always, Args, Context, Emit, Job, Mapper, Plan, Result, Sink, Sum, from_files, text_out,
+    usage_error,
 };
 
 const HELP: &str = "\
@@ -74,8 +74,8 @@ fn train(inputs: Vec<String>, output: String) -> Plan {
         each_word(text, |word| out.emit((label, word), 1u64))
     });
     // One file, whatever `--reducers` says.
-    let job = job.partition(|_: (Cow<'_, [u8]>, &[u8]), _: u32| 0).combine(Sum).reduce(Sum);
-    job.reducers(1).output(text_out(output)).into()
+    let job = job.combine(Sum).reduce(Sum);
+    job.reducers(Always(1)).output(text_out(output)).into()
 }
 
 /// What is known of labels.

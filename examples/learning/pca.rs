@@ -26,8 +26,8 @@ use learning::rows::{check_width, parse, words};
 use mr_api::datum::Serde;
 use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Cluster, Context, Emit, Job, Line, Lines, Mapper, Program, Result, Sink, intermediate,
-    reduce_fn, text, text_out, usage_error,
+    Always, Args, Cluster, Context, Emit, Job, Line, Lines, Mapper, Program, Result, Sink,
+    intermediate, reduce_fn, text, text_out, usage_error,
 };
 use nalgebra::{DMatrix, SymmetricEigen};
 
@@ -83,7 +83,7 @@ fn components((inputs, most): (Vec<String>, usize)) -> Result<CompleteJob> {
     });
     let job = Job::new("components").input(text(inputs)).map(Measure::default()).depends_on(most);
     // One file, whatever `--reducers` says: the next job reads it by its name.
-    let job = job.group_by_first().partition(|_: OfMap, _: u32| 0).reduce(find).reducers(1);
+    let job = job.group_by_first().reduce(find).reducers(Always(1));
     Ok(job.output(intermediate()))
 }
 

@@ -25,8 +25,8 @@ use learning::spectrum::{COUNT_MAX, Spectrum, entry};
 use learning::text::{each_word, vocabulary};
 use mr_api::job::CompleteJob;
 use mr_api::{
-    Args, Auto, Cluster, Context, Done, Emit, Job, Line, Lines, Mapper, Program, Result, Sink, Sum,
-    intermediate, text, text_out, usage_error,
+    Always, Args, Auto, Cluster, Context, Done, Emit, Job, Line, Lines, Mapper, Program, Result,
+    Sink, Sum, intermediate, text, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -123,7 +123,7 @@ fn sums(pairs: String) -> Result<CompleteJob> {
         let [a, _, count] = numbers(line)?;
         out.emit(u32::try_from(a)?, count)
     });
-    let job = job.partition(|_: u32, _: u32| 0).combine(Sum).reduce(Sum).reducers(1);
+    let job = job.combine(Sum).reduce(Sum).reducers(Always(1));
     Ok(job.output(intermediate()))
 }
 

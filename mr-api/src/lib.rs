@@ -58,9 +58,9 @@ pub mod testing;
 
 pub use mr_formats::{Line, Lines, codec, sequence, writable};
 pub use mr_model::{
-    Auto, BoxError, Context, Count, Emit, Error, Finished, Fold, Job, Mapper, Max, Min, Output,
-    Plan, Reducer, Result, Sink, Sum, Values, counters, from_files, intermediate, job, map, map_fn,
-    previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
+    Always, Auto, BoxError, Context, Count, Emit, Error, Finished, Fold, Job, Mapper, Max, Min,
+    Output, Plan, Reducer, Result, Sink, Sum, Values, counters, from_files, intermediate, job, map,
+    map_fn, previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
 };
 pub use run::{Args, Cluster, Done, LocalRunner, Program, main, usage_error};
 

@@ -25,7 +25,9 @@ pub mod task;
 pub mod testing;
 
 pub use error::{BoxError, Error, Result};
-pub use job::{Auto, Finished, Job, Plan, from_files, intermediate, previous, text, text_out};
+pub use job::{
+    Always, Auto, Finished, Job, Plan, from_files, intermediate, previous, text, text_out,
+};
 pub use map::{Emit, Mapper, Sink, map_fn};
 pub use mr_formats::{Line, Lines};
 pub use reduce::{Count, Fold, Max, Min, Reducer, Sum, Values, reduce_fn};

@@ -1,7 +1,7 @@
 //! Words of a text.
 
 use mr_api::datum::Desc;
-use mr_api::{Auto, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text};
+use mr_api::{Always, Auto, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text};
 
 /// Hands out the words of a text, in lower case: what is between characters that are no letters or digits.
 ///
@@ -41,5 +41,5 @@ pub fn vocabulary((inputs, most): (Vec<String>, u32)) -> Result<Plan> {
     let count = count.combine(Sum).reduce(Sum).reducers(Auto).output(intermediate());
     let to_first = |_: ((), (Desc<u64>, &str)), _: u32| 0;
     let sort = sort.depends_on(most).group_by_first().partition(to_first).reduce(first);
-    Ok(Plan::from(count).then(sort.reducers(1).output(intermediate())))
+    Ok(Plan::from(count).then(sort.reducers(Always(1)).output(intermediate())))
 }

@@ -17,7 +17,7 @@ mod typed;
 
 pub use map_input::MapPart;
 pub use paths::{InputPaths, JobInput, OutputPath};
-pub use settings::{Auto, JobSettings, Reducers};
+pub use settings::{Always, Auto, JobSettings, Reducers};
 pub use side_file::SideFile;
 pub use sort::{map_options, reduce_options};
 pub use stage::{

@@ -17,8 +17,31 @@ pub enum Reducers {
     /// beyond that there are more only to keep each below 1 GiB, where the keys can be divided that far. Partitioners see more partitions
     /// than there will be reduces; one reduce takes neighbouring partitions together, in the order of all their keys.
     Auto,
-    /// Exactly this many; with 0 the maps' pairs are the output.
+    /// Exactly this many, unless the command line says otherwise; with 0 the maps' pairs are the output.
     Exactly(u32),
+    /// Exactly this many, whatever the command line says: another number would make the result wrong.
+    Always(u32),
+}
+
+impl Reducers {
+    /// How many, where `wanted` is what the command line says; `None` if that is left to the engine.
+    pub fn number(self, wanted: Option<u32>) -> Option<u32> {
+        match self {
+            Reducers::Always(count) => Some(count),
+            Reducers::Exactly(count) => Some(wanted.unwrap_or(count)),
+            Reducers::Auto => wanted,
+        }
+    }
+}
+
+/// So many reduces, whatever the command line says: for a job whose result one reduce has to see as a whole. See [`Reducers::Always`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Always(pub u32);
+
+impl From<Always> for Reducers {
+    fn from(Always(count): Always) -> Self {
+        Reducers::Always(count)
+    }
 }
 
 /// The default: see [`Reducers::Auto`].

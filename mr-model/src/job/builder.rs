@@ -353,7 +353,8 @@ impl<M: Mapper, R: Rounds<Key = M::Key, Fixed = M::Value>> Job<Iterated<M, R>> {
         self
     }
 
-    /// How many tasks each round has: [`Auto`](crate::Auto) or a number. `--reducers` on the command line wins over it.
+    /// How many tasks each round has: [`Auto`](crate::Auto) or a number, over which `--reducers` wins, or
+    /// [`Always`](crate::Always) so many.
     pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
         self.settings.reducers = reducers.into();
         self
@@ -428,7 +429,8 @@ fn reduced<M: Mapper, R: Reducer>(
 }
 
 impl Job<Reduced> {
-    /// How many reduce tasks: [`Auto`](crate::Auto) or a number. `--reducers` on the command line wins over it. With 0 the reducer and the
+    /// How many reduce tasks: [`Auto`](crate::Auto) or a number, over which `--reducers` wins, or
+    /// [`Always`](crate::Always) so many. With 0 the reducer and the
     /// combiner do not run: the maps' pairs are written as text, in files `part-m-00000` and so on.
     pub fn reducers(mut self, reducers: impl Into<Reducers>) -> Self {
         self.settings.reducers = reducers.into();

@@ -7,7 +7,7 @@ mod into_reducer;
 mod outputs;
 pub(crate) mod plan;
 
-pub use crate::engine::{Auto, Reducers};
+pub use crate::engine::{Always, Auto, Reducers};
 pub use crate::task::upstream::JobOutput;
 pub use builder::{
     Combined, CombinedSorted, CompleteJob, IntoCombined, Iterated, Job, KEEP_EVERY_DEFAULT, Mapped,

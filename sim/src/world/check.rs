@@ -104,13 +104,15 @@ impl World {
         known: &mut Known,
     ) -> Result<(), String> {
         let call = Call::Locations { path: path.clone(), offset: 0, length: u64::MAX };
-        let LocatedBlocks { blocks, .. } = match self.ask(call) {
+        let LocatedBlocks { status, blocks } = match self.ask(call) {
             Ok(Reply::Located(located)) => located,
             other => return Err(format!("{path}: {other:?}")),
         };
         let length: u64 = blocks.iter().map(|block| block.length).sum();
         if length != content.length() {
-            return Err(format!("{path}: blocks of {length} bytes, wanted {}", content.length()));
+            let lengths: Vec<_> = blocks.iter().map(|block| (block.id, block.length)).collect();
+            let (file, wanted) = (status.inode, content.length());
+            return Err(format!("{path}, {file:?}: blocks {lengths:?}, wanted {wanted} bytes"));
         }
         for block in &blocks {
             if block.replicas.len() != 3 {
@@ -136,14 +138,14 @@ impl World {
         if !self.keeper.is_set_up {
             return Ok(());
         }
-        let mut last = Ok(());
+        let mut mismatches = Vec::new();
         for tree in self.keeper.trees.clone() {
-            last = self.check_tree(&tree, known);
-            if last.is_ok() {
-                break;
+            match self.check_tree(&tree, known) {
+                Ok(()) => return Ok(()),
+                Err(mismatch) => mismatches.push(mismatch),
             }
         }
-        last
+        Err(mismatches.join("; or: "))
     }
 
     fn check_tree(&mut self, tree: &Tree, known: &mut Known) -> Result<(), String> {

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use client::dfs::DfsClient;
 use client::job::{Content, JobClient, upload};
 use mr_formats::codec::FileCodec;
-use mr_model::job::{Finished, Reducers};
+use mr_model::job::Finished;
 use mr_model::runner::{
     BOUNDARIES_PROPERTY, DESCRIPTION_PROPERTY, Graph, InputPaths, JobSettings, OpenFn, OutputPath,
     Planned, Sampling, Scratch, fingerprint, output_property, say,
@@ -196,14 +196,12 @@ impl<'a> Driver<'a> {
             properties.insert(side_files::FILES_PROPERTY.to_owned(), stored);
         }
         let rounds = stage.rounds();
-        let (reduce_count, sizing) = match (stage.is_map_only(), options.reducers()?) {
+        let wanted = settings.reducers.number(options.reducers()?);
+        let (reduce_count, sizing) = match (stage.is_map_only(), wanted) {
             (true, _) => (0, None),
             (false, Some(count)) => (count, None),
-            (false, None) => match settings.reducers {
-                Reducers::Exactly(count) => (count, None),
-                Reducers::Auto if rounds.is_some() => (self.round_partitions(&splits)?, None),
-                Reducers::Auto => self.partitions(&splits)?,
-            },
+            (false, None) if rounds.is_some() => (self.round_partitions(&splits)?, None),
+            (false, None) => self.partitions(&splits)?,
         };
         if let Some(rounds) = rounds {
             rounds.check(reduce_count).map_err(Error::from)?;

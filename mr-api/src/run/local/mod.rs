@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use mr_formats::codec::FileCodec;
 use mr_formats::{TextRules, rows};
-use mr_model::job::{Finished, Plan, Reducers};
+use mr_model::job::{Finished, Plan};
 use mr_model::runner::{
     BOUNDARIES_PROPERTY, Graph, InputPaths, OpenFn, OutputPath, Planned, SideFile, Stage,
     output_property, say,
@@ -118,7 +118,7 @@ impl LocalRunner {
         self
     }
 
-    /// Sets the number of reduce tasks of every job, overriding the job; with 0 the maps' pairs are the output.
+    /// Sets the number of reduce tasks of every job, overriding the job unless that has [`Always`](crate::Always) so many; with 0 the maps' pairs are the output.
     pub fn reducers(mut self, count: u32) -> Self {
         self.options.reducers = Some(count);
         self
@@ -273,13 +273,12 @@ impl LocalRunner {
     ) -> Result<Counters> {
         let settings = stage.settings();
         let options = self.options.of_job(settings);
-        let reduces = match (stage.is_map_only(), options.reducers()?) {
-            (true, _) => 0,
-            (false, Some(count)) => count,
-            (false, None) => match settings.reducers {
-                Reducers::Auto => self.thread_count as u32,
-                Reducers::Exactly(count) => count,
-            },
+        let reduces = match stage.is_map_only() {
+            true => 0,
+            false => {
+                let wanted = settings.reducers.number(options.reducers()?);
+                wanted.unwrap_or(self.thread_count as u32)
+            }
         };
         let name = options.name()?.unwrap_or_else(|| settings.name.clone());
         let number = index as u32 + 1;

@@ -23,7 +23,9 @@ use std::thread;
 use std::time::Duration;
 
 use mr_model::job::Plan;
-use mr_model::runner::{DESCRIPTION_PROPERTY, Planned, TaskState, difference, fingerprint, guard};
+use mr_model::runner::{
+    DESCRIPTION_PROPERTY, Planned, TaskState, difference, fingerprint, guard, say,
+};
 use mr_model::task::Context;
 use mr_model::{Error, Result};
 use protocol::AttemptId;
@@ -206,6 +208,8 @@ fn supervise(
     let (progress, phase, counters) = (task.progress(), task.phase(), task.counters());
     let state = match state {
         AttemptState::Failed { diagnostics } => {
+            // Its log shows what it ended with, too.
+            say(format_args!("{attempt} failed: {diagnostics}\n"));
             AttemptState::Failed { diagnostics: shortened(diagnostics) }
         }
         state => state,

@@ -612,3 +612,80 @@ fn the_order_to_delete_an_open_block_names_the_latest_stamp_that_a_node_has() {
         assert!(h.commands.contains(&deleted), "{:?}", h.commands);
     }
 }
+
+#[test]
+fn blocks_that_were_moved_stay_when_a_snapshot_of_their_former_file_is_collected() {
+    for (deleted_before, checkpointed) in [(true, false), (true, true), (false, false)] {
+        let mut h = Harness::with_nodes(1, 3);
+        h.call(Call::Mkdirs { path: dfs("/d"), mode: 0o755, unmasked: None, parents: true })
+            .unwrap();
+        h.call(Call::AllowSnapshot(dfs("/d"))).unwrap();
+        let take = |name: &str| Call::CreateSnapshot { path: dfs("/d"), name: Some(name.into()) };
+        let delete = |name: &str| Call::DeleteSnapshot { path: dfs("/d"), name: name.into() };
+        h.write("/d/f", 500, 3);
+        h.write("/d/b", 700, 3);
+        h.call(take("s")).unwrap();
+        h.call(take("t")).unwrap();
+        h.call(delete("s")).unwrap();
+        if !deleted_before {
+            h.work();
+        }
+        h.call(delete("t")).unwrap();
+        if checkpointed {
+            h.checkpoint();
+        }
+        h.call(Call::Concat { target: dfs("/d/f"), sources: vec![dfs("/d/b")] }).unwrap();
+        h.work();
+        check_replay(&mut h);
+        assert_eq!(h.state.ns.block_count(), 2, "{deleted_before} {checkpointed}");
+        let loaded = if checkpointed { h.reload() } else { h.replay() };
+        h.restart(loaded);
+        h.work();
+        assert_eq!(h.state.ns.block_count(), 2, "{deleted_before} {checkpointed}");
+        assert_eq!(length_of(&mut h, "/d/f"), (1200, false));
+    }
+}
+
+#[test]
+fn a_joined_file_that_a_snapshot_shows_as_it_was_is_cut() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.call(Call::Mkdirs { path: dfs("/d"), mode: 0o755, unmasked: None, parents: true }).unwrap();
+    h.call(Call::AllowSnapshot(dfs("/d"))).unwrap();
+    h.write("/d/f", 500, 3);
+    let snapshot = |name: &str| Call::CreateSnapshot { path: dfs("/d"), name: Some(name.into()) };
+    h.call(snapshot("s")).unwrap();
+    h.write("/d/b", 700, 3);
+    h.write("/d/c", 300, 3);
+    check_replay(&mut h);
+    let sources = vec![dfs("/d/b"), dfs("/d/c")];
+    h.call(Call::Concat { target: dfs("/d/f"), sources }).unwrap();
+    check_replay(&mut h);
+    assert_eq!(h.call(Call::Truncate { path: dfs("/d/f"), length: 900 }), Ok(Reply::Flag(false)));
+    check_replay(&mut h);
+    h.commands.clear();
+    h.pass(100, &[1, 2, 3]);
+    let (block, stamp, targets) = h
+        .commands
+        .iter()
+        .find_map(|(_, command)| match command {
+            Command::Cut { block, stamp, targets, .. } => {
+                Some((*block, *stamp, targets.iter().map(|info| info.id).collect::<Vec<_>>()))
+            }
+            _ => None,
+        })
+        .unwrap();
+    let located = LocatedBlock { id: block, ..last_of(&mut h, "/d/f") };
+    end_recovery(&mut h, &located, stamp, (400, targets)).unwrap();
+    h.work();
+    check_replay(&mut h);
+    let lengths = |h: &mut Harness| -> Vec<u64> {
+        let all = Call::Locations { path: dfs("/d/f"), offset: 0, length: u64::MAX };
+        let Ok(Reply::Located(located)) = h.call(all) else { panic!("no locations") };
+        located.blocks.iter().map(|block| block.length).collect()
+    };
+    assert_eq!((length_of(&mut h, "/d/f"), lengths(&mut h)), ((900, false), vec![500, 400]));
+    h.checkpoint();
+    let loaded = h.reload();
+    h.restart(loaded);
+    assert_eq!((length_of(&mut h, "/d/f"), lengths(&mut h)), ((900, false), vec![500, 400]));
+}
