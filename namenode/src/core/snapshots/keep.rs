@@ -249,7 +249,10 @@ impl Namespace {
             || self.versions(id).iter().filter(has_all).any(|v| sees(v.from, v.until))
     }
 
-    /// Frees a block of a file that is no longer in its list, unless a version has it.
+    /// Frees a block of a file that is no longer in its list, unless a version has it. Of a block that has become another file's ([`Edit::Concat`]) a late
+    /// collection of this one's versions, as in a replay, takes nothing.
+    ///
+    /// [`Edit::Concat`]: crate::core::edit::Edit::Concat
     pub(in crate::core) fn free_block(
         &mut self,
         file: InodeId,
@@ -259,7 +262,8 @@ impl Namespace {
         let is_kept = self.versions(file).iter().any(|version| {
             matches!(&version.file, Some(FileVersion { blocks: VersionBlocks::List(list), .. }) if list.contains(&block))
         });
-        if is_kept {
+        let is_its_own = self.blocks.get(&block).is_some_and(|info| info.file == file);
+        if is_kept || !is_its_own {
             return;
         }
         if let Some(info) = self.blocks.remove(&block) {
