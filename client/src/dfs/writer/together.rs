@@ -242,14 +242,13 @@ fn open_all(lanes: &mut [Lane]) -> Vec<Way> {
 
 impl Way {
     fn takes(&self, first: &DatanodeInfo, write: &Write) -> bool {
-        let ids = |write: &Write| -> Vec<_> { write.pipeline.iter().map(|it| it.id).collect() };
-        let Write { durable, cached, resume, prefix_only, .. } = &self.write;
-        (self.first.id, ids(&self.write)) == (first.id, ids(write))
-            && (durable, cached) == (&write.durable, &write.cached)
-            && resume.is_none()
-            && write.resume.is_none()
-            && !prefix_only
-            && !write.prefix_only
+        let others = write.pipeline.iter().map(|it| it.id);
+        let is_new = |write: &Write| write.resume.is_none() && !write.prefix_only;
+        self.first.id == first.id
+            && (self.write.durable, self.write.cached) == (write.durable, write.cached)
+            && is_new(&self.write)
+            && is_new(write)
+            && others.eq(self.write.pipeline.iter().map(|it| it.id))
     }
 }
 
