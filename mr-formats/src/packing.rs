@@ -3,7 +3,7 @@
 //! Starting a task costs more than reading a small file. Where an input has more files than keep the slots busy, a task reads several, one
 //! after the other, each with a mapper of its own.
 //!
-//! Invariants: every file is in one task; packing leaves [`TASKS_PER_SLOT`] tasks for each slot or does nothing; the files of a task have a
+//! Invariants: every file is in one task; packing leaves `TASKS_PER_SLOT` tasks for each slot or does nothing; the files of a task have a
 //! machine in common that holds them, as far as any holds them.
 
 use std::collections::BTreeMap;

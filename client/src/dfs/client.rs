@@ -305,7 +305,7 @@ impl DfsClient {
         self.link.ask(calls::SafeMode { action })
     }
 
-    /// Several calls in one message, each with its own outcome, in order: at most [`BATCH_CALLS_MAX`].
+    /// Several calls in one message, each with its own outcome, in order: at most [`BATCH_CALLS_MAX`](protocol::namenode::BATCH_CALLS_MAX).
     ///
     /// # Errors
     /// [`DfsError`] if the batch as a whole was refused.

@@ -33,7 +33,7 @@ pub(super) struct Whole<'a> {
     pub(super) bytes: Vec<u8>,
 }
 
-/// As [`write`], for small files of the cluster at once; each has its own outcome.
+/// As [`write()`], for small files of the cluster at once; each has its own outcome.
 pub(super) fn write_small(context: &Context, files: Vec<Whole<'_>>) -> Vec<Result<(), Failure>> {
     let (mut outcomes, mut small, mut targets) = (Vec::new(), Vec::new(), Vec::new());
     for Whole { target, suffix, bytes } in files {
