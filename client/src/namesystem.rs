@@ -6,14 +6,28 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use protocol::namenode::{Answer, Call, DatanodeReport, Request, TypedCall, calls};
-use protocol::{CallId, ClientId, ErrorKind, RemoteError};
+use protocol::namenode::{Answer, Call, DatanodeReport, Kind, Reply, Request, TypedCall, calls};
+use protocol::{CallId, ClientId, ErrorKind, RemoteError, bundle};
 
 use transport::RpcError;
-use transport::rpc::{CallOptions, RpcClient};
+use transport::rpc::{CallOptions, Lane, RpcClient};
 
-/// Where the NameNode takes calls.
-pub(crate) const TARGET: &str = "/rpc";
+/// Sends a call, together with others of this process if both are brief.
+///
+/// # Errors
+/// As [`RpcClient::call`].
+pub async fn send(
+    rpc: &RpcClient,
+    request: &Request,
+    options: CallOptions,
+) -> Result<Reply, RpcError> {
+    let lane = match request.body.kind() {
+        Kind::Read => Lane::Reads,
+        Kind::Change | Kind::Order => Lane::Changes,
+    };
+    let lane = request.body.is_brief().then_some(lane);
+    rpc.call(bundle::ALONE, request, CallOptions { lane, ..options }).await
+}
 
 /// Makes calls to the NameNode.
 pub trait Namesystem: Clone + Send + Sync + 'static {
@@ -103,7 +117,7 @@ impl Namesystem for Remote {
     async fn call(&self, user: &str, from: CallOrigin<'_>, call: Call) -> Answer {
         let CallId { client, number } = self.names.of(from);
         let request = Request::new(client, number, user, from.host, call);
-        self.rpc.call(TARGET, &request, CallOptions::default()).await.map_err(|error| match error {
+        send(&self.rpc, &request, CallOptions::default()).await.map_err(|error| match error {
             RpcError::Remote(refusal) => refusal,
             error => RemoteError::new(ErrorKind::Unavailable, protocol::error::chain(&error)),
         })

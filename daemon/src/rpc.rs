@@ -13,7 +13,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Body as _;
 use protocol::auth::{ANSWER_HEADER, BodyDigest, Role, SCHEME, SignedRequest};
-use protocol::{RemoteError, wire};
+use protocol::bundle::BundleError;
+use protocol::wire::WireError;
+use protocol::{RemoteError, bundle, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -67,33 +69,86 @@ where
     post(move |request: Request| {
         let (auth, handler) = (auth.clone(), Arc::clone(&handler));
         async move {
-            let (parts, body) = request.into_parts();
-            let checked = match authenticate(&auth, &parts, roles) {
-                Ok(checked) => checked,
-                Err(error) => return unread(refuse(error), &body),
-            };
-            let message = match auth.bodies().read(&checked, body, body_bytes_max).await {
-                Ok((bytes, room)) => {
-                    let message = wire::decode::<Q>(&bytes, "request");
-                    drop((bytes, room));
-                    message
+            let decode = |bytes: &[u8]| wire::decode::<Q>(bytes, "request");
+            match receive(&auth, request, (roles, body_bytes_max), decode).await {
+                Ok((sender, seal, message)) => {
+                    let answer: Result<A, RemoteError> = handler(sender, message).await;
+                    sealed(wire::encode(&answer), &seal)
                 }
-                Err(error) => return closing(refuse_body(error)),
-            };
-            let message = match message {
-                Ok(message) => message,
-                Err(error) => {
-                    let text = protocol::error::chain(&error);
-                    return (StatusCode::BAD_REQUEST, text).into_response();
-                }
-            };
-            let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip());
-            drop(parts);
-            let Checked { signer, seal, .. } = checked;
-            let answer: Result<A, RemoteError> = handler(Sender { address, signer }, message).await;
-            sealed(wire::encode(&answer), &seal)
+                Err(refusal) => refusal,
+            }
         }
     })
+}
+
+/// A route for several messages of a route that [`message_from`] made, in one body ([`protocol::bundle`]); `handler` gets them together and gives an answer for
+/// each, in order. One that does not decode has all refused.
+pub fn bundle_from<S, Q, A, H, F>(
+    auth: Authenticator,
+    roles: &'static [Role],
+    handler: H,
+) -> MethodRouter<S>
+where
+    S: Clone + Send + Sync + 'static,
+    Q: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+    H: Fn(Sender, Vec<Q>) -> F + Send + Sync + 'static,
+    F: Future<Output = Vec<Result<A, RemoteError>>> + Send + 'static,
+{
+    let handler = Arc::new(handler);
+    post(move |request: Request| {
+        let (auth, handler) = (auth.clone(), Arc::clone(&handler));
+        async move {
+            let limits = (roles, bundle::BYTES_MAX);
+            let (sender, seal, messages) =
+                match receive(&auth, request, limits, decode_bundle::<Q>).await {
+                    Ok(received) => received,
+                    Err(refusal) => return refusal,
+                };
+            let answers = handler(sender, messages).await;
+            let encoded = answers.iter().fold(Vec::new(), bundle::append_encoded);
+            sealed(encoded, &seal)
+        }
+    })
+}
+
+fn decode_bundle<Q: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<Q>, MessageError> {
+    let messages = bundle::messages(bytes)?;
+    let decoded = messages.into_iter().map(|message| wire::decode(message, "request"));
+    Ok(decoded.collect::<Result<_, _>>()?)
+}
+
+/// Why the bytes of a request are no message.
+#[derive(Debug, thiserror::Error)]
+enum MessageError {
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+}
+
+/// Takes a request whose signature is one of `roles` and whose body has at most so many bytes; or what it is refused with.
+async fn receive<M, E: std::error::Error + 'static>(
+    auth: &Authenticator,
+    request: Request,
+    (roles, body_bytes_max): (&[Role], usize),
+    decode: impl FnOnce(&[u8]) -> Result<M, E>,
+) -> Result<(Sender, Seal, M), Response> {
+    let (parts, body) = request.into_parts();
+    let checked = match authenticate(auth, &parts, roles) {
+        Ok(checked) => checked,
+        Err(error) => return Err(unread(refuse(error), &body)),
+    };
+    let read = auth.bodies().read(&checked, body, body_bytes_max).await;
+    let (bytes, room) = read.map_err(|error| closing(refuse_body(error)))?;
+    let message = decode(&bytes);
+    drop((bytes, room));
+    let message = message.map_err(|error| {
+        (StatusCode::BAD_REQUEST, protocol::error::chain(&error)).into_response()
+    })?;
+    let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip());
+    let Checked { signer, seal, .. } = checked;
+    Ok((Sender { address, signer }, seal, message))
 }
 
 /// A GET route for signed requests; `handler` gets the signer and the request.

@@ -15,6 +15,8 @@ use crate::machine::Machine;
 /// Messages to a host's thread.
 pub(crate) enum Message<E> {
     Event(E),
+    /// Several that belong into one turn.
+    Events(Vec<E>),
     /// Time has passed.
     Tick,
     /// Something is due for the machine.
@@ -54,6 +56,28 @@ impl<E> Mailbox<E> {
         let (sender, answer) = oneshot::channel();
         self.send(event(sender)).await?;
         answer.await.map_err(|_| self.end())
+    }
+
+    /// Sends events that are taken in one turn, and waits for their answers: so one sync of the log is enough for all.
+    ///
+    /// # Errors
+    /// As [`Mailbox::ask`]; each has its own outcome.
+    pub async fn ask_all<T, F: FnOnce(oneshot::Sender<T>) -> E>(
+        &self,
+        events: Vec<F>,
+    ) -> Vec<Result<T, End>> {
+        let with_sender = |event: F| {
+            let (sender, answer) = oneshot::channel();
+            (event(sender), answer)
+        };
+        let (events, answers): (Vec<E>, Vec<_>) = events.into_iter().map(with_sender).unzip();
+        // If it cannot be sent, the senders of all answers are gone.
+        let _ = self.message(Message::Events(events)).await;
+        let mut outcomes = Vec::with_capacity(answers.len());
+        for answer in answers {
+            outcomes.push(answer.await.map_err(|_| self.end()));
+        }
+        outcomes
     }
 
     /// Has the host act on the current time. If it has too much to do, the next tick does so.

@@ -20,7 +20,7 @@ use crate::handle::{Handle, Mailbox, Message, Shared};
 use crate::log::{Follower, Log};
 use crate::machine::{Batch, Machine, Turn};
 
-/// Events in one turn: bounds how long the lock is held.
+/// Events in one turn, and a group more: bounds how long the lock is held.
 pub const BATCH_MAX: usize = 512;
 /// Bytes of checkpoint rows that may wait for the disk: 64 MiB. Beyond that rows stay dirty and merge.
 pub const CHECKPOINT_BACKLOG_BYTES_MAX: u64 = 64 << 20;
@@ -235,6 +235,11 @@ impl<M: Machine> Host<M> {
                 Message::Event(event) => {
                     let is_heavy = M::is_heavy(&event);
                     self.batch.push(event);
+                    is_heavy || self.batch.len() >= BATCH_MAX
+                }
+                Message::Events(events) => {
+                    let is_heavy = events.iter().any(M::is_heavy);
+                    self.batch.extend(events);
                     is_heavy || self.batch.len() >= BATCH_MAX
                 }
                 Message::Due => false,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use client::namesystem;
 use futures_util::future::BoxFuture;
 use protocol::error::chain;
 use protocol::jobs::BINARY_DIR;
@@ -43,8 +44,11 @@ const LISTS_PER_BATCH: usize = 64;
 /// Pause before an unavailable NameNode is asked again (after the client's own retries).
 const PAUSE: Duration = Duration::from_millis(500);
 /// One round of the client's own retries.
-const ROUND: CallOptions =
-    CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(30) };
+const ROUND: CallOptions = CallOptions {
+    attempt_timeout: Duration::from_secs(60),
+    retry_for: Duration::from_secs(30),
+    lane: None,
+};
 
 /// Performs effects.
 #[derive(Clone)]
@@ -81,7 +85,7 @@ impl Remote {
     async fn ask(&self, request: &Request) -> Answer {
         let begin = Instant::now();
         loop {
-            let error = match self.rpc.call("/rpc", request, ROUND).await {
+            let error = match namesystem::send(&self.rpc, request, ROUND).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };

@@ -12,8 +12,8 @@ use daemon::hosts::Hosts;
 use daemon::rpc::{self, Sender};
 use daemon::session::{self, Sessions};
 use protocol::auth::Role;
-use protocol::namenode::{Request, VERSION};
-use protocol::{ErrorKind, RemoteError};
+use protocol::namenode::{Answer, Request, VERSION};
+use protocol::{ErrorKind, RemoteError, bundle};
 use webhdfs::namenode::Trust;
 use webhdfs::token::manager::TokenManager;
 use webhdfs::token::operator;
@@ -26,6 +26,8 @@ use crate::{monitor, pages, settings};
 const CLIENT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a DataNode's request: a part of a report with some room.
 const DATANODE_BYTES_MAX: usize = 16 << 20;
+/// Who makes the calls of clients.
+const CLIENTS: &[Role] = &[Role::Client, Role::Task];
 
 pub(crate) fn router(
     service: Service,
@@ -54,21 +56,16 @@ pub(crate) fn router(
     let routes = Router::new()
         .route(
             "/rpc",
-            rpc::message_from(
-                auth.clone(),
-                &[Role::Client, Role::Task],
-                CLIENT_BYTES_MAX,
-                move |sender: Sender, request: Request| {
-                    let service = clients.clone();
-                    async move {
-                        refuse_other_names(&sender.signer, &request)?;
-                        RemoteError::check_version(request.version, VERSION)?;
-                        let address = sender.address.map(|address: IpAddr| address.to_string());
-                        let address = address.unwrap_or_default();
-                        service.client(request, Origin { address, protocol: "rpc" }).await
-                    }
-                },
-            ),
+            rpc::message_from(auth.clone(), CLIENTS, CLIENT_BYTES_MAX, {
+                let service = clients.clone();
+                move |sender, request| call(service.clone(), sender, request)
+            }),
+        )
+        .route(
+            bundle::TARGET,
+            rpc::bundle_from(auth.clone(), CLIENTS, move |sender, requests| {
+                calls(clients.clone(), sender, requests)
+            }),
         )
         .route(
             "/rpc/datanode",
@@ -90,6 +87,41 @@ pub(crate) fn router(
         .merge(monitor)
         .merge(daemon::inspect::routes(&access, settings::of(config)));
     front::guard(routes, hosts)
+}
+
+/// Answers a client's call.
+async fn call(service: Service, sender: Sender, request: Request) -> Answer {
+    let (request, origin) = admit(&sender, request)?;
+    service.client(request, origin).await
+}
+
+/// Answers calls that share a request. Those that are refused before they are made do not hold up the others.
+async fn calls(service: Service, sender: Sender, requests: Vec<Request>) -> Vec<Answer> {
+    let (mut refusals, mut admitted) = (Vec::new(), Vec::new());
+    for request in requests {
+        match admit(&sender, request) {
+            Ok(request) => {
+                admitted.push(request);
+                refusals.push(None);
+            }
+            Err(refusal) => refusals.push(Some(refusal)),
+        }
+    }
+    let mut answers = service.clients(admitted).await.into_iter();
+    let unanswered = || Err(RemoteError::new(ErrorKind::Unavailable, "the call has no answer"));
+    let answer = |refusal: Option<RemoteError>| match refusal {
+        Some(refusal) => Err(refusal),
+        None => answers.next().unwrap_or_else(unanswered),
+    };
+    refusals.into_iter().map(answer).collect()
+}
+
+/// The call, and where it comes from, if its sender may make it in that name.
+fn admit(sender: &Sender, request: Request) -> Result<(Request, Origin), RemoteError> {
+    refuse_other_names(&sender.signer, &request)?;
+    RemoteError::check_version(request.version, VERSION)?;
+    let address = sender.address.map(|address: IpAddr| address.to_string()).unwrap_or_default();
+    Ok((request, Origin { address, protocol: "rpc" }))
 }
 
 /// A task can act only as the user of its job.

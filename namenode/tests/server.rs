@@ -1,14 +1,14 @@
 //! The real server on a socket, two simulated DataNodes and a client, all over signed requests.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::HashMap;
-use std::path::Path;
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::Shutdown;
 use journal::{Change, Journal, JournalError, Options, Recover, RecoverError, StoreError, Txid};
-use namenode::{Config, Error};
+use namenode::Error;
 use parking_lot::Mutex;
 use protocol::auth::{Key, Role};
 use protocol::datanode::{
@@ -29,55 +29,12 @@ use transport::RpcError;
 use transport::rpc::{CallOptions, RpcClient};
 use webhdfs::token::{DELEGATION_KIND, Delegation, token_key};
 
+use common::{Disks, Server};
+
 const ONCE: CallOptions =
-    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO };
+    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO, lane: None };
 /// How long a condition may take to come true.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-struct Server {
-    base: String,
-    secret: Key,
-    shutdown: Shutdown,
-    task: JoinHandle<Result<(), Error>>,
-    disks: Disks,
-}
-
-impl Server {
-    async fn start(directory: &Path) -> Server {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base = format!("http://{}", listener.local_addr().unwrap());
-        let config = Config {
-            data_dir: directory.join("namenode"),
-            block_size: 1000,
-            block_size_min: 10,
-            replication: 2,
-            heartbeat_ms: 200,
-            stale_ms: 2000,
-            dead_ms: 4000,
-            checkpoint_ms: 50,
-            unknown_grace_ms: 100,
-            superuser: Some("ann".to_owned()),
-            // Pages show everybody here what they show to signed-in users elsewhere.
-            webhdfs: webhdfs::Config { auth: webhdfs::config::Auth::Simple, ..Default::default() },
-            ..Config::default()
-        };
-        let secret_path = config.secret_path();
-        std::fs::create_dir_all(&config.data_dir).unwrap();
-        let secret = daemon::secret::load(&secret_path, true).unwrap();
-        let shutdown = Shutdown::new();
-        let task = tokio::spawn(namenode::run_on(listener, config, shutdown.clone()));
-        Server { base, secret, shutdown, task, disks: Disks::default() }
-    }
-
-    async fn stop(self) {
-        self.shutdown.begin();
-        self.task.await.unwrap().unwrap();
-    }
-
-    fn rpc(&self, role: Role) -> RpcClient {
-        RpcClient::new(&self.base, role, Some(&self.secret)).unwrap()
-    }
-}
 
 struct Client {
     rpc: RpcClient,
@@ -139,9 +96,6 @@ impl Client {
         }
     }
 }
-
-/// The replicas of all DataNodes.
-type Disks = Arc<Mutex<HashMap<DatanodeId, Arc<Mutex<Vec<Replica>>>>>>;
 
 /// A DataNode that obeys at once.
 struct SimNode {

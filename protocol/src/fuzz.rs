@@ -12,8 +12,8 @@ use crate::shuffle::{FetchRequest, SegmentAnswer};
 use crate::transfer::{self, ACK_BYTES, Ack, PACKET_HEADER_BYTES, PacketHeader};
 use crate::xattr::XattrName;
 use crate::{
-    AttemptId, DfsPath, JobId, acl, address, datanode, delegation, frame, glob, history, jobs,
-    namenode, printable, property, runner, tracker, wire,
+    AttemptId, DfsPath, JobId, acl, address, bundle, datanode, delegation, frame, glob, history,
+    jobs, namenode, printable, property, runner, tracker, wire,
 };
 
 /// The name of a target, and the function that takes its bytes.
@@ -26,6 +26,7 @@ pub const DECODERS: &[Decoder] = &[
     ("transfer_messages", transfer_messages),
     ("shuffle_requests", shuffle_requests),
     ("frames", frames),
+    ("bundles", bundles),
     ("rpc_namenode", rpc_namenode),
     ("rpc_datanode", rpc_datanode),
     ("rpc_jobs", rpc_jobs),
@@ -117,6 +118,16 @@ pub fn shuffle_requests(bytes: &[u8]) {
         assert_eq!(FetchRequest::parse_query(query).as_ref(), Ok(&request));
     }
     stable::<SegmentAnswer>(bytes);
+}
+
+/// Messages that share a body.
+pub fn bundles(bytes: &[u8]) {
+    if let Ok(messages) = bundle::messages(bytes) {
+        assert!((1..=bundle::MESSAGES_MAX).contains(&messages.len()));
+        let mut again = Vec::new();
+        messages.iter().for_each(|message| bundle::append(&mut again, message));
+        assert_eq!(again, bytes);
+    }
 }
 
 /// Messages on sockets, with their length and checksum.

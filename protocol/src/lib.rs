@@ -20,6 +20,7 @@
 
 pub mod acl;
 pub mod address;
+pub mod bundle;
 pub mod checksum;
 pub mod content;
 pub mod datanode;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use client::namesystem;
 use protocol::auth::Role;
 use protocol::namenode::{Call, Create, Reply, Request};
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
@@ -339,7 +340,7 @@ impl Client {
     async fn call(&mut self, body: Call) -> Result<Reply, RpcError> {
         self.number += 1;
         let request = Request::new(self.id, self.number, &self.user, "", body);
-        self.rpc.call("/rpc", &request, CallOptions::default()).await
+        namesystem::send(&self.rpc, &request, CallOptions::default()).await
     }
 }
 

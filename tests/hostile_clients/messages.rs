@@ -1,8 +1,8 @@
 //! Messages that are signed and small, and would be large or deep.
 
 use protocol::auth::Role;
-use protocol::wire;
-use protocol::{CallId, ClientId};
+use protocol::namenode::{Call, Request};
+use protocol::{CallId, ClientId, DfsPath, bundle, wire};
 use transport::RpcError;
 use transport::rpc::RpcClient;
 
@@ -26,6 +26,9 @@ const ATTACKS: &[Attack] = &[
     ("a text of almost the whole request", long_text),
     ("half a message", half_a_message),
     ("no message at all", noise),
+    ("bundles that are none", broken_bundles),
+    ("calls in a bundle that are none", broken_calls_in_bundles),
+    ("a bundle of more than a bundle may have", long_bundle),
 ];
 
 #[test]
@@ -37,6 +40,13 @@ fn signed_messages_cost_what_their_bytes_say() {
 fn head() -> Vec<u8> {
     let call = CallId { client: ClientId([7; 16]), number: 1 };
     wire::encode(&(protocol::namenode::VERSION, call, "tester", ""))
+}
+
+/// A good call.
+fn status() -> Vec<u8> {
+    let call = CallId { client: ClientId([7; 16]), number: 1 };
+    let status = Call::Status(DfsPath::parse("/").expect("a path"));
+    wire::encode(&Request::new(call.client, call.number, "tester", "", status))
 }
 
 fn submission() -> Vec<u8> {
@@ -114,6 +124,39 @@ fn half_a_message(stand: &Stand) {
     for end in 0..head().len() {
         is_refused(&stand.namenode(Role::Client), "/rpc", head()[..end].to_vec());
     }
+}
+
+fn broken_bundles(stand: &Stand) {
+    let mut whole = Vec::new();
+    (0..2).for_each(|_| bundle::append(&mut whole, &status()));
+    let ends = (0..whole.len()).filter(|end| *end != whole.len() / 2);
+    let cut = ends.map(|end| whole[..end].to_vec());
+    let announced = [1, 1 << 20, u32::MAX].map(|length: u32| length.to_le_bytes().to_vec());
+    let mut many = Vec::new();
+    (0..=bundle::MESSAGES_MAX).for_each(|_| bundle::append(&mut many, &status()));
+    for bytes in cut.chain(announced).chain([many]) {
+        is_refused(&stand.namenode(Role::Client), bundle::TARGET, bytes);
+    }
+}
+
+/// One call that does not decode, or is not written as one, has its whole bundle refused.
+fn broken_calls_in_bundles(stand: &Stand) {
+    let nested = [head(), [1, 1].repeat(4000)].concat();
+    let longer = [status(), vec![0]].concat();
+    for call in [nested, longer, Vec::new(), vec![0xff; 1000]] {
+        let mut bytes = Vec::new();
+        [status(), call].iter().for_each(|call| bundle::append(&mut bytes, call));
+        is_refused(&stand.namenode(Role::Client), bundle::TARGET, bytes);
+    }
+}
+
+fn long_bundle(stand: &Stand) {
+    let mut bytes = Vec::new();
+    bundle::append(&mut bytes, &vec![0; bundle::BYTES_MAX]);
+    let rpc = stand.namenode(Role::Client);
+    let answer: Result<protocol::namenode::Reply, RpcError> =
+        rpc.call_blocking(bundle::TARGET, &Raw(bytes), TRY);
+    assert!(matches!(answer, Err(RpcError::Status { status: 413, .. })), "{answer:?}");
 }
 
 fn noise(stand: &Stand) {

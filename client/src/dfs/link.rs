@@ -14,8 +14,8 @@ use transport::RpcError;
 use transport::{ConnectionPool, PacketPool, Timeouts};
 
 use super::error::DfsError;
-use crate::namesystem::TARGET;
-use transport::rpc::{CallOptions, RpcClient};
+use crate::namesystem::send;
+use transport::rpc::{CallOptions, RpcClient, runtime};
 
 /// See the module.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Link {
         options: CallOptions,
     ) -> Result<Reply, DfsError> {
         let request = self.request(body);
-        Ok(self.rpc.call_blocking(TARGET, &request, options)?)
+        Ok(runtime().block_on(send(&self.rpc, &request, options))?)
     }
 
     /// Makes a call and returns the answer that it names.
@@ -118,11 +118,9 @@ impl Link {
     /// Reports bad replicas to the NameNode without waiting.
     pub(super) fn report_bad(self: &Arc<Self>, replicas: Vec<BadReplica>) -> JoinHandle<()> {
         let link = Arc::clone(self);
-        transport::rpc::runtime().spawn(async move {
+        runtime().spawn(async move {
             let request = link.request(Call::ReportBadReplicas(replicas));
-            let answer: Result<Reply, RpcError> =
-                link.rpc.call(TARGET, &request, link.options).await;
-            if let Err(error) = answer {
+            if let Err(error) = send(&link.rpc, &request, link.options).await {
                 tracing::warn!(error = %protocol::error::chain(&error), "cannot report bad replicas");
             }
         })
@@ -131,8 +129,7 @@ impl Link {
     /// Renews this client's leases; tries once.
     pub(super) fn renew_leases(&self, timeout: Duration) -> Result<(), RpcError> {
         let request = self.request(Call::RenewLease);
-        let options = CallOptions::once(timeout);
-        self.rpc.call_blocking::<_, Reply>(TARGET, &request, options).map(drop)
+        runtime().block_on(send(&self.rpc, &request, CallOptions::once(timeout))).map(drop)
     }
 
     fn request(&self, body: impl Into<Body>) -> Request {

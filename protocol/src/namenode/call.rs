@@ -32,13 +32,15 @@ calls! {
         by: By = Anyone;
         /// What safe mode refuses; `None` if it lets the call pass.
         refused: Option<Refused<'_>> = None;
+        /// Whether it is answered soon and briefly, so that others may share its request and wait for its answer.
+        brief: bool = false;
         /// What the audit log says of it; `None` for calls on blocks and leases, which HDFS does not log either.
         logged: Option<Logged<'_>> = None;
     }
     also [each_path]
 
     /// One file or directory.
-    0: Status(path: DfsPath) -> FileStatus = Read, logged on("getfileinfo", path);
+    0: Status(path: DfsPath) -> FileStatus = Read, brief true, logged on("getfileinfo", path);
 
     /// A page of a directory in byte order of names; for a file, the file itself.
     1: List {
@@ -87,12 +89,12 @@ calls! {
         unmasked: Option<u16>,
         /// Make missing parents, and accept an existing directory.
         parents: bool,
-    } -> () = Change,
+    } -> () = Change, brief true,
         refused cannot("create directory ", path),
         logged changed("mkdirs", path);
 
     /// Makes a file and opens it for writing for this client.
-    8: Create(create: Create) = Change,
+    8: Create(create: Create) = Change, brief true,
         refused cannot("create file", &create.path),
         logged changed("create", &create.path);
 
@@ -105,7 +107,7 @@ calls! {
         /// DataNodes that failed this client.
         #[serde(deserialize_with = "at_most::<DATANODES_MAX, _, _>")]
         exclude: Vec<DatanodeId>,
-    } -> LocatedBlock = Change, refused cannot("get additional block for ", *file);
+    } -> LocatedBlock = Change, brief true, refused cannot("get additional block for ", *file);
 
     /// Gives back a block to which nothing was written.
     10: AbandonBlock {
@@ -113,7 +115,7 @@ calls! {
         file: InodeId,
         /// The block.
         block: BlockId,
-    } -> () = Change, refused cannot("abandon block ", (*block, *file));
+    } -> () = Change, brief true, refused cannot("abandon block ", (*block, *file));
 
     /// After a failure in the pipeline: a new generation stamp, and a replacement if there is one. The answer has the survivors first, in their
     /// old order, then the replacement.
@@ -127,7 +129,7 @@ calls! {
         failed: Vec<DatanodeId>,
         /// One of them that did not fail, but held up the others.
         slow: Option<DatanodeId>,
-    } -> LocatedBlock = Change, refused cannot("get a new generation stamp for ", *file);
+    } -> LocatedBlock = Change, brief true, refused cannot("get a new generation stamp for ", *file);
 
     /// Commits the last block and closes the file; [`crate::ErrorKind::NotReplicatedYet`] asks to try again.
     12: Complete {
@@ -137,12 +139,12 @@ calls! {
         last: Option<WrittenBlock>,
         /// Rename it to this path in the same step (this is how `put` publishes its temporary file).
         publish: Option<Publish>,
-    } -> () = Change,
+    } -> () = Change, brief true,
         refused cannot("complete file ", *file),
         logged publish.as_ref().map(|publish| changed("publish", &publish.path));
 
     /// Keeps this client's leases.
-    13: RenewLease -> () = Change;
+    13: RenewLease -> () = Change, brief true;
 
     /// Takes a file away from a writer that is gone. Answers true if the file is closed now.
     14: RecoverLease(path: DfsPath) -> bool = Change,
@@ -157,7 +159,7 @@ calls! {
         to: DfsPath,
         /// `None`: rename without options (returns false instead of most errors). `Some(overwrite)`: with options.
         overwrite: Option<bool>,
-    } = Change,
+    } = Change, brief true,
         refused cannot("rename ", from),
         logged of(rename(*overwrite), from, to).changing(to);
 
@@ -167,7 +169,7 @@ calls! {
         path: DfsPath,
         /// Delete a directory even if it is not empty.
         recursive: bool,
-    } -> bool = Change,
+    } -> bool = Change, brief true,
         refused cannot("delete ", path).which_frees_space(),
         logged on("delete", path);
 
@@ -177,7 +179,7 @@ calls! {
         path: DfsPath,
         /// Wanted replicas, at least 1.
         replication: u16,
-    } -> bool = Change,
+    } -> bool = Change, brief true,
         refused cannot("set replication for ", path),
         logged on("setReplication", path);
 
@@ -187,7 +189,7 @@ calls! {
         path: DfsPath,
         /// Permission bits, 0 to 0o1777.
         mode: u16,
-    } -> () = Change,
+    } -> () = Change, brief true,
         refused cannot("set permission for ", path),
         logged changed("setPermission", path);
 
@@ -199,7 +201,7 @@ calls! {
         owner: String,
         /// New group or empty.
         group: String,
-    } -> () = Change, refused cannot("set owner for ", path), logged changed("setOwner", path);
+    } -> () = Change, brief true, refused cannot("set owner for ", path), logged changed("setOwner", path);
 
     /// Sets times in milliseconds since the epoch; `None` leaves one unchanged.
     20: SetTimes {
@@ -209,7 +211,7 @@ calls! {
         mtime_ms: Option<u64>,
         /// Access time.
         atime_ms: Option<u64>,
-    } -> () = Change, refused cannot("set times ", path), logged changed("setTimes", path);
+    } -> () = Change, brief true, refused cannot("set times ", path), logged changed("setTimes", path);
 
     /// A reader found replicas whose data does not match its checksums.
     21: ReportBadReplicas(
@@ -268,7 +270,7 @@ calls! {
         path: DfsPath,
         /// Begin a new block even if the last one has room.
         new_block: bool,
-    } -> Appended = Change, refused cannot("append to file", path), logged on("append", path);
+    } -> Appended = Change, brief true, refused cannot("append to file", path), logged on("append", path);
 
     /// Confirms that every member of the pipeline has the acknowledged bytes, under its newest stamp, and which of them are on disk: readers and a recovery may
     /// rely on that.
@@ -281,7 +283,7 @@ calls! {
         stamp: GenerationStamp,
         /// Bytes.
         length: u64,
-    } -> () = Change, refused cannot("fsync file ", *file);
+    } -> () = Change, brief true, refused cannot("fsync file ", *file);
 
     /// Truncates a closed file. Answers false if its last block is still being cut; it is closed when that is done.
     33: Truncate {
@@ -392,7 +394,7 @@ calls! {
     ) -> Vec<MoveState> = Read;
 
     /// The access control list.
-    47: GetAcl(path: DfsPath) -> AclStatus = Read, logged on("getAclStatus", path);
+    47: GetAcl(path: DfsPath) -> AclStatus = Read, brief true, logged on("getAclStatus", path);
 
     /// Changes the access control list.
     48: ChangeAcl {
@@ -442,7 +444,7 @@ calls! {
         path: DfsPath,
         /// What.
         action: Action,
-    } -> () = Read, logged on("checkAccess", path);
+    } -> () = Read, brief true, logged on("checkAccess", path);
 
     /// Ends a DataNode's process. Answers once the order is queued.
     53: ShutDownDatanode {
@@ -470,12 +472,12 @@ calls! {
         path: DfsPath,
         /// The policy; `None` to inherit that of the ancestor directories.
         policy: Option<StoragePolicy>,
-    } -> () = Change,
+    } -> () = Change, brief true,
         refused cannot(policy_verb(*policy), path),
         logged changed(policy_command(*policy), path);
 
     /// The storage policy that applies to a file or directory.
-    58: GetStoragePolicy(path: DfsPath) -> StoragePolicy = Read,
+    58: GetStoragePolicy(path: DfsPath) -> StoragePolicy = Read, brief true,
         logged on("getStoragePolicy", path);
 }
 

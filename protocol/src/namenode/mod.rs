@@ -84,6 +84,11 @@ impl Body {
             Body::Batch(_) => Kind::Change,
         }
     }
+
+    /// Whether it is answered soon and briefly ([`Call::brief`]).
+    pub fn is_brief(&self) -> bool {
+        matches!(self, Body::One(call) if call.brief())
+    }
 }
 
 impl Request {

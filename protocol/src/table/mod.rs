@@ -166,6 +166,7 @@ macro_rules! method {
 /// The value of a column in a row; a table may have the columns that are named here.
 macro_rules! pick {
     (by [$type:ty] $default:tt by $value:expr; $($rest:tt)*) => { $value };
+    (brief [$type:ty] $default:tt brief $value:expr; $($rest:tt)*) => { $value };
     (refused [$type:ty] $default:tt refused $value:expr; $($rest:tt)*) => {
         Into::<$type>::into($value)
     };
@@ -177,6 +178,7 @@ macro_rules! pick {
     };
     // One for each known column: a table with another one does not compile.
     (by $type:tt [$default:expr]) => { $default };
+    (brief $type:tt [$default:expr]) => { $default };
     (refused $type:tt [$default:expr]) => { $default };
     (logged $type:tt [$default:expr]) => { $default };
 }

@@ -8,6 +8,7 @@
 //! get an answer can therefore be retried here.
 
 mod body;
+mod lane;
 mod pass;
 
 use std::collections::HashMap;
@@ -31,7 +32,10 @@ use tokio::runtime::Runtime;
 
 use crate::error::RpcError;
 
+use self::lane::Lanes;
+
 pub use self::body::Body;
+pub use self::lane::Lane;
 pub use self::pass::PassHolder;
 
 /// First pause between tries; doubles up to [`RETRY_PAUSE_MAX`], with jitter.
@@ -51,26 +55,29 @@ const REASON_BYTES_MAX: usize = 4 << 10;
 /// Idle connections kept per daemon.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
-/// How long and how often to try a call.
+/// How long and how often to try a call, and with which others.
 #[derive(Clone, Copy, Debug)]
 pub struct CallOptions {
     /// Time for one try, from sending to the whole answer.
     pub attempt_timeout: Duration,
     /// Time after which no further try begins. Zero: one try.
     pub retry_for: Duration,
+    /// The calls of this process with which it may share a request. `None`: it goes alone.
+    pub lane: Option<Lane>,
 }
 
 impl Default for CallOptions {
-    /// 60 s per try and 60 s of tries: this bridges a restart of a daemon, and reports one that stays unreachable.
+    /// Alone, 60 s per try and 60 s of tries: this bridges a restart of a daemon, and reports one that stays unreachable.
     fn default() -> Self {
-        CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(60) }
+        let time = Duration::from_secs(60);
+        CallOptions { attempt_timeout: time, retry_for: time, lane: None }
     }
 }
 
 impl CallOptions {
     /// One try.
     pub fn once(attempt_timeout: Duration) -> Self {
-        CallOptions { attempt_timeout, retry_for: Duration::ZERO }
+        CallOptions { attempt_timeout, retry_for: Duration::ZERO, lane: None }
     }
 }
 
@@ -94,6 +101,7 @@ struct Inner {
     /// The service expected there, if known.
     expected: OnceLock<Service>,
     known: Known,
+    lanes: Lanes,
 }
 
 /// The process that answers at an address.
@@ -211,7 +219,9 @@ impl RpcClient {
         let (stream, request_count) = (rand::random(), AtomicU64::new(0));
         let (expected, known) = (OnceLock::new(), known_at(&base));
         let http = http_client();
-        let inner = Inner { http, base, url, identity, stream, request_count, expected, known };
+        let lanes = Lanes::default();
+        let inner =
+            Inner { http, base, url, identity, stream, request_count, expected, known, lanes };
         Ok(RpcClient { inner: Arc::new(inner) })
     }
 
@@ -239,8 +249,17 @@ impl RpcClient {
         let body = bytes::Bytes::from(wire::encode(message));
         let deadline = Instant::now() + options.retry_for;
         let mut pause = RETRY_PAUSE_MIN;
+        let lane = options.lane.filter(|_| lane::is_shared(target, &body));
         loop {
-            let error = match self.attempt(target, &body, options.attempt_timeout).await {
+            let exchanged = match lane {
+                Some(lane) => self.exchange_in(lane, &body, options.attempt_timeout).await,
+                None => self.exchange(target, &body, options.attempt_timeout).await,
+            };
+            let answer = exchanged.and_then(|bytes| {
+                wire::decode::<Result<A, RemoteError>>(&bytes, "answer")
+                    .map_err(RpcError::Malformed)
+            });
+            let error = match answer {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(refusal)) => RpcError::Remote(refusal),
                 Err(error) => error,
@@ -436,16 +455,16 @@ impl RpcClient {
         response.json().await.map_err(|_| RpcError::NotOurs { address: self.inner.base.clone() })
     }
 
-    async fn attempt<A: DeserializeOwned>(
+    /// Sends a message once, and returns the daemon's answer, encoded.
+    async fn exchange(
         &self,
         target: &str,
         body: &bytes::Bytes,
         timeout: Duration,
-    ) -> Result<Result<A, RemoteError>, RpcError> {
+    ) -> Result<bytes::Bytes, RpcError> {
         let post = Some(Post { body, digest: BodyDigest::of(body), timeout });
         let (signed, response) = self.ask(&Question { target, post }).await?;
-        let bytes = self.noting(self.whole(&signed, response).await)?;
-        wire::decode(&bytes, "answer").map_err(RpcError::Malformed)
+        self.noting(self.whole(&signed, response).await)
     }
 
     /// A link that signs a browser in to the daemon's pages as `user`, once and within minutes.
