@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::namenode::{Answer, Call, DatanodeReport, Kind, Reply, Request, TypedCall, calls};
-use protocol::{CallId, ClientId, ErrorKind, RemoteError, bundle};
+use protocol::wire::bundle;
+use protocol::{CallId, ClientId, ErrorKind, RemoteError};
 
 use transport::RpcError;
 use transport::rpc::{CallOptions, Lane, RpcClient};

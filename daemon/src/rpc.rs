@@ -13,9 +13,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Body as _;
 use protocol::auth::{ANSWER_HEADER, BodyDigest, Role, SCHEME, SignedRequest};
-use protocol::bundle::BundleError;
 use protocol::wire::WireError;
-use protocol::{RemoteError, bundle, wire};
+use protocol::wire::bundle::{self, BundleError};
+use protocol::{RemoteError, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -81,7 +81,7 @@ where
     })
 }
 
-/// A route for several messages of a route that [`message_from`] made, in one body ([`protocol::bundle`]); `handler` gets them together and gives an answer for
+/// A route for several messages of a route that [`message_from`] made, in one body ([`protocol::wire::bundle`]); `handler` gets them together and gives an answer for
 /// each, in order. One that does not decode has all refused.
 pub fn bundle_from<S, Q, A, H, F>(
     auth: Authenticator,

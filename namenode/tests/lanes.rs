@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use client::namesystem;
 use protocol::auth::Role;
-use protocol::bundle;
 use protocol::namenode::{Call, Reply, Request, SafeModeAction};
+use protocol::wire::bundle;
 use protocol::{ClientId, DfsPath, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -10,10 +10,11 @@ use crate::pass::PassName;
 use crate::record::{PLACE_BYTES, RecordAt};
 use crate::shuffle::{FetchRequest, SegmentAnswer};
 use crate::transfer::{self, ACK_BYTES, Ack, PACKET_HEADER_BYTES, PacketHeader};
+use crate::wire::bundle;
 use crate::xattr::XattrName;
 use crate::{
-    AttemptId, DfsPath, JobId, acl, address, bundle, datanode, delegation, frame, glob, history,
-    jobs, namenode, printable, property, runner, tracker, wire,
+    AttemptId, DfsPath, JobId, acl, address, datanode, delegation, frame, glob, history, jobs,
+    namenode, printable, property, runner, tracker, wire,
 };
 
 /// The name of a target, and the function that takes its bytes.

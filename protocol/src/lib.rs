@@ -20,7 +20,6 @@
 
 pub mod acl;
 pub mod address;
-pub mod bundle;
 pub mod checksum;
 pub mod content;
 pub mod datanode;

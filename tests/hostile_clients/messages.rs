@@ -2,7 +2,8 @@
 
 use protocol::auth::Role;
 use protocol::namenode::{Call, Request};
-use protocol::{CallId, ClientId, DfsPath, bundle, wire};
+use protocol::wire::{self, bundle};
+use protocol::{CallId, ClientId, DfsPath};
 use transport::RpcError;
 use transport::rpc::RpcClient;
 

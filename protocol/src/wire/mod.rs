@@ -7,6 +7,7 @@
 //!   [`at_most`]. Both are checked before its first element is read. `protocol/tests/bounded.rs` makes sure that every list states one.
 
 mod bounded;
+pub mod bundle;
 mod decoder;
 pub mod form;
 

@@ -1,20 +1,15 @@
-//! Calls of one process that travel together: while earlier ones are on their way, further ones wait, and then share a request ([`protocol::bundle`]). So a
-//! call of a busy process costs a part of a request, and one of an idle process waits for nobody.
+//! Lanes: the calls of one process that wait for each other, so that they share requests.
 //!
-//! Invariants: at most [`UNDER_WAY_MAX`] requests of a lane are under way, and while a call waits, so many are; each call waits only behind calls of its
-//! lane, which are answered as soon as it is; a call whose bundle came to nothing is sent alone, so its outcome is its own.
+//! Invariants: at most [`UNDER_WAY_MAX`] requests of a lane are under way, and while a call waits, so many are; a call waits only behind calls of its lane,
+//! which are answered as soon as it is.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use protocol::bundle;
-use tokio::runtime::Handle;
+use protocol::wire::bundle;
 use tokio::sync::oneshot;
-
-use super::{RpcClient, runtime};
-use crate::error::RpcError;
 
 /// Requests of a lane that are under way at once: the daemon works on one while others are on the network or wait for the disk. Of 1, 2, 4 and 8 this is the
 /// fastest with 8 clients and with 32.
@@ -42,34 +37,57 @@ struct Queue {
     waiting: VecDeque<Waiting>,
 }
 
-/// A call that waits for a place in a bundle.
+/// A call that waits for its place in a request.
 #[derive(Debug)]
-struct Waiting {
-    message: Bytes,
-    timeout: Duration,
-    answer: oneshot::Sender<Bytes>,
+pub(super) struct Waiting {
+    pub(super) message: Bytes,
+    pub(super) timeout: Duration,
+    pub(super) answer: oneshot::Sender<Bytes>,
 }
 
-impl Queue {
-    /// The next bundle; if there is none, one request less is under way.
-    fn next(&mut self) -> Vec<Waiting> {
-        let mut bundle = Vec::new();
-        while bundle.len() < bundle::MESSAGES_MAX
-            && let Some(waiting) = self.waiting.pop_front()
-        {
-            // A caller that does not wait any more need not be answered.
-            if !waiting.answer.is_closed() {
-                bundle.push(waiting);
-            }
-        }
-        if bundle.is_empty() {
-            self.under_way -= 1;
-        }
-        bundle
-    }
+/// What a call does in its lane.
+pub(super) enum Entered {
+    /// It goes at once, as a request; [`Lanes::next`] must be asked when that has come back.
+    Goes,
+    /// It waits for its answer. If that never comes, it goes alone.
+    Waits(oneshot::Receiver<Bytes>),
 }
 
 impl Lanes {
+    /// Whether a message may share a request.
+    pub(super) fn take(target: &str, message: &[u8]) -> bool {
+        target == bundle::ALONE && message.len() <= bundle::MESSAGE_BYTES_MAX
+    }
+
+    pub(super) fn enter(&self, lane: Lane, message: &Bytes, timeout: Duration) -> Entered {
+        let mut queue = self.of(lane).lock();
+        if queue.under_way < UNDER_WAY_MAX {
+            queue.under_way += 1;
+            return Entered::Goes;
+        }
+        let (answer, receiver) = oneshot::channel();
+        queue.waiting.push_back(Waiting { message: message.clone(), timeout, answer });
+        Entered::Waits(receiver)
+    }
+
+    /// A request has come back: the calls of the next one, which is under way now; none if none waits.
+    pub(super) fn next(&self, lane: Lane) -> Vec<Waiting> {
+        let mut queue = self.of(lane).lock();
+        let mut next = Vec::new();
+        while next.len() < bundle::MESSAGES_MAX
+            && let Some(waiting) = queue.waiting.pop_front()
+        {
+            // A caller that does not wait any more need not be answered.
+            if !waiting.answer.is_closed() {
+                next.push(waiting);
+            }
+        }
+        if next.is_empty() {
+            queue.under_way -= 1;
+        }
+        next
+    }
+
     fn of(&self, lane: Lane) -> &Mutex<Queue> {
         match lane {
             Lane::Reads => &self.reads,
@@ -78,97 +96,54 @@ impl Lanes {
     }
 }
 
-/// Whether a message may share a request.
-pub(super) fn is_shared(target: &str, message: &[u8]) -> bool {
-    target == bundle::ALONE && message.len() <= bundle::MESSAGE_BYTES_MAX
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A request that is under way. Its end lets those go on who wait, however it ends.
-struct UnderWay<'a> {
-    client: &'a RpcClient,
-    lane: Lane,
-}
+    const TIME: Duration = Duration::from_secs(1);
 
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        let next = self.client.inner.lanes.of(self.lane).lock().next();
-        if next.is_empty() {
-            return;
-        }
-        let (client, lane) = (self.client.clone(), self.lane);
-        let sending = async move {
-            let _under_way = UnderWay { client: &client, lane };
-            client.send_bundle(next).await;
-        };
-        // A caller's own runtime is nearer, but this may be the end of one.
-        match Handle::try_current() {
-            Ok(current) => drop(current.spawn(sending)),
-            Err(_) => drop(runtime().spawn(sending)),
-        }
-    }
-}
-
-impl RpcClient {
-    /// Sends a message in a lane and returns the daemon's answer, encoded.
-    pub(super) async fn exchange_in(
-        &self,
-        lane: Lane,
-        message: &Bytes,
-        timeout: Duration,
-    ) -> Result<Bytes, RpcError> {
-        let shared = {
-            let mut queue = self.inner.lanes.of(lane).lock();
-            match queue.under_way < UNDER_WAY_MAX {
-                true => {
-                    queue.under_way += 1;
-                    None
-                }
-                false => {
-                    let (answer, receiver) = oneshot::channel();
-                    queue.waiting.push_back(Waiting { message: message.clone(), timeout, answer });
-                    Some(receiver)
-                }
-            }
-        };
-        let Some(shared) = shared else {
-            let _under_way = UnderWay { client: self, lane };
-            return self.exchange(bundle::ALONE, message, timeout).await;
-        };
-        match tokio::time::timeout(timeout, shared).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => self.exchange(bundle::ALONE, message, timeout).await,
-            Err(_) => Err(RpcError::Silent { address: self.base().to_owned(), limit: timeout }),
+    fn enter(lanes: &Lanes, number: u8) -> Option<oneshot::Receiver<Bytes>> {
+        match lanes.enter(Lane::Reads, &Bytes::from(vec![number]), TIME) {
+            Entered::Goes => None,
+            Entered::Waits(receiver) => Some(receiver),
         }
     }
 
-    /// Sends a bundle and hands out the answers. Whoever gets none sends alone.
-    async fn send_bundle(&self, calls: Vec<Waiting>) {
-        let timeout = calls.iter().map(|call| call.timeout).max().unwrap_or_default();
-        if let [_] = &calls[..] {
-            for Waiting { message, answer, .. } in calls {
-                if let Ok(bytes) = self.exchange(bundle::ALONE, &message, timeout).await {
-                    let _ = answer.send(bytes);
-                }
-            }
-            return;
-        }
-        let mut body = Vec::new();
-        calls.iter().for_each(|call| bundle::append(&mut body, &call.message));
-        let bytes = match self.exchange(bundle::TARGET, &Bytes::from(body), timeout).await {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                let (daemon, error) = (self.base(), protocol::error::chain(&error));
-                tracing::debug!(daemon, error, "calls that shared a request go on alone");
-                return;
-            }
-        };
-        match bundle::messages(&bytes) {
-            Ok(answers) if answers.len() == calls.len() => {
-                for (Waiting { answer, .. }, found) in calls.into_iter().zip(answers) {
-                    let _ = answer.send(bytes.slice_ref(found));
-                }
-            }
-            _ => tracing::warn!(daemon = self.base(), "not one answer for each call of a request"),
-        }
+    fn numbers(calls: &[Waiting]) -> Vec<u8> {
+        calls.iter().map(|call| call.message[0]).collect()
+    }
+
+    #[test]
+    fn calls_wait_only_while_enough_are_under_way_and_go_together_in_their_order() {
+        let lanes = Lanes::default();
+        (0..UNDER_WAY_MAX).for_each(|_| assert!(enter(&lanes, 0).is_none()));
+        let mut waiting: Vec<_> = (1..=5).map(|number| enter(&lanes, number).unwrap()).collect();
+        assert!(matches!(lanes.enter(Lane::Changes, &Bytes::new(), TIME), Entered::Goes));
+        // Whoever gave up is not sent.
+        drop(waiting.remove(1));
+        let next = lanes.next(Lane::Reads);
+        assert_eq!(numbers(&next), [1, 3, 4, 5]);
+        // Their request is under way: a further call waits.
+        let _late = enter(&lanes, 6).unwrap();
+        assert_eq!(numbers(&lanes.next(Lane::Reads)), [6]);
+        (0..UNDER_WAY_MAX).for_each(|_| assert!(lanes.next(Lane::Reads).is_empty()));
+        assert!(enter(&lanes, 7).is_none(), "none is under way any more");
+    }
+
+    #[test]
+    fn a_request_has_room_for_so_many() {
+        let lanes = Lanes::default();
+        (0..UNDER_WAY_MAX).for_each(|_| assert!(enter(&lanes, 0).is_none()));
+        let count = bundle::MESSAGES_MAX + 2;
+        let _waiting: Vec<_> = (0..count).map(|_| enter(&lanes, 1).unwrap()).collect();
+        assert_eq!(lanes.next(Lane::Reads).len(), bundle::MESSAGES_MAX);
+        assert_eq!(lanes.next(Lane::Reads).len(), 2);
+    }
+
+    #[test]
+    fn long_messages_and_other_targets_go_alone() {
+        assert!(Lanes::take("/rpc", &[0; bundle::MESSAGE_BYTES_MAX]));
+        assert!(!Lanes::take("/rpc", &[0; bundle::MESSAGE_BYTES_MAX + 1]));
+        assert!(!Lanes::take("/rpc/worker", &[]));
     }
 }

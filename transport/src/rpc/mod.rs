@@ -10,6 +10,7 @@
 mod body;
 mod lane;
 mod pass;
+mod together;
 
 use std::collections::HashMap;
 use std::fs;
@@ -249,7 +250,7 @@ impl RpcClient {
         let body = bytes::Bytes::from(wire::encode(message));
         let deadline = Instant::now() + options.retry_for;
         let mut pause = RETRY_PAUSE_MIN;
-        let lane = options.lane.filter(|_| lane::is_shared(target, &body));
+        let lane = options.lane.filter(|_| Lanes::take(target, &body));
         loop {
             let exchanged = match lane {
                 Some(lane) => self.exchange_in(lane, &body, options.attempt_timeout).await,

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::wire;
+use super::encode_behind;
 
 /// Where a daemon takes bundles.
 pub const TARGET: &str = "/rpc/bundle";
@@ -50,7 +50,7 @@ pub fn append(bundle: &mut Vec<u8>, message: &[u8]) {
 pub fn append_encoded<T: Serialize>(mut bundle: Vec<u8>, message: &T) -> Vec<u8> {
     let start = bundle.len();
     bundle.extend_from_slice(&[0; LENGTH_BYTES]);
-    let mut bundle = wire::encode_behind(bundle, message);
+    let mut bundle = encode_behind(bundle, message);
     let length = length(bundle.len() - start - LENGTH_BYTES);
     bundle[start..start + LENGTH_BYTES].copy_from_slice(&length);
     bundle
