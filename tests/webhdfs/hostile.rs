@@ -586,7 +586,8 @@ fn every_route_of_every_daemon_is_behind_the_same_layer() {
 /// All routes of all daemons, as their sources name them; what stands for something in them is `x`.
 fn routes() -> Vec<String> {
     // Routes that are put together, and what they begin with.
-    const COMPUTED: [(&str, &str); 6] = [
+    const COMPUTED: [(&str, &str); 7] = [
+        ("bundle::TARGET", protocol::wire::bundle::TARGET),
         ("ROUTE", protocol::shuffle::ROUTE),
         ("jobs", "/ws/v1/history/mapreduce/jobs"),
         ("&format!(\"{jobs}/{{job}}\")", "/ws/v1/mapreduce/jobs/x"),
