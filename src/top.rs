@@ -294,6 +294,7 @@ mod tests {
             slot_count: 4,
             busy_slot_count: 1,
             running_job_count: 1,
+            host_count: 1,
         };
         let jobs = vec![
             job("\u{1b}[2Jevil\u{202e}", JobState::Running),

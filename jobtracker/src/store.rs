@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use journal::{Change, Recover, RecoverError, Txid, VALUE_BYTES_MAX};
-use protocol::jobs::Split;
+use protocol::JobId;
+use protocol::jobs::Splits;
 use protocol::level::Supported;
-use protocol::{DfsPath, JobId};
 
 use crate::core::edit::{Edit, Submitted};
 use crate::core::jobs::Job;
@@ -88,17 +88,10 @@ impl Rows {
             return;
         };
         let mut spec = job.spec.clone();
-        let nowhere = Split {
-            path: DfsPath::root(),
-            offset: 0,
-            length: 0,
-            hosts: Vec::new(),
-            racks: Vec::new(),
-            input: 0,
-            more: Vec::new(),
-        };
-        spec.splits.resize(job.maps.len() as usize, nowhere);
-        let slim = Edit::submitted(Submitted {
+        if spec.splits.len() < job.maps.len() as usize {
+            spec.splits = Splits::nowhere(job.maps.len() as usize);
+        }
+        let slim = Edit::Accepted(Box::new(Submitted {
             job: job.id,
             call: job.call,
             user: job.user.clone(),
@@ -106,7 +99,7 @@ impl Rows {
             epoch: job.epoch,
             queue: job.queue.clone(),
             spec,
-        });
+        }));
         let slimmed = self.put(Some(job.id), group.txid, &slim.encode());
         self.delete(Some(job.id), group, slimmed.chunk_count);
         if let Some(first) =
@@ -222,6 +215,11 @@ fn read(body: &[u8]) -> Result<Edit, RecoverError> {
             let spec = &submitted.spec;
             submit::check_task_count(spec).and_then(|()| submit::check_rounds(spec, *rounds))
         }
+        Edit::Accepted(submitted) => {
+            let spec = &submitted.spec;
+            let rounds = spec.rounds.map_or(Ok(()), |rounds| submit::check_rounds(spec, rounds));
+            submit::check_task_count(spec).and(rounds)
+        }
         _ => Ok(()),
     }
     .map_err(RecoverError::new)?;
@@ -286,7 +284,7 @@ mod tests {
         let (mut core, mut rows) = (Core::new(rules.clone()), Rows::default());
         let (state, counters) = (JobState::Killed, Counters::default());
         let edits = [
-            Edit::Submitted(Box::new(large())),
+            Edit::Accepted(Box::new(large())),
             Edit::Ended { job: JOB, state, finished_ms: 2, counters },
         ];
         for (txid, edit) in (1..).map(Txid).zip(&edits) {

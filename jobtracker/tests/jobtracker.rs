@@ -429,7 +429,7 @@ fn spec(map_count: usize) -> JobSpec {
         args: Vec::new(),
         stage: 0,
         fingerprint: 7,
-        splits: vec![split; map_count],
+        splits: std::iter::repeat_n(split, map_count).collect(),
         reduce_count: 0,
         sizing: None,
         rounds: None,

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use crate::block::{VARINT_BYTES_MAX, put_varint, take_varint};
 use crate::error::RECORD_BYTES_MAX;
 use crate::key::prefix;
-use crate::pool::BufferPool;
+use crate::pool::{BufferPool, Reserve};
 
 /// What is sorted in place of a record.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,7 @@ pub(crate) struct Entry {
 pub(crate) struct Sorter {
     pub(crate) entries: Vec<Entry>,
     scratch: Vec<Entry>,
+    reserve: Reserve,
 }
 
 /// Bytes of sorting memory per record.
@@ -33,7 +34,7 @@ pub(crate) const SORT_BYTES_PER_RECORD: usize = 2 * size_of::<Entry>();
 
 impl Sorter {
     pub(crate) fn from_pool(pool: &BufferPool) -> Self {
-        Self { entries: pool.take(), scratch: pool.take() }
+        Self { entries: pool.take(), scratch: pool.take(), reserve: pool.reserve() }
     }
 
     pub(crate) fn give_back(&mut self, pool: &BufferPool) {
@@ -51,7 +52,7 @@ impl Sorter {
             return;
         }
         self.scratch.clear();
-        self.scratch.reserve_exact(count);
+        self.reserve.exact(&mut self.scratch, count);
         self.scratch.extend_from_slice(&self.entries);
         let mut ends = vec![0usize; partitions as usize];
         for entry in &self.entries {
@@ -191,7 +192,12 @@ impl SortBuffer {
             return false;
         }
         // Address space for the whole budget at once: pages are touched only as records arrive, and nothing moves later.
-        self.arena.reserve_exact(arena_max - self.arena.len());
+        let Sorter { entries, reserve, .. } = &mut self.sorter;
+        let (arena_more, entries_max) =
+            (arena_max - self.arena.len(), self.bytes_max / SORT_BYTES_PER_RECORD);
+        reserve.exact(&mut self.arena, arena_more);
+        let entries_more = entries_max.saturating_sub(entries.len());
+        reserve.exact(entries, entries_more);
         self.append(partition, key, value);
         true
     }

@@ -43,7 +43,7 @@ pub use output::{
     Clock, MapOutput, MapOutputOptions, MapOutputStats, MapOutputTimes, READER_MEMORY_BYTES,
 };
 pub use partition::{PartitionFn, Partitioning, partition_of};
-pub use pool::BufferPool;
+pub use pool::{Advise, BufferPool};
 pub use range::KeyRanges;
 pub use reduce::{GroupPrefix, ReduceInput, ReduceOptions, ReduceStats};
 pub use segment::{SegmentSource, SegmentTotals, verify_segment};

@@ -1,17 +1,46 @@
 //! Large buffers kept between tasks of one process.
 //!
 //! The first touch of a page can cost far more than any use of it. A process that runs task after task should therefore keep its sort
-//! buffers in between.
+//! buffers in between. Where the system has pages of several sizes, it can be asked for large ones ([`Advise`]): tables and sort buffers are read in no order,
+//! and with small pages most such reads also look up where their page is.
 //!
 //! Invariant: the pool keeps at most its limit of bytes (counted by capacity); the excess is freed.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Told where a large buffer lies and how many bytes it may get, before they are touched. Must not touch them.
+pub type Advise = fn(start: *const u8, bytes: usize);
+
+/// From here on a buffer is large: some pages of 2 MiB.
+const LARGE_BYTES_MIN: usize = 8 << 20;
+
+/// Reserves memory for buffers, and has the system know of large ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reserve {
+    advise: Option<Advise>,
+}
+
+impl Reserve {
+    /// Makes room for exactly so many more elements.
+    pub(crate) fn exact<T>(self, buffer: &mut Vec<T>, additional: usize) {
+        let before = buffer.capacity();
+        buffer.reserve_exact(additional);
+        let bytes = buffer.capacity() * size_of::<T>();
+        if let Some(advise) = self.advise
+            && buffer.capacity() > before
+            && bytes >= LARGE_BYTES_MIN
+        {
+            advise(buffer.as_ptr().cast(), bytes);
+        }
+    }
+}
+
 /// A shared store of empty, already allocated vectors. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct BufferPool {
     shared: Arc<Mutex<Shared>>,
+    reserve: Reserve,
 }
 
 #[derive(Debug, Default)]
@@ -30,7 +59,18 @@ struct PooledBuffer {
 impl BufferPool {
     /// Makes a pool that keeps up to `bytes_max` bytes; `BufferPool::default()` keeps none.
     pub fn new(bytes_max: usize) -> Self {
-        Self { shared: Arc::new(Mutex::new(Shared { bytes_max, ..Shared::default() })) }
+        let shared = Shared { bytes_max, ..Shared::default() };
+        Self { shared: Arc::new(Mutex::new(shared)), reserve: Reserve::default() }
+    }
+
+    /// Has `advise` told of each large buffer that its users make.
+    pub fn advising(self, advise: Advise) -> Self {
+        Self { reserve: Reserve { advise: Some(advise) }, ..self }
+    }
+
+    /// How its users make room.
+    pub(crate) fn reserve(&self) -> Reserve {
+        self.reserve
     }
 
     /// The largest kept vector of this type, or a new one.
@@ -66,6 +106,20 @@ impl BufferPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_buffers_are_told_of_once() {
+        static TOLD: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+        let pool = BufferPool::new(0)
+            .advising(|start, bytes| TOLD.lock().unwrap().push((start.addr(), bytes)));
+        let mut buffer = Vec::<u64>::new();
+        let count = LARGE_BYTES_MIN / 8;
+        pool.reserve().exact(&mut buffer, count - 1);
+        assert_eq!(*TOLD.lock().unwrap(), []);
+        pool.reserve().exact(&mut buffer, count);
+        pool.reserve().exact(&mut buffer, count);
+        assert_eq!(*TOLD.lock().unwrap(), [(buffer.as_ptr().addr(), LARGE_BYTES_MIN)]);
+    }
 
     #[test]
     fn keeps_the_largest_within_its_limit() {

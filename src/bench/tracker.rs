@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use client::job;
 use protocol::auth::Role;
-use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split, TypedCall, calls};
+use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split, Splits, TypedCall, calls};
 use protocol::level::Supported;
 use protocol::tracker::{self, Action, AttemptState, AttemptUpdate, Register, Work};
 use protocol::{AttemptId, BinaryHash, CallId, DfsPath, Epoch, JobId, WorkerId};
@@ -57,7 +57,7 @@ pub(crate) struct TrackerArgs {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     slots: u32,
     /// Map tasks of the job
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tasks: u32,
     /// Milliseconds that each task lasts
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=60_000))]
@@ -136,7 +136,7 @@ fn rack(worker: u32) -> String {
 }
 
 /// Splits, one for each map, on machines drawn from the seed.
-fn splits(args: &TrackerArgs) -> Result<Vec<Split>> {
+fn splits(args: &TrackerArgs) -> Result<Splits> {
     let mut random = StdRng::seed_from_u64(args.seed);
     let path = DfsPath::parse("/bench-in")?;
     let split = |index: u32| {
@@ -163,7 +163,7 @@ fn splits(args: &TrackerArgs) -> Result<Vec<Split>> {
 /// The client that submits the job and queries it.
 struct Client {
     rpc: RpcClient,
-    splits: Vec<Split>,
+    splits: Splits,
 }
 
 impl Client {
@@ -355,7 +355,7 @@ struct Simulated {
     worker: WorkerId,
     epoch: Epoch,
     host: String,
-    splits: Arc<Vec<Split>>,
+    splits: Arc<Splits>,
     counts: Arc<Counts>,
     length: Duration,
 }
@@ -390,8 +390,8 @@ impl Simulated {
         for action in actions {
             let Action::Launch(launch) = action else { continue };
             if let Work::Map { split, .. } = &launch.work {
-                let hosts = &self.splits[split.offset as usize].hosts;
-                let is_local = hosts.contains(&self.host);
+                let mut hosts = self.splits.hosts_of(split.offset as usize);
+                let is_local = hosts.any(|host| host == self.host);
                 self.counts.local.fetch_add(u32::from(is_local), Ordering::Relaxed);
             }
             attempts.push(launch.attempt);

@@ -24,7 +24,7 @@ use client::job::{binary_path, counters_text, hash_file};
 use mr_api::replay::{RecordPlace, STOP_PROPERTY};
 use protocol::auth::Key;
 use protocol::frame::{self, BODY_BYTES_MAX};
-use protocol::jobs::{Counters, Replay, Split};
+use protocol::jobs::{Counters, Replay, Splits};
 use protocol::pass::{Pass, PassName};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner};
 use protocol::tracker::{AttemptState, MapOutput, Program, ReduceWork, Work};
@@ -238,7 +238,7 @@ impl Task {
         let Replay { launch, splits, .. } = replay;
         let work = match launch.work {
             Work::Reduce(work) if work.outputs.len() < splits.len() => {
-                let outputs = Arc::new(self.maps(launch.attempt.task.job, splits, directory)?);
+                let outputs = Arc::new(self.maps(launch.attempt.task.job, &splits, directory)?);
                 Work::Reduce(ReduceWork { outputs, ..work })
             }
             work => work,
@@ -246,11 +246,11 @@ impl Task {
         self.attempt(launch.attempt, work, &directory.join("task"))
     }
 
-    fn maps(&mut self, job: JobId, splits: Vec<Split>, directory: &Path) -> Result<Vec<MapOutput>> {
+    fn maps(&mut self, job: JobId, splits: &Splits, directory: &Path) -> Result<Vec<MapOutput>> {
         let count = splits.len();
         report!("the outputs of the maps are gone: all {count} run again first");
         let mut outputs = Vec::with_capacity(count);
-        for (index, split) in (0..).zip(splits) {
+        for (index, split) in (0..).zip(splits.iter()) {
             let task = TaskId { job, kind: TaskKind::Map, index };
             let attempt = AttemptId { task, number: 0 };
             let (state, _) = self.attempt(

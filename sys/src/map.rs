@@ -1,4 +1,4 @@
-//! Maps of files: immutable ones for reading, and small ones that show others the progress of this process.
+//! Maps of files: immutable ones for reading, and small ones that show others the progress of this process. And the size of the pages of memory.
 
 #![allow(unsafe_code, reason = "mapping a file is unsafe by nature; the proof is at the call")]
 
@@ -52,6 +52,22 @@ impl Deref for MappedFile {
         self.map.as_deref().unwrap_or(&[])
     }
 }
+
+/// Asks for large pages where `bytes` of this process's memory lie, as far as the system has some. Their content stays what it is.
+pub fn prefer_large_pages(start: *const u8, bytes: usize) {
+    let skipped = start.align_offset(PAGE_BYTES).min(bytes);
+    let length = (bytes - skipped) / PAGE_BYTES * PAGE_BYTES;
+    if length == 0 {
+        return;
+    }
+    let start = start.cast_mut().wrapping_add(skipped);
+    // SAFETY: the call reads and writes no memory of this process, whatever the address: it changes how the system backs it. Where it has no such
+    // pages, or no such memory, it refuses.
+    let _ = unsafe { libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE) };
+}
+
+/// The smallest page, bytes.
+const PAGE_BYTES: usize = 4096;
 
 /// Numbers in a file: storing one costs as much as a store to memory, and readers of the file see it, even after this process was killed.
 #[derive(Debug)]

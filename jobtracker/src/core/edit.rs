@@ -31,7 +31,7 @@ pub(crate) enum Edit {
         /// `yyyyMMddHHmm` in UTC as a number: first half of every job id.
         cluster_start: u64,
     },
-    /// A job was accepted.
+    /// A job without rounds was accepted, in records from before splits were kept as a table.
     Submitted(Box<Submitted>),
     /// Its output directory could not be created: it never became a job.
     Refused {
@@ -149,7 +149,7 @@ pub(crate) enum Edit {
         /// The feature level.
         level: FeatureLevel,
     },
-    /// A job that goes in rounds was accepted.
+    /// A job that goes in rounds was accepted, in records from before splits were kept as a table.
     SubmittedInRounds {
         /// All else about it.
         submitted: Box<Submitted>,
@@ -157,6 +157,8 @@ pub(crate) enum Edit {
         #[serde(with = "RoundsForm")]
         rounds: RoundsSpec,
     },
+    /// A job was accepted.
+    Accepted(#[serde(with = "accepted")] Box<Submitted>),
 }
 
 impl Form<'_> for Edit {
@@ -191,23 +193,13 @@ impl Edit {
         })
     }
 
-    /// A job was accepted.
-    pub(crate) fn submitted(mut submitted: Submitted) -> Edit {
-        let rounds = submitted.spec.rounds.take();
-        let submitted = Box::new(submitted);
-        match rounds {
-            Some(rounds) => Edit::SubmittedInRounds { submitted, rounds },
-            None => Edit::Submitted(submitted),
-        }
-    }
-
     /// The job that the edit is about; `None` for the JobTracker itself.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
             Edit::Founded { .. } | Edit::LevelSet { .. } => None,
-            Edit::Submitted(submitted) | Edit::SubmittedInRounds { submitted, .. } => {
-                Some(submitted.job)
-            }
+            Edit::Submitted(submitted)
+            | Edit::SubmittedInRounds { submitted, .. }
+            | Edit::Accepted(submitted) => Some(submitted.job),
             Edit::AttemptSucceeded { attempt, .. }
             | Edit::AttemptFailed { attempt, .. }
             | Edit::AttemptKilled { attempt, .. }
@@ -243,6 +235,42 @@ pub(crate) struct Submitted {
     /// What to run; that it goes in rounds has a kind of edit of its own.
     #[serde(with = "SpecForm")]
     pub(crate) spec: JobSpec,
+}
+
+/// A job as accepted, with its splits as a table.
+mod accepted {
+    use protocol::jobs::JobSpec;
+    use protocol::{CallId, Epoch, JobId};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::core::edit::Submitted;
+    use crate::core::stored::AcceptedForm;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "Submitted")]
+    struct SubmittedForm {
+        job: JobId,
+        call: CallId,
+        user: String,
+        submitted_ms: u64,
+        epoch: Epoch,
+        queue: String,
+        #[serde(with = "AcceptedForm")]
+        spec: JobSpec,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        submitted: &Submitted,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        SubmittedForm::serialize(submitted, serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Submitted>, D::Error> {
+        SubmittedForm::deserialize(deserializer).map(Box::new)
+    }
 }
 
 /// Where and when an attempt ran.
@@ -361,7 +389,7 @@ mod tests {
             args: vec!["--top".to_owned(), "10".to_owned()],
             stage: 1,
             fingerprint: 0x0123_4567_89ab_cdef,
-            splits: vec![split],
+            splits: [split].into_iter().collect(),
             reduce_count: 2,
             output: path("/out"),
             attempts_max: 4,
@@ -379,6 +407,16 @@ mod tests {
             queue: "etl".to_owned(),
             spec,
         }
+    }
+
+    /// In rounds, and with a second split that the table has in short.
+    fn accepted() -> Submitted {
+        let mut accepted = submitted();
+        let first = accepted.spec.splits.get(0).unwrap();
+        let second = Split { offset: first.offset + first.length, ..first.clone() };
+        accepted.spec.splits = [first, second].into_iter().collect();
+        accepted.spec.rounds = Some(RoundsSpec { last: 300, keep_every: 5 });
+        accepted
     }
 
     /// One edit of each variant, with a value in every field.
@@ -439,6 +477,7 @@ mod tests {
             Edit::LevelSet { level: FeatureLevel(300) },
         ];
         samples.extend(of_rounds);
+        samples.push(Edit::Accepted(Box::new(accepted())));
         samples
     }
 
@@ -486,6 +525,7 @@ mod tests {
             Edit::ReducesChosen { .. } => "ReducesChosen",
             Edit::LevelSet { .. } => "LevelSet",
             Edit::SubmittedInRounds { .. } => "SubmittedInRounds",
+            Edit::Accepted(_) => "Accepted",
         }
     }
 

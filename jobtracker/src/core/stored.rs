@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use protocol::jobs::{JobSpec, JobState, Priority, Split, SplitPart};
+use protocol::jobs::{
+    JobSpec, JobState, Part, Priority, Split, SplitPart, SplitTable, Splits, TableRow,
+};
 use protocol::phase::Phase;
 use protocol::rounds::{RoundsSpec, Summary};
 use protocol::sizing::ReduceSizing;
@@ -18,12 +20,20 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Longest list in an edit: no job has more splits, parts of a split, arguments or properties.
 const LIST_MAX: usize = 1 << 20;
 
+/// Hosts or racks of all splits of a job: as many as a record can list.
+const PLACES_MAX: usize = 16 << 20;
+
+/// Reads such a list.
+fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+    at_most::<PLACES_MAX, D, Vec<u32>>(deserializer)
+}
+
 /// Reads a list or a map.
 fn list<'de, D: Deserializer<'de>, C: Bounded<'de>>(deserializer: D) -> Result<C, D::Error> {
     at_most::<LIST_MAX, D, C>(deserializer)
 }
 
-/// A job as submitted.
+/// A job as submitted, in records from before splits were kept as a table.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "JobSpec")]
 pub(super) struct SpecForm {
@@ -33,8 +43,8 @@ pub(super) struct SpecForm {
     args: Vec<String>,
     stage: u32,
     fingerprint: u64,
-    #[serde(with = "splits")]
-    splits: Vec<Split>,
+    #[serde(with = "one_by_one")]
+    splits: Splits,
     reduce_count: u32,
     output: DfsPath,
     attempts_max: u32,
@@ -45,6 +55,30 @@ pub(super) struct SpecForm {
     sizing: Option<ReduceSizing>,
     /// Jobs in rounds have an edit of their own.
     #[serde(skip)]
+    rounds: Option<RoundsSpec>,
+}
+
+/// A job as submitted.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "JobSpec")]
+pub(super) struct AcceptedForm {
+    name: String,
+    binary: BinaryHash,
+    #[serde(deserialize_with = "list")]
+    args: Vec<String>,
+    stage: u32,
+    fingerprint: u64,
+    #[serde(with = "table")]
+    splits: Splits,
+    reduce_count: u32,
+    output: DfsPath,
+    attempts_max: u32,
+    slow_start_permille: u16,
+    #[serde(deserialize_with = "list")]
+    properties: BTreeMap<String, String>,
+    #[serde(with = "sizing")]
+    sizing: Option<ReduceSizing>,
+    #[serde(with = "rounds")]
     rounds: Option<RoundsSpec>,
 }
 
@@ -78,6 +112,46 @@ struct SplitForm {
     input: u32,
     #[serde(with = "parts")]
     more: Vec<SplitPart>,
+}
+
+/// The inputs of all maps.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SplitTable")]
+struct TableForm {
+    #[serde(deserialize_with = "list")]
+    paths: Vec<DfsPath>,
+    #[serde(deserialize_with = "list")]
+    names: Vec<String>,
+    #[serde(with = "rows")]
+    rows: Vec<TableRow>,
+    #[serde(deserialize_with = "places")]
+    hosts: Vec<u32>,
+    #[serde(deserialize_with = "places")]
+    racks: Vec<u32>,
+    #[serde(with = "table_parts")]
+    parts: Vec<Part>,
+}
+
+/// The input of a map among them.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "TableRow")]
+struct RowForm {
+    path: i32,
+    input: u32,
+    offset: i64,
+    length: i64,
+    hosts: u32,
+    racks: u32,
+    parts: u32,
+}
+
+/// A part of a file among them.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Part")]
+struct TablePartForm {
+    path: u32,
+    offset: u64,
+    length: u64,
 }
 
 /// A part of a file in the input of a map.
@@ -210,9 +284,49 @@ several! {
     splits: Vec<Split> as "crate::core::stored::SplitForm";
     parts: Vec<SplitPart> as "crate::core::stored::PartForm";
     hot_keys: Vec<HotKey> as "crate::core::stored::HotKeyForm";
+    rows: Vec<TableRow> as "crate::core::stored::RowForm";
+    table_parts: Vec<Part> as "crate::core::stored::TablePartForm";
     sizing: Option<ReduceSizing> as "crate::core::stored::SizingForm";
+    rounds: Option<RoundsSpec> as "crate::core::stored::RoundsForm";
     record: Option<RecordAt> as "crate::core::stored::RecordForm";
     phase: Option<Phase> as "crate::core::stored::PhaseForm";
+}
+
+/// Splits one behind the other, with all their names, as records had them at first.
+mod one_by_one {
+    use protocol::jobs::Splits;
+    use serde::{Deserializer, Serializer};
+
+    use crate::core::stored::splits;
+
+    pub(crate) fn serialize<S: Serializer>(all: &Splits, serializer: S) -> Result<S::Ok, S::Error> {
+        splits::serialize(&all.iter().collect::<Vec<_>>(), serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Splits, D::Error> {
+        Ok(splits::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
+/// Splits as a table.
+mod table {
+    use protocol::jobs::{SplitTable, Splits};
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    use crate::core::stored::TableForm;
+
+    pub(crate) fn serialize<S: Serializer>(all: &Splits, serializer: S) -> Result<S::Ok, S::Error> {
+        TableForm::serialize(&SplitTable::from(all.clone()), serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Splits, D::Error> {
+        Splits::try_from(TableForm::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
 }
 
 /// Sums by group and name.

@@ -63,7 +63,7 @@ impl Core {
             spec,
         };
         let mut out = Output::default();
-        self.commit(Edit::submitted(submitted), &mut out);
+        self.commit(Edit::Accepted(Box::new(submitted)), &mut out);
         order(&self.jobs[&job], Effect::Setup { resumed: false }, &mut out);
         Ok(Submission::Waiting(job, out))
     }

@@ -129,6 +129,7 @@ mod tests {
             slot_count: 3,
             busy_slot_count: 3,
             running_job_count: 2,
+            host_count: 1,
         };
         let queues = vec![queue("\"><img src=x onerror=alert(1)>", 2, 6), queue("b", 1, 1)];
         let overview = Overview {

@@ -123,6 +123,18 @@ pub(crate) fn merge_factor(properties: &Properties) -> Result<usize, Error> {
     Ok(factor.map_or(MERGE_FACTOR_DEFAULT, |factor| factor.0 as usize))
 }
 
+/// Sets what a job does not say itself for a cluster whose workers are all on one machine: map output that does not travel costs more to compress than to
+/// read.
+///
+/// # Errors
+/// The property has another kind of value.
+pub(crate) fn stay_on_one_machine(properties: &mut Properties) -> Result<(), Error> {
+    if keys::MAP_COMPRESS.get(properties)?.is_none() {
+        keys::MAP_COMPRESS.set(properties, "false");
+    }
+    Ok(())
+}
+
 /// How map output is stored: lz4, unless compression is off.
 pub(crate) fn map_codec(properties: &Properties) -> Result<Codec, Error> {
     let compress = keys::MAP_COMPRESS.get(properties)?.unwrap_or(true);

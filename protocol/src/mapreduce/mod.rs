@@ -11,4 +11,5 @@ pub mod runner;
 pub mod shuffle;
 pub mod sizing;
 mod split;
+mod splits;
 pub mod tracker;

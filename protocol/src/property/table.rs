@@ -101,7 +101,7 @@ table! {
 
     SORT_MB: Megabytes = "mapreduce.task.io.sort.mb" ["io.sort.mb"] Jobs "memory in which map output is sorted, within what the worker gives a task";
     SORT_FACTOR: MergeFactor = "mapreduce.task.io.sort.factor" ["io.sort.factor"] Jobs "sorted runs that are merged at once (100)";
-    MAP_COMPRESS: bool = "mapreduce.map.output.compress" ["mapred.compress.map.output"] Jobs "whether map output is compressed, with lz4 (true)";
+    MAP_COMPRESS: bool = "mapreduce.map.output.compress" ["mapred.compress.map.output"] Jobs "whether map output is compressed, with lz4 (true; where all workers are on one machine, false)";
 
     SPLIT_MIN: Size = "mapreduce.input.fileinputformat.split.minsize" ["mapred.min.split.size"] Jobs "least bytes of a split";
     SPLIT_MAX: Size = "mapreduce.input.fileinputformat.split.maxsize" ["mapred.max.split.size"] Jobs "most bytes of a split";

@@ -15,7 +15,7 @@ use super::radix::Keys;
 use super::slot::{KeyTails, Slot, TAILS_BYTES_MAX};
 use crate::error::{RECORD_BYTES_MAX, Result};
 use crate::key::SHORT_KEY_BYTES_MAX;
-use crate::pool::BufferPool;
+use crate::pool::{BufferPool, Reserve};
 
 /// Distinct keys with their accumulators.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ pub(super) struct Table<A> {
     staged_tails: KeyTails,
     bytes_max: usize,
     seed: u64,
+    reserve: Reserve,
 }
 
 impl<A: Send + 'static> Table<A> {
@@ -66,6 +67,7 @@ impl<A: Send + 'static> Table<A> {
             staged_tails: KeyTails::default(),
             bytes_max,
             seed,
+            reserve: pool.reserve(),
         }
     }
 
@@ -244,7 +246,7 @@ impl<A: Send + 'static> Table<A> {
         if self.slots.capacity() < end_of(homes) {
             debug_assert_eq!(self.homes, 0);
             self.slots = Vec::new();
-            self.slots.reserve_exact(end_of(self.homes_max));
+            self.reserve.exact(&mut self.slots, end_of(self.homes_max));
         }
         if self.slots.len() < end_of(homes) {
             self.slots.resize_with(end_of(homes), || None);
@@ -295,7 +297,8 @@ impl<A: Send + 'static> Table<A> {
             self.is_unbalanced = self.count < load_max(self.slots.len()) / 2;
             return false;
         }
-        self.tails.bytes.reserve_exact(capacity - self.tails.bytes.len());
+        let more = capacity - self.tails.bytes.len();
+        self.reserve.exact(&mut self.tails.bytes, more);
         true
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::counters::COUNTERS_OF_JOBS;
-use protocol::jobs::{Counters, JobSpec, JobState, Priority};
+use protocol::jobs::{Counters, JobSpec, JobState, Priority, Splits};
 use protocol::rounds::RoundsSpec;
 use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
@@ -546,6 +546,7 @@ impl Job {
             | Edit::LevelSet { .. }
             | Edit::Submitted(_)
             | Edit::SubmittedInRounds { .. }
+            | Edit::Accepted(_)
             | Edit::Refused { .. }
             | Edit::Retired { .. } => {}
         }
@@ -584,11 +585,9 @@ impl Job {
     /// The hosts of splits are no longer needed. The splits themselves are kept for running an attempt again, unless there are too many.
     fn forget_places(&mut self) {
         let splits = &mut self.spec.splits;
-        if splits.len() > SPLITS_KEPT_MAX {
-            *splits = Vec::new();
-        }
-        for split in splits {
-            (split.hosts, split.racks) = (Vec::new(), Vec::new());
+        match splits.len() > SPLITS_KEPT_MAX {
+            true => *splits = Splits::default(),
+            false => splits.forget_places(),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use protocol::jobs::Split;
+use protocol::jobs::Splits;
 
 use crate::core::level::Level;
 
@@ -45,18 +45,16 @@ struct Locality {
 
 impl PendingTasks {
     /// Makes the queues for these splits; no task waits yet.
-    pub(crate) fn of_splits(splits: &[Split]) -> Self {
+    pub(crate) fn of_splits(splits: &Splits) -> Self {
         let mut pending =
             PendingTasks { waiting: vec![Waiting::No; splits.len()], ..PendingTasks::default() };
-        for split in splits {
-            let hosts = split
-                .hosts
-                .iter()
+        for split in 0..splits.len() {
+            let hosts = splits
+                .hosts_of(split)
                 .map(|host| number(&mut pending.hosts, &mut pending.by_host, host));
             let hosts = hosts.collect();
-            let racks = split
-                .racks
-                .iter()
+            let racks = splits
+                .racks_of(split)
                 .map(|rack| number(&mut pending.racks, &mut pending.by_rack, rack));
             let racks = racks.collect();
             pending.localities.push(Locality { hosts, racks });
@@ -236,6 +234,7 @@ fn pop(queue: &mut VecDeque<u32>, waiting: &[Waiting]) -> Option<u32> {
 mod tests {
     use super::*;
     use protocol::DfsPath;
+    use protocol::jobs::Split;
 
     fn split(hosts: &[&str], racks: &[&str]) -> Split {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -257,7 +256,7 @@ mod tests {
             split(&["b"], &["/r1"]),
             split(&[], &[]),
         ];
-        let mut pending = PendingTasks::of_splits(&splits);
+        let mut pending = PendingTasks::of_splits(&splits.into_iter().collect());
         (0..4).for_each(|task| pending.push(task, false));
         pending
     }

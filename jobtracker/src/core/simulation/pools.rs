@@ -33,7 +33,7 @@ fn start_as(
     pairs: &[(&str, &str)],
 ) -> JobId {
     let mut spec = spec(number, &vec!["a"; maps], 0);
-    spec.splits.iter_mut().for_each(|split| (split.hosts, split.racks) = (Vec::new(), Vec::new()));
+    spec.splits.forget_places();
     spec.properties =
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let job = world.submit_as(user, number, spec).unwrap();

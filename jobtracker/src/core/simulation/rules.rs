@@ -39,7 +39,7 @@ fn tasks_go_to_their_data() {
         world.contact(worker, true);
         let splits = &world.core.job(job).unwrap().spec.splits;
         for attempt in world.running(worker) {
-            assert_eq!(splits[attempt.task.index as usize].hosts, [host]);
+            assert!(splits.hosts_of(attempt.task.index as usize).eq([host]));
         }
         assert_eq!(world.running(worker).len(), 2);
     }

@@ -3,11 +3,11 @@
 //! Invariant: a row of an attempt holds no text of its own, so the picture of a job of a hundred thousand tasks takes milliseconds; the
 //! texts (machines, diagnostics) are stored beside the rows.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use daemon::page::format::Unit;
 use foldhash::fast::FixedState;
-use protocol::jobs::{Counters, JobReport, Split};
+use protocol::jobs::{Counters, JobReport, Splits};
 use protocol::phase::{self, Phase};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskId, TaskKind, WorkerId};
@@ -68,17 +68,9 @@ pub(crate) struct InputSize {
     pub(crate) bytes: u64,
 }
 
-fn input_size(splits: &[Split]) -> Option<InputSize> {
-    let parts = splits.iter().flat_map(|split| {
-        let more = split.more.iter().map(|part| (&part.path, part.length));
-        [(&split.path, split.length)].into_iter().chain(more)
-    });
-    let (mut files, mut bytes) = (BTreeSet::new(), 0u64);
-    for (path, length) in parts {
-        files.insert(path);
-        bytes = bytes.saturating_add(length);
-    }
-    (!files.is_empty()).then_some(InputSize { file_count: files.len() as u64, bytes })
+fn input_size(splits: &Splits) -> Option<InputSize> {
+    let (file_count, bytes) = splits.input_size();
+    (file_count > 0).then_some(InputSize { file_count, bytes })
 }
 
 /// A worker on which attempts ran.

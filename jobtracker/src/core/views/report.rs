@@ -2,7 +2,7 @@
 
 use daemon::page::live;
 use protocol::jobs::{
-    AttemptReport, JobReport, JobState, QueueReport, Replay, TaskReport, TrackerStatus,
+    AttemptReport, JobReport, JobState, QueueReport, Replay, Splits, TaskReport, TrackerStatus,
     WorkerReport,
 };
 use protocol::tracker::{Launch, Work};
@@ -79,7 +79,7 @@ impl Core {
         let (work, splits) = match (id.task.kind, splits.get(id.task.index as usize)) {
             (TaskKind::Map, Some(split)) => {
                 let skip = job.skip_list(id.task, id.number);
-                (Work::Map { split: split.clone(), skip }, Vec::new())
+                (Work::Map { split, skip }, Splits::default())
             }
             _ => {
                 let over = job.final_state().is_some();
@@ -123,6 +123,7 @@ impl Core {
             slot_count: u32::try_from(slot_count).unwrap_or(u32::MAX),
             busy_slot_count: u32::try_from(busy).unwrap_or(u32::MAX),
             running_job_count: u32::try_from(running).unwrap_or(u32::MAX),
+            host_count: u32::try_from(self.workers.host_count()).unwrap_or(u32::MAX),
         }
     }
 

@@ -380,6 +380,11 @@ impl Workers {
         self.usable.slot_count
     }
 
+    /// Machines of registered workers.
+    pub(crate) fn host_count(&self) -> usize {
+        self.by_host.len()
+    }
+
     /// True if a worker is on this machine.
     pub(crate) fn is_at(&self, host: &str) -> bool {
         self.by_host.contains_key(host)

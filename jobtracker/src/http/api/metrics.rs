@@ -87,6 +87,7 @@ mod tests {
             slot_count: 4,
             busy_slot_count: 2,
             running_job_count: 1,
+            host_count: 0,
         };
         let overview = Overview {
             change: 0,

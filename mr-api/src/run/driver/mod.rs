@@ -30,7 +30,7 @@ use protocol::{BinaryHash, DfsPath, JobId};
 
 use crate::run::dfs::{map_parts, open_part, opener};
 use crate::run::inputs::Subdirectories;
-use crate::run::options::{ATTEMPTS_DEFAULT, Options};
+use crate::run::options::{self, ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
 use crate::run::side_files;
 use names::Names;
@@ -186,6 +186,9 @@ impl<'a> Driver<'a> {
         let fingerprint = fingerprint(&description);
         let options = self.options.of_job(settings);
         let mut properties = options.properties.clone();
+        if self.jobs.tracker()?.host_count == 1 {
+            options::stay_on_one_machine(&mut properties)?;
+        }
         properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
         for need in &plan.needs[index] {
             properties.insert(output_property(*need), outputs[*need].to_string());
@@ -217,7 +220,7 @@ impl<'a> Driver<'a> {
             args: self.words.to_vec(),
             stage: index as u32,
             fingerprint,
-            splits,
+            splits: splits.into_iter().collect(),
             reduce_count,
             output: outputs[index].clone(),
             attempts_max: ATTEMPTS_DEFAULT,

@@ -165,6 +165,7 @@ impl LocalRunner {
                 let output = outputs[*need].display().to_string();
                 properties.insert(output_property(*need), output);
             }
+            options::stay_on_one_machine(&mut properties)?;
             self.run_stage(&*plan.stages[index], index, output, splits, properties, &ended)
         };
         let run = plan.run_stages(run_stage, || ended.store(true, Ordering::Relaxed));
@@ -308,7 +309,8 @@ impl LocalRunner {
             memory_bytes,
             merge_factor,
             properties,
-            pool: BufferPool::new(2 * memory_bytes * self.thread_count),
+            pool: BufferPool::new(2 * memory_bytes * self.thread_count)
+                .advising(sys::map::prefer_large_pages),
             side_files,
             scratch: output.join(SCRATCH),
             ended,

@@ -94,7 +94,8 @@ impl Host {
             side_files,
             dfs,
             stage: plan.graph.stages.swap_remove(program.stage as usize),
-            pool: BufferPool::new(memory_bytes.saturating_mul(2)),
+            pool: BufferPool::new(memory_bytes.saturating_mul(2))
+                .advising(sys::map::prefer_large_pages),
             memory_bytes,
             merge_factor: options::merge_factor(&program.properties)?,
             setup,

@@ -34,6 +34,10 @@ fn split() -> Split {
     }
 }
 
+fn splits() -> Splits {
+    [split()].into_iter().collect()
+}
+
 fn spec() -> JobSpec {
     JobSpec {
         name: text("n"),
@@ -41,7 +45,7 @@ fn spec() -> JobSpec {
         args: vec![text("x")],
         stage: 1,
         fingerprint: 400,
-        splits: vec![split()],
+        splits: splits(),
         reduce_count: 3,
         output: dfs("/out"),
         attempts_max: 4,
@@ -154,7 +158,7 @@ fn replay() -> Replay {
     };
     let work = Work::Map { split: split(), skip: Vec::new() };
     let launch = Launch { attempt: ATTEMPT, program, work };
-    Replay { launch, splits: vec![split()], diagnostics: text("d") }
+    Replay { launch, splits: splits(), diagnostics: text("d") }
 }
 
 /// One of each answer, in the order of their tags.
@@ -164,6 +168,7 @@ fn replies() -> Vec<Reply> {
         slot_count: 300,
         busy_slot_count: 2,
         running_job_count: 3,
+        host_count: 2,
     };
     let worker = WorkerReport {
         host: text("h"),
@@ -205,7 +210,7 @@ fn answers_about_jobs_are_sent_as_ever() {
 fn requests_about_jobs_are_sent_as_ever() {
     let call = CallId { client: ClientId([1; 16]), number: 300 };
     let request = Request::new(call, "ann", calls::Kill { job: JOB });
-    let head = "0401010101010101010101010101010101ac0203616e6e";
+    let head = "0501010101010101010101010101010101ac0203616e6e";
     assert_eq!(
         hex(&wire::encode(&request)),
         format!("{head}{}", hex(&wire::encode(&request.body)))

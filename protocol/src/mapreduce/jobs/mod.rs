@@ -19,15 +19,18 @@ pub use self::reports::{
     AttemptReport, JobReport, JobState, QueueReport, Replay, RoundMeasure, RoundsReport,
     TaskCounts, TaskReport, TrackerStatus, WorkerReport,
 };
-pub use self::spec::{ATTEMPTS_MAX, JobSpec, Priority, SPLITS_MAX};
+pub use self::spec::{ATTEMPTS_MAX, JobSpec, Priority};
 pub use self::table::{Argument, By, Logged};
 pub use super::counters::{COUNTER_GROUPS_SENT_MAX, Counters};
 pub use super::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
+pub use super::splits::{
+    Part, SPLIT_BYTES_MAX, SPLITS_MAX, Splits, Table as SplitTable, TableError, TableRow,
+};
 pub use super::tracker::{ARGS_MAX, PROPERTIES_MAX};
 pub use crate::table::Kind;
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Where job executables are kept in the file system, by hash.
 pub const BINARY_DIR: &str = "/system/hanno/bin";
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::counters::Counters;
-use super::super::split::Split;
+use super::super::splits::Splits;
 use super::super::tracker::Launch;
-use super::spec::{Priority, SPLITS_MAX};
+use super::spec::Priority;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{DfsPath, TaskId};
 
@@ -15,8 +15,7 @@ pub struct Replay {
     /// Its program and its work; for a reduce, with the map outputs available now.
     pub launch: Launch,
     /// For a reduce, the splits of all maps of its job.
-    #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
-    pub splits: Vec<Split>,
+    pub splits: Splits,
     /// Why the attempt failed, if it has.
     pub diagnostics: String,
 }
@@ -195,6 +194,8 @@ pub struct TrackerStatus {
     pub busy_slot_count: u32,
     /// Jobs not yet final.
     pub running_job_count: u32,
+    /// Machines of registered workers.
+    pub host_count: u32,
 }
 
 /// A queue (pool) of jobs. Limits that are not set are 0.

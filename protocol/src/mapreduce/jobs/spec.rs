@@ -6,13 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::super::rounds::RoundsSpec;
 use super::super::sizing::ReduceSizing;
-use super::super::split::Split;
+use super::super::splits::Splits;
 use super::super::tracker::{ARGS_MAX, PROPERTIES_MAX};
 use crate::wire::at_most;
 use crate::{BinaryHash, DfsPath};
-
-/// Most map tasks of a job, well beyond what one JobTracker can schedule.
-pub const SPLITS_MAX: usize = 1_000_000;
 
 /// Most attempts of a task that a job may set: far beyond what helps against failures by chance.
 pub const ATTEMPTS_MAX: u32 = 100;
@@ -32,8 +29,7 @@ pub struct JobSpec {
     /// Hash over types, encodings and options of the job; the task runner must compute the same.
     pub fingerprint: u64,
     /// One map task each.
-    #[serde(deserialize_with = "at_most::<SPLITS_MAX, _, _>")]
-    pub splits: Vec<Split>,
+    pub splits: Splits,
     /// Number of reduce tasks; 0 for a map-only job. With `sizing`: the number of partitions, neighbours of which will share a reduce.
     pub reduce_count: u32,
     /// Output directory; appears when the job succeeds.
