@@ -74,6 +74,8 @@ struct CommitQueue {
     assigned: u64,
     /// Who wants a new segment.
     rolls: Vec<SyncSender<Txid>>,
+    /// Threads in a wait for `commits_done`: usually none, and then no sync pays for waking them.
+    waiters: usize,
     closing: bool,
 }
 
@@ -114,6 +116,7 @@ impl Shared {
                 bytes: 0,
                 assigned: last.0,
                 rolls: Vec::new(),
+                waiters: 0,
                 closing: false,
             }),
             commits_wake: Condvar::new(),
@@ -145,7 +148,7 @@ impl Shared {
         }
         let mut queue = lock(&self.commits);
         while queue.bytes >= self.limits.queue_bytes_max && !self.is_stopped() && !queue.closing {
-            queue = wait(&self.commits_done, queue);
+            queue = self.wait_for_commits(queue);
         }
         queue.assigned += bodies.len() as u64;
         let last = Txid(queue.assigned);
@@ -217,6 +220,16 @@ impl Shared {
         self.stopped.load(Ordering::Acquire)
     }
 
+    fn wait_for_commits<'a>(
+        &self,
+        mut queue: MutexGuard<'a, CommitQueue>,
+    ) -> MutexGuard<'a, CommitQueue> {
+        queue.waiters += 1;
+        let mut queue = wait(&self.commits_done, queue);
+        queue.waiters -= 1;
+        queue
+    }
+
     /// Waits until `txid` is durable; `false` if the journal stopped or closed before.
     pub(crate) fn wait_durable(&self, txid: Txid) -> bool {
         let mut queue = lock(&self.commits);
@@ -224,7 +237,7 @@ impl Shared {
             if self.is_stopped() || (queue.closing && queue.bytes == 0) {
                 return false;
             }
-            queue = wait(&self.commits_done, queue);
+            queue = self.wait_for_commits(queue);
         }
         true
     }
@@ -289,8 +302,11 @@ pub(crate) fn run_commits(shared: &Shared, mut log: LogWriter, observer: &Observ
             shared.durable.store(durable.0, Ordering::Release);
             // A journal that is never idle makes segments too.
             let rolls = std::mem::take(&mut queue.rolls);
+            let has_waiters = queue.waiters > 0;
             drop(queue);
-            shared.commits_done.notify_all();
+            if has_waiters {
+                shared.commits_done.notify_all();
+            }
             if lock(&shared.checkpoints).sets.front().is_some_and(|(at, _)| *at <= durable) {
                 shared.checkpoints_wake.notify_one();
             }
