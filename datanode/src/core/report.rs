@@ -79,14 +79,16 @@ impl PendingChanges {
 
     /// Takes back a message that did not arrive; changes made since then take precedence.
     pub fn give_back(&mut self, message: Changes) {
+        for replica in message.bad {
+            if !matches!(self.changes.get(&replica.block), Some(None)) {
+                self.bad.entry(replica.block).or_insert(replica);
+            }
+        }
         for replica in message.received {
             self.changes.entry(replica.block).or_insert(Some(replica));
         }
         for block in message.deleted {
             self.changes.entry(block).or_insert(None);
-        }
-        for replica in message.bad {
-            self.bad.entry(replica.block).or_insert(replica);
         }
         for replica in message.unfinished {
             if !self.changes.contains_key(&replica.block) {
@@ -157,10 +159,18 @@ mod tests {
         assert!(pending.is_empty());
         assert_eq!((message.received.len(), &message.deleted[..]), (1, &[BlockId(2)][..]));
         assert!(message.bad.is_empty());
+        pending.bad(&replica(4, 1, State::Finalized));
+        pending.bad(&replica(5, 1, State::Finalized));
+        let bad = pending.take().unwrap();
         pending.deleted(BlockId(1));
+        pending.deleted(BlockId(4));
+        pending.give_back(bad);
         pending.give_back(message);
         let again = pending.take().unwrap();
-        assert_eq!((again.received.len(), again.deleted), (0, vec![BlockId(1), BlockId(2)]));
+        let deleted = [1, 2, 4].map(BlockId).to_vec();
+        assert_eq!((again.received.len(), again.deleted), (0, deleted));
+        let bad: Vec<BlockId> = again.bad.iter().map(|replica| replica.block).collect();
+        assert_eq!(bad, [BlockId(5)], "what is gone is not bad");
         assert_eq!(again.copies_failed, [BlockId(3)]);
     }
 

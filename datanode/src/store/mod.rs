@@ -528,13 +528,19 @@ impl Store {
         self.changes.push(|pending| pending.copy_failed(block));
     }
 
-    /// Reports that a replica fails its checksums or cannot be read.
+    /// Reports that a replica fails its checksums or cannot be read, if it is still there. The NameNode would keep one that was reported gone, or superseded,
+    /// as bad, and wait for the end of it.
     pub fn report_bad(&self, replica: &Replica) {
-        tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");
-        if let Some(entry) = self.replicas.lock().get_mut(&replica.block) {
-            entry.is_damaged |= entry.replica.stamp == replica.stamp;
-        }
+        let mut replicas = self.replicas.lock();
+        let entry = replicas.get_mut(&replica.block);
+        let Some(entry) = entry.filter(|entry| entry.replica.stamp == replica.stamp) else {
+            return;
+        };
+        entry.is_damaged = true;
+        // Before somebody else changes it: the last report counts.
         self.changes.push(|pending| pending.bad(replica));
+        drop(replicas);
+        tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");
     }
 
     /// Handles a finalized replica that its disk does not return intact: damage is reported. A disk that fails is checked first. If it works, the scanner reads

@@ -53,6 +53,12 @@ fn a_file_that_somebody_deleted_is_given_up_by_the_first_reader() {
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
     assert_eq!(told(&store).deleted, [BlockId(1)]);
     assert!(matches!(store.open_any(BlockId(1)), Err(StoreError::NotFound(_))));
+    // Another reader had opened it before, and cannot read on: what is gone is not reported bad, or the NameNode would wait for its end.
+    let (second, newer) =
+        (store.open_any(BlockId(2)).unwrap().replica, GenerationStamp(STAMP.0 + 1));
+    store.report_bad(&Replica { block: BlockId(1), ..second });
+    store.report_bad(&Replica { stamp: newer, ..second });
+    assert!(store.changes().pending().take().is_none());
     // Missing checksums count as damage: the bytes may be all that is left.
     std::fs::remove_file(paths(&store, 2).meta).unwrap();
     let error = store.open_at_least(BlockId(2), STAMP).unwrap_err();
