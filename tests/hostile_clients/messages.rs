@@ -157,7 +157,10 @@ fn long_bundle(stand: &Stand) {
     let rpc = stand.namenode(Role::Client);
     let answer: Result<protocol::namenode::Reply, RpcError> =
         rpc.call_blocking(bundle::TARGET, &Raw(bytes), TRY);
-    assert!(matches!(answer, Err(RpcError::Status { status: 413, .. })), "{answer:?}");
+    // Its body is not read, so the connection may end while it is still sent.
+    let is_refused =
+        matches!(answer, Err(RpcError::Status { status: 413, .. } | RpcError::Unreachable { .. }));
+    assert!(is_refused, "{answer:?}");
 }
 
 fn noise(stand: &Stand) {
