@@ -22,12 +22,13 @@ pub async fn send(
     request: &Request,
     options: CallOptions,
 ) -> Result<Reply, RpcError> {
-    let lane = match request.body.kind() {
-        Kind::Read => Lane::Reads,
-        Kind::Change | Kind::Order => Lane::Changes,
-    };
-    let lane = request.body.is_brief().then_some(lane);
-    rpc.call(bundle::ALONE, request, CallOptions { lane, ..options }).await
+    match request.body.kind() {
+        Kind::Read if request.body.is_brief() => rpc.call_in(Lane::Reads, request, options).await,
+        Kind::Change if request.body.is_brief() => {
+            rpc.call_in(Lane::Changes, request, options).await
+        }
+        _ => rpc.call(bundle::ALONE, request, options).await,
+    }
 }
 
 /// Makes calls to the NameNode.

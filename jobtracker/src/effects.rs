@@ -44,11 +44,8 @@ const LISTS_PER_BATCH: usize = 64;
 /// Pause before an unavailable NameNode is asked again (after the client's own retries).
 const PAUSE: Duration = Duration::from_millis(500);
 /// One round of the client's own retries.
-const ROUND: CallOptions = CallOptions {
-    attempt_timeout: Duration::from_secs(60),
-    retry_for: Duration::from_secs(30),
-    lane: None,
-};
+const ROUND: CallOptions =
+    CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(30) };
 
 /// Performs effects.
 #[derive(Clone)]

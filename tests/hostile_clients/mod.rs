@@ -31,7 +31,7 @@ const GROWTH_KIB_MAX: u64 = 40 << 10;
 const KEPT_KIB_MAX: u64 = 16 << 10;
 /// Time for one try of a call: an attack is answered, not waited out.
 const TRY: CallOptions =
-    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO, lane: None };
+    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO };
 
 /// A cluster to attack.
 struct Stand {

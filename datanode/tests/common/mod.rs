@@ -192,7 +192,7 @@ impl Cluster {
 }
 
 fn connect(config: &ClientConfig) -> DfsClient {
-    let options = CallOptions { attempt_timeout: DEADLINE, retry_for: DEADLINE, lane: None };
+    let options = CallOptions { attempt_timeout: DEADLINE, retry_for: DEADLINE };
     let timeouts = Timeouts { io: Duration::from_secs(10), ..Timeouts::default() };
     DfsClient::connect_with(config, options, timeouts).unwrap()
 }

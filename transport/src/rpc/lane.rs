@@ -47,6 +47,8 @@ pub(super) struct Waiting {
 
 /// What a call does in its lane.
 pub(super) enum Entered {
+    /// It is too long to share a request, and goes alone.
+    Beside,
     /// It goes at once, as a request; [`Lanes::next`] must be asked when that has come back.
     Goes,
     /// It waits for its answer. If that never comes, it goes alone.
@@ -54,12 +56,10 @@ pub(super) enum Entered {
 }
 
 impl Lanes {
-    /// Whether a message may share a request.
-    pub(super) fn take(target: &str, message: &[u8]) -> bool {
-        target == bundle::ALONE && message.len() <= bundle::MESSAGE_BYTES_MAX
-    }
-
     pub(super) fn enter(&self, lane: Lane, message: &Bytes, timeout: Duration) -> Entered {
+        if message.len() > bundle::MESSAGE_BYTES_MAX {
+            return Entered::Beside;
+        }
         let mut queue = self.of(lane).lock();
         if queue.under_way < UNDER_WAY_MAX {
             queue.under_way += 1;
@@ -106,6 +106,7 @@ mod tests {
         match lanes.enter(Lane::Reads, &Bytes::from(vec![number]), TIME) {
             Entered::Goes => None,
             Entered::Waits(receiver) => Some(receiver),
+            Entered::Beside => panic!("a short message"),
         }
     }
 
@@ -141,9 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_and_other_targets_go_alone() {
-        assert!(Lanes::take("/rpc", &[0; bundle::MESSAGE_BYTES_MAX]));
-        assert!(!Lanes::take("/rpc", &[0; bundle::MESSAGE_BYTES_MAX + 1]));
-        assert!(!Lanes::take("/rpc/worker", &[]));
+    fn long_messages_go_beside_their_lane() {
+        let lanes = Lanes::default();
+        let message = |bytes| Bytes::from(vec![0; bytes]);
+        let enter = |bytes| lanes.enter(Lane::Reads, &message(bytes), TIME);
+        (0..UNDER_WAY_MAX)
+            .for_each(|_| assert!(matches!(enter(bundle::MESSAGE_BYTES_MAX), Entered::Goes)));
+        assert!(matches!(enter(bundle::MESSAGE_BYTES_MAX), Entered::Waits(_)));
+        assert!(matches!(enter(bundle::MESSAGE_BYTES_MAX + 1), Entered::Beside));
     }
 }

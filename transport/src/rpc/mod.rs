@@ -56,29 +56,26 @@ const REASON_BYTES_MAX: usize = 4 << 10;
 /// Idle connections kept per daemon.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
-/// How long and how often to try a call, and with which others.
+/// How long and how often to try a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallOptions {
     /// Time for one try, from sending to the whole answer.
     pub attempt_timeout: Duration,
     /// Time after which no further try begins. Zero: one try.
     pub retry_for: Duration,
-    /// The calls of this process with which it may share a request. `None`: it goes alone.
-    pub lane: Option<Lane>,
 }
 
 impl Default for CallOptions {
-    /// Alone, 60 s per try and 60 s of tries: this bridges a restart of a daemon, and reports one that stays unreachable.
+    /// 60 s per try and 60 s of tries: this bridges a restart of a daemon, and reports one that stays unreachable.
     fn default() -> Self {
-        let time = Duration::from_secs(60);
-        CallOptions { attempt_timeout: time, retry_for: time, lane: None }
+        CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(60) }
     }
 }
 
 impl CallOptions {
     /// One try.
     pub fn once(attempt_timeout: Duration) -> Self {
-        CallOptions { attempt_timeout, retry_for: Duration::ZERO, lane: None }
+        CallOptions { attempt_timeout, retry_for: Duration::ZERO }
     }
 }
 
@@ -138,6 +135,15 @@ struct Signed {
     header: String,
     nonce: Nonce,
     answers: Arc<ReadyKey>,
+}
+
+/// How a message travels.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    /// As a request to this target.
+    Alone(&'a str),
+    /// In a lane.
+    In(Lane),
 }
 
 /// A request.
@@ -247,14 +253,35 @@ impl RpcClient {
         message: &Q,
         options: CallOptions,
     ) -> Result<A, RpcError> {
+        self.tries(Way::Alone(target), message, options).await
+    }
+
+    /// As [`RpcClient::call`] to the target [`ALONE`](protocol::wire::bundle::ALONE), in a request that it may share with other calls of its lane.
+    ///
+    /// # Errors
+    /// As [`RpcClient::call`].
+    pub async fn call_in<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        lane: Lane,
+        message: &Q,
+        options: CallOptions,
+    ) -> Result<A, RpcError> {
+        self.tries(Way::In(lane), message, options).await
+    }
+
+    async fn tries<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        way: Way<'_>,
+        message: &Q,
+        options: CallOptions,
+    ) -> Result<A, RpcError> {
         let body = bytes::Bytes::from(wire::encode(message));
         let deadline = Instant::now() + options.retry_for;
         let mut pause = RETRY_PAUSE_MIN;
-        let lane = options.lane.filter(|_| Lanes::take(target, &body));
         loop {
-            let exchanged = match lane {
-                Some(lane) => self.exchange_in(lane, &body, options.attempt_timeout).await,
-                None => self.exchange(target, &body, options.attempt_timeout).await,
+            let exchanged = match way {
+                Way::Alone(target) => self.exchange(target, &body, options.attempt_timeout).await,
+                Way::In(lane) => self.exchange_in(lane, &body, options.attempt_timeout).await,
             };
             let answer = exchanged.and_then(|bytes| {
                 wire::decode::<Result<A, RemoteError>>(&bytes, "answer")

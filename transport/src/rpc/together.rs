@@ -47,6 +47,7 @@ impl RpcClient {
         timeout: Duration,
     ) -> Result<Bytes, RpcError> {
         let answer = match self.inner.lanes.enter(lane, message, timeout) {
+            Entered::Beside => return self.exchange(bundle::ALONE, message, timeout).await,
             Entered::Goes => {
                 let _under_way = UnderWay { client: self, lane };
                 return self.exchange(bundle::ALONE, message, timeout).await;
