@@ -65,19 +65,10 @@ where
     H: Fn(Sender, Q) -> F + Send + Sync + 'static,
     F: Future<Output = Result<A, RemoteError>> + Send + 'static,
 {
-    let handler = Arc::new(handler);
-    post(move |request: Request| {
-        let (auth, handler) = (auth.clone(), Arc::clone(&handler));
-        async move {
-            let decode = |bytes: &[u8]| wire::decode::<Q>(bytes, "request");
-            match receive(&auth, request, (roles, body_bytes_max), decode).await {
-                Ok((sender, seal, message)) => {
-                    let answer: Result<A, RemoteError> = handler(sender, message).await;
-                    sealed(wire::encode(&answer), &seal)
-                }
-                Err(refusal) => refusal,
-            }
-        }
+    let decode = |bytes: &[u8]| wire::decode::<Q>(bytes, "request");
+    posted(auth, (roles, body_bytes_max), decode, move |sender, message| {
+        let answer = handler(sender, message);
+        async move { wire::encode(&answer.await) }
     })
 }
 
@@ -95,19 +86,33 @@ where
     H: Fn(Sender, Vec<Q>) -> F + Send + Sync + 'static,
     F: Future<Output = Vec<Result<A, RemoteError>>> + Send + 'static,
 {
-    let handler = Arc::new(handler);
+    posted(auth, (roles, bundle::BYTES_MAX), decode_bundle::<Q>, move |sender, messages| {
+        let answers = handler(sender, messages);
+        async move { answers.await.iter().fold(Vec::new(), bundle::append_encoded) }
+    })
+}
+
+/// A route for signed bodies that `decode` makes messages of; `answer` makes the body of the answer.
+fn posted<S, M, E, F>(
+    auth: Authenticator,
+    limits: (&'static [Role], usize),
+    decode: impl Fn(&[u8]) -> Result<M, E> + Copy + Send + Sync + 'static,
+    answer: impl Fn(Sender, M) -> F + Send + Sync + 'static,
+) -> MethodRouter<S>
+where
+    S: Clone + Send + Sync + 'static,
+    M: Send + 'static,
+    E: std::error::Error + Send + 'static,
+    F: Future<Output = Vec<u8>> + Send + 'static,
+{
+    let answer = Arc::new(answer);
     post(move |request: Request| {
-        let (auth, handler) = (auth.clone(), Arc::clone(&handler));
+        let (auth, answer) = (auth.clone(), Arc::clone(&answer));
         async move {
-            let limits = (roles, bundle::BYTES_MAX);
-            let (sender, seal, messages) =
-                match receive(&auth, request, limits, decode_bundle::<Q>).await {
-                    Ok(received) => received,
-                    Err(refusal) => return refusal,
-                };
-            let answers = handler(sender, messages).await;
-            let encoded = answers.iter().fold(Vec::new(), bundle::append_encoded);
-            sealed(encoded, &seal)
+            match receive(&auth, request, limits, decode).await {
+                Ok((sender, seal, message)) => sealed(answer(sender, message).await, &seal),
+                Err(refusal) => refusal,
+            }
         }
     })
 }
