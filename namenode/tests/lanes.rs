@@ -1,7 +1,4 @@
 //! Brief calls of one process share requests to a real NameNode; a relay between them counts the requests, and loses answers.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,22 +7,20 @@ use std::time::Duration;
 use client::namesystem;
 use protocol::auth::Role;
 use protocol::namenode::{Call, Reply, Request, SafeModeAction};
+use protocol::pass::{Pass, PassName};
 use protocol::wire::bundle;
-use protocol::{ClientId, DfsPath, ErrorKind};
+use protocol::{ClientId, DfsPath, ErrorKind, JobId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use transport::RpcError;
-use transport::rpc::{CallOptions, RpcClient};
+use transport::rpc::{CallOptions, PassHolder, RpcClient};
 
-use common::Server;
+use crate::stand::Server;
 
 const CALLERS: u8 = 40;
 const CALLS: u64 = 30;
-const OPTIONS: CallOptions = CallOptions {
-    attempt_timeout: Duration::from_secs(20),
-    retry_for: Duration::from_secs(20),
-    lane: None,
-};
+const OPTIONS: CallOptions =
+    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::from_secs(20) };
 
 /// Passes bytes on between clients and a NameNode.
 struct Relay {
@@ -138,4 +133,33 @@ async fn calls_whose_answers_are_lost_together_are_made_once_each() {
     const LOSSES: usize = 20;
     let relay = work_of_all(LOSSES).await;
     assert_eq!(relay.losses.load(Ordering::SeqCst), 0, "every loss has happened");
+}
+
+/// A bundle opens nothing: who may call in whose name is judged of each of its calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_shares_requests_acts_as_its_own_user_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let relay = Relay::start(&server, 0).await;
+    let job = JobId { cluster_start: 1, number: 1 };
+    let name = PassName { job, user: "ann".to_owned(), expires_ms: u64::MAX };
+    let pass = PassHolder::new(Pass::issue(&server.secret, name));
+    let rpc = RpcClient::of_task(&relay.base, &pass).unwrap();
+    let look = |caller: u8| {
+        let rpc = rpc.clone();
+        tokio::spawn(async move {
+            let user = if caller.is_multiple_of(2) { "ann" } else { "bob" };
+            let status = Call::Status(DfsPath::root());
+            let request = Request::new(ClientId([caller; 16]), 1, user, "", status);
+            (user, namesystem::send(&rpc, &request, OPTIONS).await)
+        })
+    };
+    let callers: Vec<_> = (0..CALLERS).map(look).collect();
+    for caller in callers {
+        let (user, answer) = caller.await.unwrap();
+        let refused = answer.map_err(|error| error.kind()).err().flatten();
+        assert_eq!(refused, (user == "bob").then_some(ErrorKind::PermissionDenied));
+    }
+    assert!(relay.bundles.load(Ordering::SeqCst) > 0);
+    server.stop().await;
 }

@@ -1,7 +1,8 @@
 //! The real server on a socket, two simulated DataNodes and a client, all over signed requests.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod lanes;
+mod stand;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,10 +30,10 @@ use transport::RpcError;
 use transport::rpc::{CallOptions, RpcClient};
 use webhdfs::token::{DELEGATION_KIND, Delegation, token_key};
 
-use common::{Disks, Server};
+use stand::{Disks, Server};
 
 const ONCE: CallOptions =
-    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO, lane: None };
+    CallOptions { attempt_timeout: Duration::from_secs(20), retry_for: Duration::ZERO };
 /// How long a condition may take to come true.
 const PATIENCE: Duration = Duration::from_secs(30);
 

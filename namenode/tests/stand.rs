@@ -1,5 +1,4 @@
 //! A NameNode for tests over sockets.
-#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::collections::HashMap;
 use std::path::Path;
