@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A row may leave them out: anyone may make the call (the rights on its paths are the core's matter), safe mode does not refuse it, the audit log does
-//! not have it.
+//! not have it. With `brief true` the call is answered soon and briefly, and may share a request with others.
 
 use crate::{BlockId, DfsPath, InodeId};
 

@@ -296,11 +296,6 @@ impl Core {
         let (Some(job), Some(place)) = (self.jobs.get_mut(&id), self.workers.worker(worker)) else {
             return;
         };
-        let split = job.spec.splits.get(index as usize).filter(|_| kind == TaskKind::Map);
-        debug_assert!(
-            split.is_some() || kind == TaskKind::Reduce,
-            "an unfinished job has its splits"
-        );
         debug_assert!(job.may_run_more(kind) && self.queues.has_room(id), "{id} is at its limit");
         let base = job.number_base(self.epoch);
         let task = job.task_id(kind, index);
@@ -314,9 +309,16 @@ impl Core {
             number
         });
         job.count_launch(kind, Some(nearness), speculative);
-        let work = match split {
-            Some(split) => Work::Map { split, skip: job.skip_list(task, number) },
-            None => match job.round_work(index) {
+        let work = match kind {
+            TaskKind::Map => Work::Map {
+                split: job
+                    .spec
+                    .splits
+                    .get(index as usize)
+                    .expect("an unfinished job has its splits"),
+                skip: job.skip_list(task, number),
+            },
+            TaskKind::Reduce => match job.round_work(index) {
                 Some(work) => Work::Round(Box::new(work)),
                 // Filled in when the order leaves: the lists of all reduces starting at once would need most of the memory.
                 None => Work::Reduce(job.reduce_work(index, Vec::new())),

@@ -186,7 +186,7 @@ impl<'a> Driver<'a> {
         let fingerprint = fingerprint(&description);
         let options = self.options.of_job(settings);
         let mut properties = options.properties.clone();
-        if self.jobs.tracker()?.host_count == 1 {
+        if !stage.is_map_only() && self.jobs.tracker()?.host_count == 1 {
             options::stay_on_one_machine(&mut properties)?;
         }
         properties.insert(DESCRIPTION_PROPERTY.to_owned(), description);
