@@ -24,6 +24,20 @@ pub(crate) enum Fault {
     Heal,
     /// A disk of a DataNode, by their numbers.
     Disk(usize, usize, DiskFault),
+    /// Nobody reaches this DataNode, until the swap.
+    LeftBehind(Swap, Duration),
+}
+
+/// The DataNode that was left behind is back, and all others die with a client, for this time: what others wrote meanwhile must not be judged by the one that
+/// missed it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Swap {
+    /// The DataNode.
+    pub(crate) node: usize,
+    /// The client.
+    pub(crate) client: usize,
+    /// For how long the others are away.
+    pub(crate) time: Duration,
 }
 
 /// Draws the next fault, and when it comes.
@@ -35,7 +49,7 @@ pub(crate) fn draw(
         0 => Place::Master,
         number => Place::Node(number - 1),
     };
-    let fault = match random.below(19) {
+    let fault = match random.below(20) {
         0 => Fault::Kill(Place::Master, random.millis(50..4000)),
         1 | 2 => Fault::Kill(Place::Node(random.below(nodes)), random.millis(50..15_000)),
         3 | 4 => Fault::PowerCut(random.below(nodes), random.millis(50..15_000)),
@@ -53,6 +67,12 @@ pub(crate) fn draw(
         9 => Fault::Slow(random.millis(1..1500)),
         10 => Fault::Lossy(random.within(20..400)),
         11 => Fault::Heal,
+        13 => {
+            let (node, client) = (random.below(nodes), random.below(clients));
+            // Pipelines must notice and go on meanwhile; a lease must end before the others are back.
+            let swap = Swap { node, client, time: random.millis(10_000..30_000) };
+            Fault::LeftBehind(swap, random.millis(4000..9000))
+        }
         _ => Fault::Disk(random.below(nodes), random.below(DISKS), disks::draw(random)),
     };
     (random.millis(20..4000), fault)

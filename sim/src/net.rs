@@ -147,6 +147,8 @@ impl Outbox {
 pub(crate) struct Net {
     /// Cut in this direction.
     cut: BTreeSet<(Place, Place)>,
+    /// Neither sends nor receives.
+    alone: BTreeSet<Place>,
     /// Messages of all take longer by this, now and then.
     pub(crate) jitter: Duration,
     /// One message in so many is lost; never if zero.
@@ -160,13 +162,22 @@ impl Net {
         self.cut.insert((from, to));
     }
 
+    /// Cuts all links of a place, or joins them again.
+    pub(crate) fn isolate(&mut self, place: Place, is_alone: bool) {
+        match is_alone {
+            true => self.alone.insert(place),
+            false => self.alone.remove(&place),
+        };
+    }
+
     pub(crate) fn heal(&mut self) {
         self.cut.clear();
+        self.alone.clear();
         (self.jitter, self.loss) = (Duration::ZERO, 0);
     }
 
     pub(crate) fn is_cut(&self, from: Place, to: Place) -> bool {
-        self.cut.contains(&(from, to))
+        self.cut.contains(&(from, to)) || self.alone.contains(&from) || self.alone.contains(&to)
     }
 
     /// When a message that is sent now arrives: never, once or twice.

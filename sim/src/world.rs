@@ -13,7 +13,7 @@ use protocol::ErrorKind;
 
 use crate::client::{BLOCK_BYTES, Client};
 use crate::disks::{self, DISKS, DiskFault};
-use crate::faults::{self, Fault};
+use crate::faults::{self, Fault, Swap};
 use crate::jobs::{self, Jobs};
 use crate::keeper::Keeper;
 use crate::master::MasterProcess;
@@ -110,6 +110,7 @@ enum Happening {
     /// For a process in this life of its.
     Timer(Place, u64, Timer),
     Fault(Fault),
+    Swap(Swap),
     /// A process is started again, unless something else has started it.
     Restart(Place, u64),
     /// Somebody sees to a disk of a DataNode.
@@ -299,7 +300,11 @@ impl World {
                 let at = self.now + after;
                 self.schedule(at, Happening::Fault(next));
             }
-            Happening::Fault(_) => {}
+            Happening::Swap(swap) if self.has_faults => {
+                self.note(swap);
+                self.swap(swap);
+            }
+            Happening::Fault(_) | Happening::Swap(_) => {}
             Happening::Restart(place, life) => {
                 if self.life(place) == life {
                     self.start(place);
@@ -473,12 +478,29 @@ impl World {
             Fault::Lossy(loss) => return self.net.loss = loss,
             Fault::Heal => return self.net.heal(),
             Fault::Disk(number, disk, fault) => return self.harm(number, disk, fault),
+            Fault::LeftBehind(swap, time) => {
+                self.net.isolate(Place::Node(swap.node), true);
+                return self.schedule(self.now + time, Happening::Swap(swap));
+            }
         };
+        self.end(place, matches!(fault, Fault::PowerCut(..)), time);
+    }
+
+    /// A process dies and is started again after this time.
+    fn end(&mut self, place: Place, power: bool, time: Duration) {
         if self.is_running(place) {
-            self.kill(place, matches!(fault, Fault::PowerCut(..)));
+            self.kill(place, power);
             let (life, at) = (self.life(place), self.now + time);
             self.schedule(at, Happening::Restart(place, life));
         }
+    }
+
+    fn swap(&mut self, Swap { node, client, time }: Swap) {
+        self.net.isolate(Place::Node(node), false);
+        self.end(Place::Client(client), false, time);
+        (0..NODES).filter(|other| *other != node).for_each(|other| {
+            self.end(Place::Node(other), false, time);
+        });
     }
 
     /// A fault happens to a disk of a DataNode, unless replication would not bear it now.
