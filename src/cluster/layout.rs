@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use client::config::CONFIG_FILE;
 use protocol::address::url_of;
 use serde::{Deserialize, Serialize};
 use sys::fs::LockFile;
@@ -30,6 +31,8 @@ const PORTS: std::ops::Range<u16> = 10_000..32_000;
 const DURABLE_DATANODES: u16 = 2;
 /// Only the owner can read a cluster's directory.
 const PRIVATE: u32 = 0o700;
+/// First line of every file that it writes for others to read.
+const WRITTEN: &str = "# Written by `hanno cluster` at each start.\n";
 /// Default replication is this, or the number of DataNodes if there are fewer.
 const REPLICATION_MAX: u16 = 3;
 
@@ -138,6 +141,17 @@ impl Layout {
         Ok(specs)
     }
 
+    /// Writes the file that leads clients here; returns its path.
+    pub(super) fn write_client_config(&self, ports: &Ports) -> Result<PathBuf> {
+        let path = self.root.join(CONFIG_FILE);
+        let mut text = WRITTEN.to_owned();
+        line(&mut text, "namenode", quoted(&url(ports.namenode)));
+        line(&mut text, "jobtracker", quoted(&url(ports.jobtracker)));
+        line(&mut text, "secret_file", quoted(&self.secret().to_string_lossy()));
+        write(&path, &text)?;
+        Ok(path)
+    }
+
     fn namenode_config(&self, plan: &Plan, ports: &Ports) -> String {
         let replication = plan.datanode_count.min(REPLICATION_MAX);
         let mut text = self.common(ports.namenode);
@@ -195,7 +209,7 @@ impl Layout {
     }
 
     fn common(&self, port: u16) -> String {
-        let mut text = "# Written by `hanno cluster` at each start.\n".to_owned();
+        let mut text = WRITTEN.to_owned();
         line(&mut text, "bind", quoted(&local(port)));
         line(&mut text, "secret_file", quoted(&self.secret().to_string_lossy()));
         text
@@ -413,6 +427,12 @@ mod tests {
             text.parse::<toml::Table>().unwrap();
             assert!(text.contains(&format!("{}\"", spec.name())), "{text}");
         }
+        let path = layout.write_client_config(&ports).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let client = client::ClientConfig::parse(&path, &text).unwrap();
+        assert_eq!(client.namenode, Some(url(ports.namenode)));
+        assert_eq!(client.jobtracker, Some(url(ports.jobtracker)));
+        assert_eq!(client.secret_file, Some(layout.secret()));
         drop(layout);
         assert_eq!(Layout::open(&data).unwrap().choose_ports(&plan).unwrap(), ports);
     }

@@ -1,7 +1,7 @@
 //! `hanno cluster`: every daemon of a cluster as a child process of one foreground command.
 //!
-//! The directory holds the following, all kept for the next start: `conf/` with one TOML file per daemon and the ports, `logs/`, `pids/` (while the cluster
-//! runs), `secret`, `lock`, and one data directory per daemon.
+//! The directory holds the following, all kept for the next start: `conf/` with one TOML file per daemon and the ports, `hanno.toml` for clients, `logs/`,
+//! `pids/` (while the cluster runs), `secret`, `lock`, and one data directory per daemon.
 //!
 //! ```text
 //! lock -> ports, conf/*.toml -> start all -> wait until ready -> `ready …` on stdout -> wait for a signal -> stop in order
@@ -12,7 +12,7 @@ mod layout;
 mod ready;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
@@ -34,7 +34,8 @@ const DAEMONS_MAX: u16 = 500;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  hanno cluster --data ~/hanno\n  \
     hanno cluster --data /tmp/c --datanodes 1 --workers 1 --port-base 7000\n\n\
-    Prints one line `ready namenode=http://… jobtracker=http://…` when the cluster takes work. SIGTERM or Ctrl-C stops it.\n\
+    Prints one line `ready namenode=http://… jobtracker=http://… config=DIR/hanno.toml` when the cluster takes work.\n\
+    `export HANNO_CONFIG=DIR/hanno.toml` leads all commands and jobs to it. SIGTERM or Ctrl-C stops it.\n\
     The directory is kept: the next start with the same --data goes on with its files.")]
 pub(crate) struct ClusterArgs {
     /// Directory that holds everything; made if missing
@@ -106,6 +107,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
     }
     let ports = layout.choose_ports(&plan)?;
     let specs = layout.write_configs(&plan, &ports)?;
+    let client_config = layout.write_client_config(&ports)?;
     // One thread, because a child ends with the thread that started it.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(LocalSet::new().run_until(async {
@@ -123,7 +125,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         };
         let outcome = match outcome {
             Ok(()) if !stop.has_begun() => {
-                announce(&ports, plan.auth).context("cannot print the addresses")?;
+                announce(&ports, plan.auth, &client_config).context("cannot print the addresses")?;
                 stop.wait().await;
                 Ok(())
             }
@@ -134,7 +136,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
     }))
 }
 
-fn announce(ports: &layout::Ports, auth: Auth) -> io::Result<()> {
+fn announce(ports: &layout::Ports, auth: Auth, client_config: &Path) -> io::Result<()> {
     let mut out = crate::output::out();
     let warning = match auth {
         Auth::Token => "",
@@ -142,9 +144,10 @@ fn announce(ports: &layout::Ports, auth: Auth) -> io::Result<()> {
     };
     writeln!(
         out,
-        "ready namenode={} jobtracker={}{warning}",
+        "ready namenode={} jobtracker={}{warning} config={}",
         url(ports.namenode),
-        url(ports.jobtracker)
+        url(ports.jobtracker),
+        client_config.display()
     )?;
     out.flush()
 }
