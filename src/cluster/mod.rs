@@ -125,7 +125,8 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         };
         let outcome = match outcome {
             Ok(()) if !stop.has_begun() => {
-                announce(&ports, plan.auth, &client_config).context("cannot print the addresses")?;
+                announce(&ports, plan.auth, &client_config)
+                    .context("cannot print the addresses")?;
                 stop.wait().await;
                 Ok(())
             }

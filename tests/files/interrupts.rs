@@ -68,6 +68,26 @@ fn signals_leave_nothing_half_written() {
         }
     }
     nohup_is_respected(&cluster);
+    nothing_of_others_is_ended(&cluster);
+}
+
+/// A file that somebody else has put in the place of one being written stays when that writer is interrupted.
+fn nothing_of_others_is_ended(cluster: &Cluster) {
+    for signal in ["INT", "TERM", "HUP"] {
+        let path = format!("/others-{signal}");
+        let mut child = begin(cluster, &["dfs", "-put", "-f", "-d", "-", &path]);
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&vec![b'a'; 3_000_000]).unwrap();
+        cluster.wait_until("the file is being written", 20, |cluster| is_open(cluster, &path));
+        let mut other = begin(cluster, &["dfs", "-put", "-f", "-d", "-", &path]);
+        other.stdin.take().unwrap().write_all(b"of others").unwrap();
+        Outcome::from(other.wait_with_output().unwrap()).ok();
+        send(signal, &child);
+        let outcome = Outcome::from(child.wait_with_output().unwrap());
+        drop(input);
+        assert!(outcome.code >= 129, "{signal}: {outcome:?}");
+        cluster.dfs(&["-cat", &path]).ok().prints("of others");
+    }
 }
 
 /// Who was started to ignore a signal goes on.

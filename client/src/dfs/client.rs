@@ -9,7 +9,7 @@ use protocol::namenode::{
     LIST_ENTRIES_MAX, ListPage, LocatedBlocks, RenameInto, RenameTo, Reply, SafeModeAction,
     TypedCall, calls,
 };
-use protocol::{ClientId, DfsPath, ErrorKind};
+use protocol::{ClientId, DfsPath, ErrorKind, InodeId};
 use transport::rpc::CallOptions;
 
 use super::create::CreateOptions;
@@ -295,6 +295,15 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn recover_lease(&self, path: &DfsPath) -> Result<bool, DfsError> {
         self.link.ask(calls::RecoverLease { path: path.clone() })
+    }
+
+    /// Ends a file that this client writes, in place of its writer: deletes it, or, with `keep`, has it closed at its present length. Whatever others have put at
+    /// its path stays.
+    ///
+    /// # Errors
+    /// [`DfsError`]; of the kind [`ErrorKind::LeaseExpired`](protocol::ErrorKind::LeaseExpired) if this client does not write the file any more.
+    pub fn abandon(&self, file: InodeId, keep: bool) -> Result<bool, DfsError> {
+        self.link.ask(calls::AbandonFile { file, keep, unused: None })
     }
 
     /// Queries or changes safe mode; returns true if it is on afterwards.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use protocol::ErrorKind;
 use protocol::namenode::{Call, Reply};
+use protocol::{BlockId, ErrorKind};
 
 use super::Writer;
 use super::driver::Driver;
-use super::phase::{GiveUp, Phase, Turn};
+use super::phase::{Phase, Turn};
 use super::step::Patience;
 use crate::error::WriteError;
 
@@ -19,43 +19,27 @@ impl<D: Driver> Writer<D> {
     pub(super) fn begin_giving_up(&mut self) {
         (self.widening, self.sending, self.repair) = (None, None, None);
         self.hang_up();
-        self.block = None;
+        let unused = self.block.take().filter(|block| block.length == 0);
+        let unused = unused.map(|block| block.located.id);
         match std::mem::take(&mut self.open) {
-            true => self.phase = Phase::GivingUp(GiveUp::Check),
+            true => self.phase = Phase::GivingUp { unused },
             false => self.succeed(),
         }
     }
 
-    /// Deletes the file at the path if it is still this writer's open file; after a lost lease, a rename or an overwrite it is not. If bytes were promised, has
-    /// the NameNode close the file at the length that every member has, now instead of when the lease expires.
-    pub(super) fn giving_up_turn(&self, stage: GiveUp) -> Turn {
-        let path = self.file.path.clone();
-        let call = match stage {
-            GiveUp::Check => Call::Status(path),
-            GiveUp::End if self.promised => Call::RecoverLease(path),
-            GiveUp::End => Call::Delete { path, recursive: false },
-        };
-        Turn::Call(call, Patience::Once(ABANDON_TIMEOUT))
+    /// Has the NameNode delete the file. If bytes were promised, it closes the file at the length that its DataNodes can prove, now instead of when the lease
+    /// expires. Either is of the inode, under this writer's lease: whatever others have put at the path stays.
+    pub(super) fn giving_up_turn(&self, unused: Option<BlockId>) -> Turn {
+        let abandon = Call::AbandonFile { file: self.file.inode, keep: self.promised, unused };
+        Turn::Call(abandon, Patience::Once(ABANDON_TIMEOUT))
     }
 
-    pub(super) fn giving_up_answered(
-        &mut self,
-        stage: GiveUp,
-        answer: Result<Reply, D::CallError>,
-    ) {
-        match (stage, answer) {
-            (GiveUp::Check, Ok(Reply::Status(status)))
-                if status.open && status.inode == self.file.inode =>
-            {
-                self.phase = Phase::GivingUp(GiveUp::End);
-            }
-            (_, Ok(_)) => self.succeed(),
-            (GiveUp::Check, Err(error))
-                if !self.promised && D::kind(&error) == Some(ErrorKind::NotFound) =>
-            {
-                self.succeed();
-            }
-            (_, Err(error)) => self.fail(WriteError::Call(error)),
+    pub(super) fn giving_up_answered(&mut self, answer: Result<Reply, D::CallError>) {
+        match answer {
+            Ok(_) => self.succeed(),
+            // It is not this writer's any more.
+            Err(error) if D::kind(&error) == Some(ErrorKind::LeaseExpired) => self.succeed(),
+            Err(error) => self.fail(WriteError::Call(error)),
         }
     }
 }

@@ -50,19 +50,16 @@ impl<D: Driver> Writer<D> {
                 let publish = self.file.publish.clone();
                 Some(Turn::Call(Call::Complete { file, last, publish }, Patience::Usual))
             }
-            Phase::GivingUp(stage) => {
-                let stage = *stage;
-                Some(self.giving_up_turn(stage))
+            Phase::GivingUp { unused } => {
+                let unused = *unused;
+                Some(self.giving_up_turn(unused))
             }
         }
     }
 
     pub(super) fn goal_answered(&mut self, answer: Result<Reply, D::CallError>, now: Instant) {
         match (&mut self.phase, answer) {
-            (Phase::GivingUp(stage), answer) => {
-                let stage = *stage;
-                self.giving_up_answered(stage, answer);
-            }
+            (Phase::GivingUp { .. }, answer) => self.giving_up_answered(answer),
             (Phase::Adding, Ok(Reply::Block(located))) => {
                 self.block = Some(OpenBlock::new(located));
                 self.synced = 0;

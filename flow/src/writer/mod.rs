@@ -150,6 +150,11 @@ impl<D: Driver> Writer<D> {
         &self.file.path
     }
 
+    /// The file.
+    pub fn inode(&self) -> InodeId {
+        self.file.inode
+    }
+
     /// Bytes written so far.
     pub fn position(&self) -> u64 {
         self.position

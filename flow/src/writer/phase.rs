@@ -18,7 +18,7 @@ use super::step::Patience;
 /// flush     Flushing: Begin ──► Push ──► Sent ──► Confirm ──► Idle
 ///                       ▲                  │ the pipeline is too short again
 ///                       └──────────────────┘
-/// give up   GivingUp: Check ──► End ──► Idle
+/// give up   GivingUp ──► Idle
 /// ```
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -39,7 +39,10 @@ pub(super) enum Phase {
         pauses: bool,
     },
     /// Ends a file that was not closed.
-    GivingUp(GiveUp),
+    GivingUp {
+        /// A block to which nothing was sent.
+        unused: Option<BlockId>,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,14 +73,6 @@ pub(super) enum FlushStage {
     Push,
     Sent,
     Confirm,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum GiveUp {
-    /// Asks whether the file at the path is still this writer's.
-    Check,
-    /// It is: has it deleted or recovered.
-    End,
 }
 
 impl Phase {

@@ -479,6 +479,17 @@ calls! {
     /// The storage policy that applies to a file or directory.
     58: GetStoragePolicy(path: DfsPath) -> StoragePolicy = Read, brief true,
         logged on("getStoragePolicy", path);
+
+    /// Ends a file that this client writes and will not complete, wherever it is by now. Refused as [`crate::ErrorKind::LeaseExpired`] if the client does not write
+    /// it any more: then it is another's, or gone. Answers true if it is closed or gone now.
+    59: AbandonFile {
+        /// The open file.
+        file: InodeId,
+        /// Close it at the length that its DataNodes can prove; otherwise it is deleted.
+        keep: bool,
+        /// Its last block, if nothing was sent to any DataNode.
+        unused: Option<BlockId>,
+    } -> bool = Change, brief true, refused cannot("abandon file ", *file).which_frees_space();
 }
 
 impl From<Create> for Call {

@@ -154,6 +154,7 @@ fn calls_of_features() -> Vec<Call> {
         Call::RefreshGroups,
         Call::SetStoragePolicy { path: path.clone(), policy: Some(StoragePolicy::Cold) },
         Call::GetStoragePolicy(path),
+        Call::AbandonFile { file: FILE, keep: true, unused: Some(BLOCK) },
     ]
 }
 

@@ -21,6 +21,7 @@ pub(super) fn write(
     let temporary = Temporary::new(named.path.clone());
     let created = context.store.create(&named, &options);
     let mut writer = missing_parent(context, target, created)?;
+    temporary.opened(&writer);
     let done = fill(&mut writer).and_then(|()| writer.close());
     drop(temporary);
     done

@@ -78,6 +78,7 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
     interrupt::watch(&context.store)?;
     let unfinished = Temporary::appended(target.path.clone());
     let mut writer = context.store.append(&target, context.args.has("n"))?;
+    unfinished.opened(&writer);
     let fail = |path: &Path, error: &io::Error| Failure::local(path, error);
     if has_stdin {
         writer.write_from(&mut io::stdin().lock(), &|error| fail(Path::new("-"), error))?;

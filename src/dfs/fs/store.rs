@@ -17,7 +17,7 @@ use protocol::namenode::{
     ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
 };
 use protocol::permission::Action;
-use protocol::{DfsPath, ErrorKind};
+use protocol::{DfsPath, ErrorKind, InodeId};
 
 use super::error::Failure;
 use super::machine::{self, Machine, MachineWriter};
@@ -355,10 +355,13 @@ impl Store {
         Ok(Writer { sink: Sink::Cluster(Box::new(writer)), named: named.clone() })
     }
 
-    /// Takes the lease of a writer that ends, which closes the file at its present length.
-    pub(crate) fn recover_lease(&self, named: &Named) -> Result<(), Failure> {
-        let path = named.cluster()?;
-        asked(named, self.client()?.recover_lease(path)).map(drop)
+    /// Ends a file of the cluster that a writer of this process will not complete: deletes it, or, with `keep`, has it closed at its present length.
+    pub(crate) fn abandon(&self, named: &Named, file: InodeId, keep: bool) -> Result<(), Failure> {
+        match self.client()?.abandon(file, keep) {
+            // It is not this process's any more.
+            Err(error) if error.kind() == Some(ErrorKind::LeaseExpired) => Ok(()),
+            ended => asked(named, ended).map(drop),
+        }
     }
 
     /// Truncates a file; returns false if its last block is still being cut.
@@ -483,6 +486,14 @@ enum Sink {
 }
 
 impl Writer {
+    /// The file, if it is of the cluster.
+    pub(crate) fn inode(&self) -> Option<InodeId> {
+        match &self.sink {
+            Sink::Cluster(writer) => Some(writer.inode()),
+            Sink::Machine(_) => None,
+        }
+    }
+
     /// Appends everything from `source`; `fail` converts an error of the source itself.
     pub(crate) fn write_from(
         &mut self,

@@ -46,12 +46,17 @@ impl Face {
             write_pieces(writer, receiver, op)
         });
         // Nothing of the body is asked for before the file is open, so that a refusal comes first.
-        if opened.await.is_ok() {
-            pump(body, sender).await?;
-        } else {
-            drop(sender);
-        }
-        thread.await.map_err(panicked)??;
+        let pumped = match opened.await {
+            Ok(()) => pump(body, sender).await,
+            Err(_) => {
+                drop(sender);
+                Ok(())
+            }
+        };
+        // Whoever is answered may write the same file again: by then this writer has ended its own.
+        let written = thread.await.map_err(panicked)?;
+        pumped?;
+        written?;
         let headers = [(header::CONTENT_TYPE, json::BYTES)];
         if op == Op::Append {
             return Ok((StatusCode::OK, headers).into_response());

@@ -20,7 +20,7 @@ use protocol::namenode::{
     Answer, Body, Create, Created, DatanodeInfo, LocatedBlock, Publish, calls,
 };
 use protocol::transfer::{Ack, Operation, Reply as TransferReply};
-use protocol::{BlockId, DatanodeId, DfsPath};
+use protocol::{BlockId, DatanodeId, DfsPath, InodeId};
 use transport::rpc::CallOptions;
 
 use self::sockets::Sockets;
@@ -117,6 +117,11 @@ impl DfsWriter {
     /// The path it was created at.
     pub fn path(&self) -> &DfsPath {
         self.flow.path()
+    }
+
+    /// The file.
+    pub fn inode(&self) -> InodeId {
+        self.flow.inode()
     }
 
     /// Bytes written so far.

@@ -6,6 +6,7 @@ use protocol::namenode::{Call, Reply};
 use protocol::transfer::{Ack, Status};
 use protocol::{DatanodeId, ErrorKind};
 
+use super::namenode::FILE;
 use super::{Play, Scene};
 use crate::error::Verdict;
 use crate::error::WriteError;
@@ -189,18 +190,41 @@ fn give_up(promised: bool, answers: Vec<Result<Reply, CallError>>) -> (Vec<Call>
 }
 
 #[test]
-fn a_file_that_is_given_up_is_deleted_or_recovered_once() {
-    let own = || Ok(Reply::Status(super::namenode::status(true)));
-    let closed = || Ok(Reply::Status(super::namenode::status(false)));
-    let gone = || Err(CallError(Some(ErrorKind::NotFound)));
-    let (calls, ended) = give_up(false, vec![own(), Ok(Reply::Flag(true))]);
-    assert!(ended && matches!(calls[..], [Call::Status(_), Call::Delete { recursive: false, .. }]));
-    let (calls, ended) = give_up(true, vec![own(), Ok(Reply::Flag(false))]);
-    assert!(ended && matches!(calls[..], [Call::Status(_), Call::RecoverLease(_)]));
+fn a_file_that_is_given_up_is_ended_once_and_by_its_inode() {
+    let lost = || Err(CallError(Some(ErrorKind::LeaseExpired)));
     for promised in [false, true] {
-        assert_eq!(give_up(promised, vec![closed()]).0.len(), 1, "it is another's by now");
+        let (calls, ended) = give_up(promised, vec![Ok(Reply::Flag(true))]);
+        assert!(ended);
+        assert!(
+            matches!(calls[..], [Call::AbandonFile { file: FILE, keep, unused: Some(_) }] if keep == promised),
+            "{calls:?}"
+        );
+        assert!(give_up(promised, vec![lost()]).1, "it is another's by now");
         assert!(!give_up(promised, vec![Err(CallError(None))]).1);
-        assert_eq!(give_up(promised, vec![gone()]).1, !promised);
+    }
+}
+
+#[test]
+fn a_block_to_which_nothing_was_sent_is_given_back_with_its_file() {
+    for sends in [false, true] {
+        let mut play = Play::new(SCENE, no_faults());
+        play.writer.promised = true;
+        play.run(Goal::Block).unwrap();
+        if sends {
+            play.write(100).unwrap();
+            play.flush(false, false).unwrap();
+        }
+        let block = play.writer.block.as_ref().map(|block| block.located.id);
+        assert!(block.is_some());
+        play.writer.begin(Goal::GiveUp);
+        let step = loop {
+            match play.writer.next_step(Instant::now()) {
+                Step::HangUp => {}
+                step => break step,
+            }
+        };
+        let Step::Call(Call::AbandonFile { unused, .. }, _) = step else { panic!("{step:?}") };
+        assert_eq!(unused, block.filter(|_| !sends));
     }
 }
 

@@ -205,15 +205,20 @@ impl World {
                 self.namenode.closed = true;
                 Ok(Reply::Done)
             }
-            Call::Status(_) if self.namenode.deleted => refused(ErrorKind::NotFound),
-            Call::Status(_) => Ok(Reply::Status(status(!self.namenode.closed))),
-            Call::Delete { .. } => {
+            Call::AbandonFile { .. } if self.namenode.deleted || self.namenode.closed => {
+                refused(ErrorKind::LeaseExpired)
+            }
+            Call::AbandonFile { file, keep: false, .. } => {
+                assert_eq!(file, FILE);
                 self.namenode.deleted = true;
                 Ok(Reply::Flag(true))
             }
-            Call::RecoverLease(_) => {
+            Call::AbandonFile { file, keep: true, unused } => {
+                assert_eq!(file, FILE);
+                let open = self.namenode.open.take_if(|open| unused == Some(open.id));
+                assert!(open.is_none_or(|open| open.known == 0), "a block with data is given up");
                 self.namenode.recovers = true;
-                Ok(Reply::Flag(false))
+                Ok(Reply::Flag(self.namenode.open.is_none()))
             }
             other => panic!("{other:?}"),
         }
@@ -241,26 +246,5 @@ impl World {
         open.prior.get_or_insert(open.stamp);
         (open.stamp, open.targets) = (stamp, targets);
         Ok(Reply::Block(self.namenode.located(written.length)))
-    }
-}
-
-pub(super) fn status(open: bool) -> FileStatus {
-    FileStatus {
-        name: String::new(),
-        inode: FILE,
-        directory: false,
-        length: 0,
-        replication: 3,
-        block_size: 1,
-        owner: String::new(),
-        group: String::new(),
-        mode: 0o644,
-        mtime_ms: 0,
-        atime_ms: 0,
-        children_count: 0,
-        open,
-        has_acl: false,
-        snapshottable: false,
-        storage_policy: None,
     }
 }

@@ -528,6 +528,33 @@ impl Planner<'_> {
         Ok(Outcome::Done)
     }
 
+    /// Ends a file of this client's that will not be completed.
+    pub(super) fn abandon_file(
+        &mut self,
+        file: InodeId,
+        keep: bool,
+        unused: Option<BlockId>,
+    ) -> Planned {
+        let (_, open, _) = self.held(file)?;
+        let at_ms = self.now.wall_ms;
+        if !keep {
+            self.edits.push(Edit::Delete { inode: file, at_ms });
+            return Ok(Outcome::Flag(true));
+        }
+        match self.state.ns.open_block(file) {
+            Some(block) if unused == Some(block) && open.known == 0 => {
+                self.edits.push(Edit::DropBlock { file, block });
+            }
+            Some(_) => {
+                self.recover = Some(file);
+                return Ok(Outcome::Flag(false));
+            }
+            None => {}
+        }
+        self.edits.push(Edit::Close { file, at_ms });
+        Ok(Outcome::Flag(true))
+    }
+
     pub(super) fn recover_lease(&mut self, path: &DfsPath) -> Planned {
         let needs = Needs { target: Some(Action::WRITE), ..Needs::default() };
         let found = self.expect(path, needs, || format!("File does not exist: {path}"))?;

@@ -117,6 +117,7 @@ impl<'a> Planner<'a> {
                 self.complete(*file, last.as_ref(), publish.as_ref())
             }
             Call::RecoverLease(path) => self.recover_lease(path),
+            Call::AbandonFile { file, keep, unused } => self.abandon_file(*file, *keep, *unused),
             Call::Append { path, new_block } => self.append(path, *new_block),
             Call::SyncBlock { file, block, stamp, length } => {
                 self.sync_block(*file, *block, (*stamp, *length))

@@ -452,6 +452,57 @@ fn other_clients_take_over() {
     assert_eq!(refusal(h.call(late)).0, ErrorKind::LeaseExpired);
 }
 
+/// A writer ends its own file by the inode, never what is at the path by now.
+#[test]
+fn an_abandoned_file_is_the_writers_own() {
+    let mut h = Harness::with_nodes(1, 3);
+    let (first, second) = (ClientId([1; 16]), ClientId([2; 16]));
+    let abandon = |file, keep, unused| Call::AbandonFile { file, keep, unused };
+    h.client = first;
+    let lost = created(h.call(create("/f", false, None, true)));
+    h.client = second;
+    let other = created(h.call(create("/f", true, None, true)));
+    h.client = first;
+    for keep in [false, true] {
+        for file in [lost.file, other.file] {
+            let refused = refusal(h.call(abandon(file, keep, None)));
+            assert_eq!(refused.0, ErrorKind::LeaseExpired);
+        }
+    }
+    let status = h.call(Call::Status(dfs("/f")));
+    assert!(matches!(status, Ok(Reply::Status(status)) if status.inode == other.file));
+    // Wherever it is by now.
+    h.client = second;
+    let rename = Call::Rename { from: dfs("/f"), to: dfs("/g"), overwrite: Some(false) };
+    assert_eq!(h.call(rename), Ok(Reply::Done));
+    assert_eq!(h.call(abandon(other.file, false, None)), Ok(Reply::Flag(true)));
+    assert_eq!(refusal(h.call(Call::Status(dfs("/g")))).0, ErrorKind::NotFound);
+}
+
+/// What was promised stays. A last block to which nothing was sent goes without asking anybody; others are recovered.
+#[test]
+fn an_abandoned_file_that_is_kept_is_closed() {
+    let mut h = Harness::with_nodes(1, 3);
+    let abandon = |file, unused| Call::AbandonFile { file, keep: true, unused };
+    for (path, is_unused) in [("/empty", true), ("/begun", false)] {
+        let made = created(h.call(create(path, false, None, true)));
+        let open = made.first_block.unwrap();
+        let unused = is_unused.then_some(open.id);
+        assert_eq!(h.call(abandon(made.file, unused)), Ok(Reply::Flag(is_unused)));
+        assert_eq!(ordered(&h, &open).is_none(), is_unused);
+        if let Some((_, stamp)) = ordered(&h, &open) {
+            commit(&mut h, &open, stamp, 5);
+        }
+        let length = if is_unused { 0 } else { 5 };
+        let status = h.call(Call::Status(dfs(path)));
+        let is_closed =
+            |found: &protocol::namenode::FileStatus| !found.open && found.length == length;
+        assert!(matches!(&status, Ok(Reply::Status(found)) if is_closed(found)), "{status:?}");
+    }
+    let empty = created(h.call(create("/none", false, None, false)));
+    assert_eq!(h.call(abandon(empty.file, None)), Ok(Reply::Flag(true)));
+}
+
 #[test]
 fn safe_mode_ends_when_the_blocks_are_there() {
     let mut h = Harness::with_nodes(1, 3);
