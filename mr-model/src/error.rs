@@ -101,6 +101,9 @@ pub enum Error {
         /// As given.
         path: String,
     },
+    /// A path without a character.
+    #[error("Can not create a Path from an empty string")]
+    EmptyPath,
     /// Nothing matches an input path.
     #[error("Input path does not exist: {path}")]
     NoInput {

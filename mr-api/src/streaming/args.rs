@@ -353,7 +353,8 @@ fn set_reduces(options: &mut Options, count: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Splits paths at commas; commas within braces belong to globs, and a backslash removes the meaning of the next character.
+/// Splits paths at commas; commas within braces belong to globs, and a backslash removes the meaning of the next character. A path that is empty stays: what
+/// it means, nothing, is the driver's to refuse.
 fn split_paths(paths: &str) -> Vec<String> {
     let (mut all, mut path, mut depth, mut escaped) = (Vec::new(), String::new(), 0u32, false);
     for c in paths.chars() {
@@ -370,7 +371,6 @@ fn split_paths(paths: &str) -> Vec<String> {
         path.push(c);
     }
     all.push(path);
-    all.retain(|path| !path.is_empty());
     all
 }
 
@@ -597,6 +597,20 @@ mod tests {
         assert_eq!(script.words, ["python3", "m.py", "-v"]);
         assert_eq!(script.variables, [("A".to_owned(), "b=c".to_owned())]);
         assert!(matches!(spec.reducer, Some(Work::Aggregate { unique_max: None })));
+    }
+
+    #[test]
+    fn an_empty_path_is_not_dropped() {
+        for (typed, inputs) in [
+            ("", &[""][..]),
+            (",", &["", ""]),
+            ("/a,,/b", &["/a", "", "/b"]),
+            ("/a,", &["/a", ""]),
+            ("/{a,,b}", &["/{a,,b}"]),
+        ] {
+            let Request { spec, .. } = parsed(&["-input", typed, "-output", "/o"]).unwrap();
+            assert_eq!(spec.inputs, inputs, "{typed}");
+        }
     }
 
     #[test]
