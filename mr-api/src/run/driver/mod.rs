@@ -32,7 +32,7 @@ use crate::run::dfs::{map_parts, open_part, opener};
 use crate::run::inputs::Subdirectories;
 use crate::run::options::{self, ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
-use crate::run::side_files;
+use crate::run::side_files::{self, SideFiles};
 use names::Names;
 use ran::{Connected, Output, Ran};
 use running::Running;
@@ -193,7 +193,7 @@ impl<'a> Driver<'a> {
         for need in &plan.needs[index] {
             properties.insert(output_property(*need), outputs[*need].to_string());
         }
-        let side_files = [&settings.side_files[..], &self.options.side_files].concat();
+        let side_files = SideFiles::of_job(settings, self.options)?;
         if !side_files.is_empty() {
             let stored = side_files::submit(&self.dfs, &side_files)?;
             properties.insert(side_files::FILES_PROPERTY.to_owned(), stored);

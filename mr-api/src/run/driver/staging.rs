@@ -19,6 +19,7 @@ use super::names::Names;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
 use crate::run::options::Options;
+use crate::run::side_files::SideFiles;
 
 /// Only their owner can read them.
 const MODE: u16 = 0o700;
@@ -33,7 +34,8 @@ pub(in crate::run) struct LocalPaths {
 }
 
 impl LocalPaths {
-    /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist and no output does.
+    /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist, no output does, and side files have names of
+    /// their own.
     pub(in crate::run) fn find(
         plan: &Planned,
         options: &Options,
@@ -41,6 +43,7 @@ impl LocalPaths {
     ) -> Result<Self> {
         let (mut inputs, mut outputs, mut last) = (BTreeMap::new(), BTreeMap::new(), None);
         for stage in &plan.graph.stages {
+            SideFiles::of_job(stage.settings(), options)?;
             let inner = Subdirectories::of_job(&options.of_job(stage.settings()))?;
             for input in &stage.settings().inputs {
                 let InputPaths::Paths(paths) = &input.paths else { continue };
