@@ -25,6 +25,7 @@ use protocol::{BinaryHash, DfsPath};
 use serde::{Deserialize, Serialize};
 
 use super::address;
+use super::local::files::check_file;
 use super::options::Options;
 
 /// Job property that lists the side files for the workers.
@@ -104,9 +105,7 @@ pub(crate) fn submit(dfs: &DfsClient, SideFiles(files): &SideFiles) -> Result<St
     for (name, origin) in files {
         let (path, hash) = match origin {
             Origin::Local(path) => {
-                if !fs::metadata(path).map_err(Error::file("read", path))?.is_file() {
-                    return Err(Error::usage(format!("{} is not a file", path.display())).into());
-                }
+                check(path)?;
                 let hash = upload(dfs, &Content::of_file(path)?)?;
                 (binary_path(hash), hash)
             }
@@ -167,10 +166,16 @@ pub(crate) fn local(SideFiles(files): &SideFiles) -> Result<BTreeMap<String, Pat
             Origin::Local(path) => path.clone(),
             Origin::Cluster(path) => address::of_machine(path)?,
         };
+        check(&path)?;
         let place = fs::canonicalize(&path).map_err(Error::file("read", &path))?;
         places.insert(name.clone(), place);
     }
     Ok(places)
+}
+
+/// Refuses what would not reach the tasks as it is here.
+fn check(path: &Path) -> Result<(), Error> {
+    check_file(path, &fs::metadata(path).map_err(Error::file("read", path))?)
 }
 
 fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
@@ -230,6 +235,15 @@ mod tests {
         let roundabout = path("t/../s/x");
         let all = joined(&[&s, &other_as_y], &[&s, &roundabout, "hdfs:///z", "hdfs:///z"]).unwrap();
         assert_eq!(all.0.keys().collect::<Vec<_>>(), ["x", "y", "z"], "one file is given often");
+    }
+
+    #[test]
+    fn what_is_no_file_of_its_length_is_refused() {
+        for path in ["/proc/self/status", "/dev/null", "/tmp", "/missing"] {
+            let files = SideFiles([("x".to_owned(), Origin::Local(path.into()))].into());
+            let error = local(&files).unwrap_err().to_string();
+            assert!(error.contains(path), "{error}");
+        }
     }
 
     #[test]

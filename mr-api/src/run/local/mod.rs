@@ -358,7 +358,7 @@ pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'st
     let mut parts = Vec::new();
     for file in files::expand(&[output.to_owned()], Subdirectories::Ignored)? {
         let open = move || -> Result<Box<dyn Read>> {
-            let opened = File::open(&file.path).map_err(Error::file("open", &file.path))?;
+            let opened = files::open(&file.path)?;
             Ok(FileCodec::reader(&file.path.to_string_lossy(), opened)?)
         };
         parts.push(Box::new(open) as Box<OpenFn<'static>>);

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +23,7 @@ use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentInfo, SegmentSource};
 
+use super::files;
 use crate::run::progress::Progress;
 use crate::run::{address, debugger, options};
 
@@ -49,16 +50,12 @@ impl LocalSplit {
 }
 
 fn open_part(part: &MapPart) -> Result<Box<dyn Source>> {
-    Ok(Box::new(LocalSource::new(open(Path::new(&part.path))?)))
+    Ok(Box::new(LocalSource::new(files::open(Path::new(&part.path))?)))
 }
 
 /// Opens files for user code.
 fn opener() -> Arc<OpenFile> {
-    Arc::new(|path| Ok(Box::new(open(&address::of_machine(path)?)?)))
-}
-
-fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(Error::file("open", path))
+    Arc::new(|path| Ok(Box::new(files::open(&address::of_machine(path)?)?)))
 }
 
 /// Key ranges of the reduces, if the job's output is sorted as a whole.
