@@ -172,11 +172,7 @@ impl Cluster {
     fn begin(options: Options, words: Vec<String>, steps: Steps) -> Result<Self> {
         let place = match options.local {
             Some(_) => Place::here(LocalRunner::from_options(&options)?),
-            None => {
-                let session = Session::begin(options)?;
-                session.watch_ctrl_c();
-                Place::Cluster(Box::new(session))
-            }
+            None => Place::Cluster(Box::new(Session::begin(options)?)),
         };
         Ok(Cluster { place, steps: Some(steps), words, last: Mutex::default() })
     }
