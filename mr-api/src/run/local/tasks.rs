@@ -103,14 +103,13 @@ impl JobRun<'_> {
             fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
         }
         let map_count = self.splits.len() as u32;
-        let reduces_share = if self.reduces == 0 { 1.0 } else { 0.0 };
         let maps = self.contexts(TaskKind::Map, 0..map_count);
         let outputs = run_all(
             thread_count,
             self.ended,
             &maps,
             |index, context| self.map(index, context),
-            |share| progress.update(share, share * reduces_share),
+            |share| progress.update(share, 0.0),
         )?;
         let outputs: Vec<MapOutput> = outputs.into_iter().flatten().collect();
         let mut counters = Counters::default();
@@ -128,7 +127,8 @@ impl JobRun<'_> {
             )?;
             reduces.iter().for_each(|context| counters.merge(&TaskState::of(context).counters()));
         }
-        progress.update(1.0, 1.0);
+        // As in Hadoop, a job without reduces stays at 0 of them.
+        progress.update(1.0, if self.reduces == 0 { 0.0 } else { 1.0 });
         Ok(counters)
     }
 
