@@ -480,7 +480,8 @@ fn comparator(properties: &Properties, separator: &[u8]) -> Result<Option<Arc<Ke
         None | Some(Comparator::Bytes) => Ok(None),
         Some(Comparator::KeyField) => {
             let options = keys::COMPARATOR_OPTIONS.get(properties)?.unwrap_or_default();
-            KeyFields::parse(&options, separator).map(|fields| Some(Arc::new(fields)))
+            let name = keys::COMPARATOR_OPTIONS.name();
+            KeyFields::parse(name, &options, separator).map(|fields| Some(Arc::new(fields)))
         }
     }
 }
@@ -501,7 +502,9 @@ fn partitioner(
         Some(Partitioner::KeyField) => {
             let options = keys::PARTITIONER_OPTIONS.get(properties)?;
             let fields = match (options, keys::PARTITIONER_FIELDS.get(properties)?) {
-                (Some(options), _) => KeyFields::parse(&options, separator)?,
+                (Some(options), _) => {
+                    KeyFields::parse(keys::PARTITIONER_OPTIONS.name(), &options, separator)?
+                }
                 (None, Some(count)) => KeyFields::first(count.0 as usize, separator),
                 (None, None) => return Ok(None),
             };
