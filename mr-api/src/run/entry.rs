@@ -30,16 +30,16 @@ use super::{conf, runner, session};
 pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    ExitCode::from(report(help, run(&words, &build)))
+    ExitCode::from(report(help, run(&words, &build), EXIT_USAGE))
 }
 
 /// A job failed.
-const EXIT_FAILED: u8 = 1;
+pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line is wrong.
-const EXIT_USAGE: u8 = 2;
+pub(crate) const EXIT_USAGE: u8 = 2;
 
-/// Prints the outcome and returns its exit code.
-pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
+/// Prints the outcome and returns its exit code, which for a wrong command line is `usage`.
+pub(crate) fn report(help: &str, outcome: Result<()>, usage: u8) -> u8 {
     match outcome {
         Ok(()) => 0,
         Err(error) => match error.downcast_ref::<Error>() {
@@ -49,7 +49,7 @@ pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
             }
             Some(Error::Usage { .. } | Error::Property(_)) => {
                 say(format_args!("{}\n", chain(&*error)));
-                EXIT_USAGE
+                usage
             }
             _ => {
                 say(format_args!("{}\n", chain(&*error)));

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 
 use super::args::Args;
 use super::driver::ran::{Output, Ran};
-use super::entry::{print_failure, print_local, report};
+use super::entry::{EXIT_USAGE, print_failure, print_local, report};
 use super::json::print_json;
 use super::local::LocalRunner;
 use super::options::Options;
@@ -115,7 +115,7 @@ impl Program {
         let words: Vec<String> =
             std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
         let Program { help, steps } = self;
-        ExitCode::from(report(&help, run(&words, steps, drive)))
+        ExitCode::from(report(&help, run(&words, steps, drive), EXIT_USAGE))
     }
 }
 
