@@ -21,6 +21,7 @@ mod process;
 mod read_ahead;
 mod stages;
 mod typed;
+mod unread;
 
 use mr_model::Result;
 use mr_model::job::{Job, Plan};

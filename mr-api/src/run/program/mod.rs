@@ -31,7 +31,7 @@ use super::local::LocalRunner;
 use super::options::Options;
 use super::session::Session;
 use super::shipped::Shipped;
-use super::{conf, runner};
+use super::{conf, runner, unread};
 pub use done::Done;
 use place::Place;
 use steps::{Order, Step, Steps};
@@ -134,7 +134,7 @@ fn run(
     }
     let (mut args, options) = Args::parse(&words)?;
     args.shipped = Shipped::of_program();
-    for warning in options.check(Scope::Jobs)? {
+    for warning in options.check(Scope::Jobs)?.into_iter().chain(unread::of_place(&options)) {
         say(format_args!("{warning}\n"));
     }
     let json = options.json;
