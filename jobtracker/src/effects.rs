@@ -192,11 +192,7 @@ impl Files<'_> {
             }
             return self.call(mkdirs(&temporary, true)).await.map(drop);
         }
-        match self.call(Call::Status(self.output.clone())).await {
-            Ok(_) => return Err(self.exists()),
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        let missing = self.missing_parents().await?;
         let parent = self.output.parent().unwrap_or_else(DfsPath::root);
         let made = self
             .batch(vec![
@@ -207,15 +203,57 @@ impl Files<'_> {
             .await?;
         let mut made = made.into_iter();
         let (parent, output, inner) = (made.next(), made.next(), made.next());
-        outcome(parent)?;
-        if let Err(error) = outcome(output) {
-            if outcome(inner).is_ok() {
-                self.delete(&temporary, true).await?;
+        let (parent, output, inner) = (outcome(parent), outcome(output), outcome(inner));
+        match &output {
+            Err(error) if error.kind == ErrorKind::AlreadyExists => {
+                if inner.is_ok() {
+                    self.delete(&temporary, true).await?;
+                }
+                return Err(self.exists());
             }
-            let exists = error.kind == ErrorKind::AlreadyExists;
-            return Err(if exists { self.exists() } else { error });
+            _ => {}
         }
-        outcome(inner).map(drop)
+        let is_made = output.is_ok();
+        let Err(refusal) = parent.and(output).and(inner) else { return Ok(()) };
+        // A quota, for example, has room for some of them.
+        let of_job = is_made.then(|| self.output.clone());
+        self.unmake(of_job.into_iter().chain(missing)).await;
+        Err(refusal)
+    }
+
+    /// The directories above the output that do not exist yet, innermost first.
+    ///
+    /// # Errors
+    /// If the output exists.
+    async fn missing_parents(&self) -> Result<Vec<DfsPath>, RemoteError> {
+        let parents = std::iter::successors(self.output.parent(), DfsPath::parent);
+        let paths: Vec<DfsPath> = std::iter::once(self.output.clone()).chain(parents).collect();
+        let asked = self.batch(paths.iter().cloned().map(Call::Status).collect()).await?;
+        let mut missing = Vec::new();
+        for (path, answer) in paths.into_iter().zip(asked) {
+            match answer {
+                Ok(_) if path == *self.output => return Err(self.exists()),
+                Ok(_) => break,
+                Err(error) if error.kind == ErrorKind::NotFound => missing.push(path),
+                Err(error) => return Err(error),
+            }
+        }
+        missing.retain(|path| path != self.output);
+        Ok(missing)
+    }
+
+    /// Removes directories that were made for a job that is refused, up to the first in which somebody else has put something.
+    async fn unmake(&self, directories: impl Iterator<Item = DfsPath>) {
+        for directory in directories {
+            match self.delete(&directory, false).await {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::NotEmpty => return,
+                Err(error) => {
+                    tracing::warn!(%directory, %error, "cannot remove what a refused job left behind");
+                    return;
+                }
+            }
+        }
     }
 
     async fn publish(&self, winners: &[DfsPath], resumed: bool) -> Result<(), RemoteError> {

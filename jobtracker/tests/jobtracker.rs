@@ -39,6 +39,8 @@ struct Names {
     /// Safe mode lets deletions pass; it begins when `_SUCCESS` is created.
     fills_up: bool,
     is_full: bool,
+    /// A quota: there may be this many entries.
+    most: Option<usize>,
     /// Calls that safe mode refused.
     refused: u64,
 }
@@ -99,6 +101,9 @@ impl Names {
                 Some(None) if parents => Ok(Reply::Done),
                 Some(_) => fail(ErrorKind::AlreadyExists, &path),
                 None => {
+                    if self.most.is_some_and(|most| self.entries.len() >= most) {
+                        return fail(ErrorKind::NamespaceQuotaExceeded, &path);
+                    }
                     self.make_parents(&path, parents)?;
                     self.entries.insert(path, None);
                     Ok(Reply::Done)
@@ -607,6 +612,25 @@ async fn a_commit_waits_while_the_namenode_has_no_room_and_deletes_nothing_befor
     let tree = stand.tree();
     assert!(tree.contains(&"/out/_SUCCESS".to_owned()), "{tree:?}");
     assert!(!tree.contains(&"/out/_temporary".to_owned()), "{tree:?}");
+    stand.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_a_quota_refuses_leaves_no_directory() {
+    let mut stand = Stand::start().await;
+    let below = |output: &str| JobSpec { output: path(output), ..spec(1) };
+    for (most, output) in [(1, "/out"), (0, "/out"), (3, "/a/b/out"), (2, "/a/b/out")] {
+        stand.names.lock().most = Some(most);
+        let error = stand.submit(below(output)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NamespaceQuotaExceeded, "{error:?}");
+        assert_eq!(stand.tree(), Vec::<String>::new(), "{most} {output}");
+    }
+    stand.names.lock().entries.insert(path("/a"), None);
+    assert!(stand.submit(below("/a/b/out")).await.is_err());
+    assert_eq!(stand.tree(), ["/a"], "it was there before");
+    stand.names.lock().most = None;
+    stand.submit(below("/a/b/out")).await.unwrap();
+    assert_eq!(stand.tree(), ["/a", "/a/b", "/a/b/out", "/a/b/out/_temporary"]);
     stand.close().await;
 }
 

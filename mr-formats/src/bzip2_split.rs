@@ -12,7 +12,8 @@
 //! after them the bytes through the first line end. A reader of lines that drops everything through the first line end of a split other
 //! than the first (as [`Lines`](super::Lines) does) therefore gives each line of the file to exactly one split. Bits within a block can
 //! look like the start of another: data that does not decode is joined with the data after it, up to the maximum length of a block. Damage
-//! and a cut-off end are errors.
+//! and a cut-off end are errors. So is a stream without all of its blocks, for a split that reads it from its header to its end; who reads a part of a stream
+//! knows the checksums of those blocks alone.
 
 use std::io::{self, Cursor, Read};
 
@@ -131,7 +132,8 @@ impl<'a> Scanner<'a> {
                 }
             }
             let (header, rest) = stream.split_at(HEADER.len());
-            if !is_header(header) || !rest.starts_with(&END.to_be_bytes()[2..]) {
+            // The checksum of no blocks is 0.
+            if !is_header(header) || rest[..6] != END.to_be_bytes()[2..] || rest[6..] != [0; 4] {
                 return Ok(count);
             }
             count += EMPTY_BYTES as u64;
@@ -170,6 +172,15 @@ impl<'a> Scanner<'a> {
         while self.bytes.len() < at + count && self.fill()? {}
         let rest = self.bytes.get(at..).unwrap_or_default();
         Ok(&rest[..rest.len().min(count)])
+    }
+
+    /// The checksum behind a mark, of a block or of a stream, whose bytes are kept.
+    fn checksum(&self, mark: Mark) -> u32 {
+        let first = mark.bit + MARK_BITS - self.base * 8;
+        let (start, shift) = ((first / 8) as usize, first % 8);
+        let bytes = self.bytes.iter().skip(start).chain(std::iter::repeat(&0)).take(5);
+        let bits = bytes.fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
+        (bits >> (8 - shift)) as u32
     }
 
     /// The bits from one mark to another as a stream of one block.
@@ -213,6 +224,8 @@ pub(crate) struct SplitReader<'a> {
     is_over: bool,
     /// Set while joining data that did not decode: the start of the block, and the mark that did not end it.
     tried: Option<(Mark, Mark)>,
+    /// The checksum of the stream's blocks so far, if they were read from its first one on.
+    combined: Option<u32>,
 }
 
 impl<'a> SplitReader<'a> {
@@ -225,6 +238,7 @@ impl<'a> SplitReader<'a> {
             is_beyond: false,
             is_over: split.end <= split.start,
             tried: None,
+            combined: None,
         };
         if reader.is_over {
             return Ok(reader);
@@ -245,12 +259,23 @@ impl<'a> SplitReader<'a> {
         Ok(reader)
     }
 
-    /// The next mark of a block.
+    /// The next mark of a block. It begins a stream if only a header is between it and the end of another.
     fn next_block(&mut self) -> io::Result<Option<Mark>> {
+        let mut behind = None;
         loop {
             match self.scanner.next()? {
-                Some(mark) if !mark.is_block => {}
-                mark => return Ok(mark),
+                Some(mark) if !mark.is_block => behind = Some(behind_end(mark)),
+                mark => {
+                    let first = behind.map(|behind| (behind + HEADER_BYTES) * 8);
+                    self.combined = None;
+                    if let (Some(behind), Some(block)) = (behind, mark)
+                        && first == Some(block.bit)
+                        && is_header(self.scanner.peek(behind, HEADER.len())?)
+                    {
+                        self.combined = Some(0);
+                    }
+                    return Ok(mark);
+                }
             }
             let reached = self.scanner.base + self.scanner.seen as u64;
             self.scanner.forget(reached.saturating_sub(8));
@@ -273,7 +298,10 @@ impl<'a> SplitReader<'a> {
         let block = self.next_block()?;
         let length = self.scanner.base + self.scanner.bytes.len() as u64;
         match block {
-            Some(block) if block.bit == (stream + HEADER_BYTES) * 8 => Ok(Some(block)),
+            Some(block) if block.bit == (stream + HEADER_BYTES) * 8 => {
+                self.combined = Some(0);
+                Ok(Some(block))
+            }
             None if stream == length => Ok(None),
             Some(_) => Err(damaged("no block follows the begin of a stream")),
             None => Err(damaged("cut off at the begin of a stream")),
@@ -304,15 +332,21 @@ impl<'a> SplitReader<'a> {
     /// Called when the block is decoded to its end.
     fn finish(&mut self) -> io::Result<()> {
         self.decoder = None;
-        let Some((_, end)) = self.tried.take() else { return Ok(()) };
+        let Some((block, end)) = self.tried.take() else { return Ok(()) };
+        let crc = self.scanner.checksum(block);
+        self.combined = self.combined.map(|combined| combined.rotate_left(1) ^ crc);
         if end.is_block {
             self.next = Some(end);
             return Ok(());
         }
-        let behind = (end.bit + MARK_BITS + CRC_BITS).div_ceil(8);
+        let behind = behind_end(end);
         let length = (behind - end.byte()) as usize;
         if self.scanner.peek(end.byte(), length)?.len() < length {
             return Err(damaged("cut off at the end of a stream"));
+        }
+        let of_all = self.scanner.checksum(end);
+        if self.combined.is_some_and(|combined| combined != of_all) {
+            return Err(damaged("a stream has other blocks than its checksum says"));
         }
         self.next = self.first_block(behind)?;
         Ok(())
@@ -347,6 +381,11 @@ impl Read for SplitReader<'_> {
         }
         Ok(0)
     }
+}
+
+/// The first byte behind a stream that ends with this mark.
+fn behind_end(end: Mark) -> u64 {
+    (end.bit + MARK_BITS + CRC_BITS).div_ceil(8)
 }
 
 fn is_header(bytes: &[u8]) -> bool {

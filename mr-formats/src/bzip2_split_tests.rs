@@ -197,3 +197,38 @@ fn damage_and_a_cut_off_end_are_errors() {
     assert!(all(&followed).unwrap_err().to_string().contains("something else follows"));
     assert!(all(b"not compressed at all").unwrap_err().to_string().contains("not a bzip2 file"));
 }
+
+/// The bits of `file` without those from one mark to another.
+fn without(file: &[u8], from: Mark, to: Mark) -> Vec<u8> {
+    let bits = |range: std::ops::Range<u64>| {
+        range.map(|bit| file[(bit / 8) as usize] >> (7 - bit % 8) & 1)
+    };
+    let left: Vec<u8> = bits(0..from.bit).chain(bits(to.bit..file.len() as u64 * 8)).collect();
+    left.chunks(8)
+        .map(|byte| byte.iter().fold(0, |all, bit| all << 1 | bit) << (8 - byte.len()))
+        .collect()
+}
+
+#[test]
+fn a_stream_without_one_of_its_blocks_is_damaged() {
+    let raw: String = (0..60_000u64).map(|n| format!("{:x}\n", n * n * n)).collect();
+    let file = stream(raw.as_bytes());
+    let mut source = Chopped(&file, 1 << 20);
+    let mut scanner = Scanner::new(&mut source, 0);
+    let marks: Vec<Mark> = std::iter::from_fn(|| scanner.next().unwrap()).collect();
+    assert!(marks.len() > 4, "{marks:?}");
+    let small = stream(b"a line\n");
+    for pair in marks.windows(2) {
+        let cut = without(&file, pair[0], pair[1]);
+        let behind_another = [&small[..], &cut].concat();
+        for (file, start) in [(&cut, 0), (&behind_another, 0), (&behind_another, 6)] {
+            let split = SplitRange { start, end: file.len() as u64 };
+            let error = lines_of_split(file, split, 1 << 20).unwrap_err().to_string();
+            assert!(error.contains("than its checksum says"), "{pair:?} from {start}: {error}");
+        }
+    }
+    let mut wrong = small.clone();
+    let at = wrong.len() - 3;
+    wrong[at] ^= 0x10;
+    assert!(lines_of_split(&wrong, SplitRange { start: 0, end: 100 }, 1 << 20).is_err());
+}

@@ -251,6 +251,14 @@ pub fn show(class: &str, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Deco
     Ok(())
 }
 
+/// A number as Java's `Double.toString` prints it.
+pub fn java_text(value: f64) -> String {
+    let mut text = Vec::new();
+    // Memory takes all that is written, and the text is ASCII.
+    let _ = show_float(value, value, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Formats a number as `Float.toString` and `Double.toString` do: with an exponent below 0.001 and from ten million on.
 fn show_float(size: f64, value: impl Debug + LowerExp, out: &mut Vec<u8>) -> io::Result<()> {
     let size = size.abs();

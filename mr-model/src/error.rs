@@ -101,6 +101,9 @@ pub enum Error {
         /// As given.
         path: String,
     },
+    /// A path without a character.
+    #[error("Can not create a Path from an empty string")]
+    EmptyPath,
     /// Nothing matches an input path.
     #[error("Input path does not exist: {path}")]
     NoInput {
@@ -120,6 +123,21 @@ pub enum Error {
     NotAFile {
         /// The directory.
         path: String,
+    },
+    /// A pipe, a device, a directory where a file is needed.
+    #[error("{} is not a file", path.display())]
+    NotRegular {
+        /// What it is.
+        path: PathBuf,
+    },
+    /// A file whose length is not that of its content.
+    #[error(
+        "{} says that it is empty, and is not: copy it to an ordinary file first",
+        path.display()
+    )]
+    NoLength {
+        /// The file.
+        path: PathBuf,
     },
     /// The job would have more maps than allowed.
     #[error("the job would have {count} maps, and may have {most} (mapreduce.job.max.map)")]
@@ -245,6 +263,15 @@ pub enum Error {
     TooManyDamagedInputs {
         /// How often.
         count: u32,
+    },
+    /// The output of a job that succeeded could not be copied to this machine.
+    #[error("the job is done, but its output cannot be fetched; `{commands}` fetches it")]
+    Unfetched {
+        /// What does so once the cause is gone.
+        commands: String,
+        /// Cause.
+        #[source]
+        source: BoxError,
     },
     /// A job ended without success.
     #[error("Job {name} failed: {diagnostics}")]

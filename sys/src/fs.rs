@@ -22,8 +22,19 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if it is not a file; else the system's error.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = flags.bits().cast_signed();
+    open_without_waiting(path, rustix::fs::OFlags::NOFOLLOW)
+}
+
+/// Opens a file for reading that a user names, perhaps by a link: as [`open_regular`] the call never waits, and refuses what is not a file.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if it is not a file; else the system's error.
+pub fn open_input(path: &Path) -> io::Result<File> {
+    open_without_waiting(path, rustix::fs::OFlags::empty())
+}
+
+fn open_without_waiting(path: &Path, flags: rustix::fs::OFlags) -> io::Result<File> {
+    let flags = (flags | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
@@ -296,6 +307,11 @@ mod tests {
         assert!(open_regular(&link).is_err());
         assert_eq!(open_regular(&missing).unwrap_err().kind(), io::ErrorKind::NotFound);
         let no_file = open_regular(directory.path()).unwrap_err();
+        assert_eq!(no_file.kind(), io::ErrorKind::InvalidInput);
+        text.clear();
+        open_input(&link).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello", "a user may name a link");
+        let no_file = open_input(Path::new("/dev/null")).unwrap_err();
         assert_eq!(no_file.kind(), io::ErrorKind::InvalidInput);
     }
 

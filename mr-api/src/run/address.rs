@@ -16,8 +16,12 @@ pub(crate) enum Location {
     Machine(PathBuf),
 }
 
-/// Which file system `text` names as seen from a cluster, and where; relative paths begin at the home directory of `user`.
+/// Which file system `text` names as seen from a cluster, and where; relative paths begin at the home directory of `user`. Every path of a job comes through
+/// here, and an empty one, as of a variable that is not set, is none: not the home directory.
 pub(crate) fn locate(site: &Site, user: &str, text: &str) -> Result<Location> {
+    if text.is_empty() {
+        return Err(Error::EmptyPath.into());
+    }
     let (typed, side) = site.locate(text)?;
     match side {
         Side::Machine => Ok(Location::Machine(typed.path.into())),
@@ -72,6 +76,14 @@ mod tests {
         {
             assert!(locate(&site, "ada", text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_empty_path_is_neither_the_home_directory_nor_this_one() {
+        let site = Site::new("http://host:9870", &[]);
+        let empty = "Can not create a Path from an empty string";
+        assert_eq!(locate(&site, "ada", "").unwrap_err().to_string(), empty);
+        assert_eq!(of_machine("").unwrap_err().to_string(), empty);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command line of a job program: takes out the job options and leaves the rest to the program.
 
+use std::any::Any;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -162,11 +163,11 @@ impl Args {
         self.words.len() < count
     }
 
-    /// The value of `name VALUE` or `name=VALUE`, if given; takes it out.
+    /// The value of `name VALUE` or `name=VALUE`, if given; takes it out. A number is a finite one: with what is none, as `nan`, every comparison is false.
     ///
     /// # Errors
     /// If the value is missing or does not parse as `T`.
-    pub fn value<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>> {
+    pub fn value<T: FromStr<Err: Display> + 'static>(&mut self, name: &str) -> Result<Option<T>> {
         let position = self.words.iter().position(|word| match word {
             Word::Dashed(text) => {
                 text == name || text.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
@@ -183,7 +184,10 @@ impl Args {
             None => return Err(Error::usage(format!("option {name} needs a value")).into()),
         };
         match value.parse() {
-            Ok(value) => Ok(Some(value)),
+            Ok(parsed) if !is_finite(&parsed) => {
+                Err(Error::usage(format!("option {name}: `{value}` is no finite number")).into())
+            }
+            Ok(parsed) => Ok(Some(parsed)),
             Err(error) => Err(Error::usage(format!("option {name}: `{value}`: {error}")).into()),
         }
     }
@@ -249,6 +253,13 @@ impl Args {
             _ => Err(Error::usage("an input and an output path are needed").into()),
         }
     }
+}
+
+/// False for a floating-point number that is infinite or none.
+fn is_finite<T: 'static>(value: &T) -> bool {
+    let value: &dyn Any = value;
+    value.downcast_ref::<f64>().is_none_or(|value| value.is_finite())
+        && value.downcast_ref::<f32>().is_none_or(|value| value.is_finite())
 }
 
 /// Puts a job option into `options`.
@@ -353,5 +364,16 @@ mod tests {
         let error = parse("--top=x a").unwrap().0.value::<u32>("--top").unwrap_err().to_string();
         assert!(error.contains("--top: `x`"), "{error}");
         assert!(parse("in").unwrap().0.inputs_and_output().is_err());
+        for text in ["nan", "-NaN", "inf", "-infinity", "1e999"] {
+            let value = |line: String| parse(&line).unwrap().0;
+            let error = value(format!("--t={text}")).value::<f64>("--t").unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("option --t: `{text}` is no finite number")),
+                "{error}"
+            );
+            assert!(value(format!("--t={text}")).value::<f32>("--t").is_err(), "{text}");
+            let name = value(format!("--t={text}")).value::<String>("--t").unwrap();
+            assert_eq!(name.as_deref(), Some(text), "a name may look so");
+        }
     }
 }

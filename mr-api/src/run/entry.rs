@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use mr_model::job::Plan;
-use mr_model::runner::{print, say};
+use mr_model::runner::{Planned, print, say};
 use mr_model::{BoxError, Error, Result};
 use protocol::error::chain;
 use protocol::jobs::{Counters, JobState};
@@ -15,7 +15,7 @@ use super::json::print_json;
 use super::local::LocalRunner;
 use super::options::Options;
 use super::shipped::Shipped;
-use super::{conf, runner, session};
+use super::{conf, runner, session, unread};
 
 /// Runs a job program.
 ///
@@ -30,16 +30,16 @@ use super::{conf, runner, session};
 pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    ExitCode::from(report(help, run(&words, &build)))
+    ExitCode::from(report(help, run(&words, &build), EXIT_USAGE))
 }
 
 /// A job failed.
-const EXIT_FAILED: u8 = 1;
+pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line is wrong.
-const EXIT_USAGE: u8 = 2;
+pub(crate) const EXIT_USAGE: u8 = 2;
 
-/// Prints the outcome and returns its exit code.
-pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
+/// Prints the outcome and returns its exit code, which for a wrong command line is `usage`.
+pub(crate) fn report(help: &str, outcome: Result<()>, usage: u8) -> u8 {
     match outcome {
         Ok(()) => 0,
         Err(error) => match error.downcast_ref::<Error>() {
@@ -49,7 +49,7 @@ pub(crate) fn report(help: &str, outcome: Result<()>) -> u8 {
             }
             Some(Error::Usage { .. } | Error::Property(_)) => {
                 say(format_args!("{}\n", chain(&*error)));
-                EXIT_USAGE
+                usage
             }
             _ => {
                 say(format_args!("{}\n", chain(&*error)));
@@ -85,15 +85,19 @@ pub(crate) fn start(
     if let Some(worker) = runner::Worker::of_environment()? {
         return runner::run(worker, || Ok(build()?.0));
     }
-    let warnings = options.check(scope)?;
+    let mut warnings = options.check(scope)?;
+    warnings.append(&mut options.warnings);
     let (plan, shipped) = build()?;
+    let plan = Planned::from(plan);
     options.side_files.extend(shipped.side_files()?);
+    warnings.extend(unread::of_place(&options));
+    warnings.extend(unread::of_plan(&options, &plan.graph)?);
     for warning in warnings {
         say(format_args!("{warning}\n"));
     }
     let ended = match options.local {
         Some(_) => run_locally(plan, &options),
-        None => session::run(plan.into(), &options, &[&shipped.words(), words].concat()),
+        None => session::run(plan, &options, &[&shipped.words(), words].concat()),
     };
     if let Err(error) = &ended
         && options.json
@@ -114,11 +118,10 @@ pub(crate) fn print_local(counters: Counters) -> Result<()> {
     print_json(&LocalJob { state: JobState::Succeeded, counters })
 }
 
-fn run_locally(plan: Plan, options: &Options) -> Result<()> {
+fn run_locally(plan: Planned, options: &Options) -> Result<()> {
     let mut counters = Counters::default();
-    for of_job in LocalRunner::from_options(options)?.run(plan)? {
-        counters.merge(&of_job);
-    }
+    let (of_jobs, _) = LocalRunner::from_options(options)?.run_keeping(plan, None)?;
+    of_jobs.iter().for_each(|of_job| counters.merge(of_job));
     match options.json {
         true => print_local(counters),
         false => Ok(()),

@@ -17,6 +17,7 @@ mod runner;
 mod session;
 mod shipped;
 mod side_files;
+mod unread;
 
 pub(crate) use args::once;
 pub use args::{Args, usage_error};

@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) json: bool,
     pub(crate) properties: Properties,
     pub(crate) side_files: Vec<SideFile>,
+    /// What whoever parsed the command line has to say of it.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Attempts per task before a job fails, as in Hadoop.

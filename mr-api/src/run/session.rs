@@ -2,11 +2,11 @@
 //! serves all plans of a program.
 //!
 //! Invariants: an embedded cluster is started for the first plan, and ends with the session; what plans keep for each other lies in one
-//! directory of the session, which is deleted at its end; it stays if Ctrl-C ends the driver while a job runs, for the job goes on and may
-//! read it.
+//! directory of the session, which is deleted at its end, also by Ctrl-C; it stays if Ctrl-C ends the driver while a job runs or before its output is fetched,
+//! for the job goes on and may read it, and says where it writes.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use client::ClientConfig;
@@ -19,6 +19,7 @@ use protocol::address::{FileSystem, home};
 use protocol::error::chain;
 
 use super::address::{self, Location};
+use super::driver::behind::{Afterwards, LeftBehind};
 use super::driver::embedded::{self, EmbeddedCluster};
 use super::driver::names::Names;
 use super::driver::ran::{Connected, Output, Ran};
@@ -66,8 +67,7 @@ pub(crate) struct Session {
 /// What the watch for Ctrl-C needs.
 #[derive(Default)]
 struct Shared {
-    /// Plans that run now.
-    running: AtomicUsize,
+    behind: LeftBehind,
     connected: OnceLock<Connected>,
     /// The session's directory, once it was made on a cluster that outlives the session.
     root: OnceLock<DfsPath>,
@@ -100,30 +100,78 @@ impl Session {
             (None, Some(_)) => return Err(client::dfs::DfsError::NoNamenode.into()),
         };
         let (cluster, shared, next) = Default::default();
-        Ok(Session { options, config, is_embedded, cluster, shared, next })
+        let session = Session { options, config, is_embedded, cluster, shared, next };
+        session.watch_ctrl_c();
+        Ok(session)
     }
 
     /// Runs a plan whose workers start the executable with `words`. With `keeps`, the output of the last job may be an intermediate one: it
     /// stays until [`Session::forget`], or the end of the session.
     pub(crate) fn run(&self, plan: Planned, words: &[String], keeps: bool) -> Result<Ran> {
+        let ended = self.run_plan(plan, words, keeps);
+        if ended.is_err() {
+            self.shared.behind.wait_if_ending();
+        }
+        ended
+    }
+
+    fn run_plan(&self, plan: Planned, words: &[String], keeps: bool) -> Result<Ran> {
         // Before a cluster is started for nothing.
         let local = LocalPaths::find(&plan, &self.options, |path| self.of_machine(path))?;
         let connected = self.connect()?;
         let last = plan.graph.stages.last().map(|stage| &stage.settings().output);
         let is_kept = keeps && last == Some(&OutputPath::Intermediate);
         let kept = is_kept.then(|| self.directory("kept")).transpose()?;
-        let driver = Driver::new(connected, &self.options, words, kept);
-        let _busy = Busy::begin(&self.shared);
+        let driver = |fetch_commands| {
+            let (behind, is_embedded) = (&self.shared.behind, self.is_embedded);
+            let afterwards = Afterwards { behind, is_embedded, fetch_commands };
+            Driver::new(connected.clone(), &self.options, words, kept, afterwards)
+        };
         if local.is_empty() {
-            let (site, user) = (driver.dfs.site(), driver.dfs.user().to_owned());
+            let (site, user) = (connected.dfs.site(), connected.dfs.user().to_owned());
             let (inputs, outputs) = Default::default();
-            return driver.run(plan, &Names { site, user, inputs, outputs });
+            return driver(Vec::new()).run(plan, &Names { site, user, inputs, outputs });
         }
         let directory = self.directory("staged")?;
         let replication = self.is_embedded.then_some(EMBEDDED_REPLICATION);
-        let ended = run_staged(plan, &driver, &local, (&directory, replication));
+        let ended = local.put(&connected.dfs, &directory, replication).and_then(|names| {
+            let driver = driver(local.fetch_commands(&names)?);
+            self.run_staged(plan, &driver, (&local, &names))
+        });
         self.forget(&directory);
         ended
+    }
+
+    /// Runs a plan with paths of this machine, whose inputs are staged.
+    fn run_staged(
+        &self,
+        plan: Planned,
+        driver: &Driver<'_>,
+        (local, names): (&LocalPaths, &Names),
+    ) -> Result<Ran> {
+        let Planned { graph, after } = plan;
+        let (on_cluster, on_machine) = match local.last_output() {
+            Some(output) => (None, after.zip(Some(output))),
+            None => (after, None),
+        };
+        let mut ran = driver.run(Planned { graph, after: on_cluster }, names)?;
+        let unfetched = (!self.is_embedded).then(|| self.unfetched()).transpose()?;
+        driver.fetching(|dfs| local.fetch(dfs, names, unfetched.as_ref()))?;
+        if let Some(output) = local.last_output() {
+            ran.output = Output::Machine(output.to_owned());
+        }
+        if let Some((after, output)) = on_machine {
+            after(&mut crate::run::local::finished(output, ran.counters.clone())?)?;
+        }
+        Ok(ran)
+    }
+
+    /// A place for what outlives the session, because it could not be fetched; not made yet.
+    fn unfetched(&self) -> Result<DfsPath> {
+        let Connected { dfs, .. } = self.connect()?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let home = home(dfs.user());
+        Ok(DfsPath::parse(&format!("{home}/{DIRECTORY}/unfetched-{}-{number}", dfs.id()))?)
     }
 
     /// Deletes a directory of the session.
@@ -159,19 +207,24 @@ impl Session {
         Ok(())
     }
 
-    /// From here on Ctrl-C between two plans ends the program and leaves nothing behind. While a job runs, the job's own watch answers.
-    pub(crate) fn watch_ctrl_c(&self) {
-        let shared = Arc::clone(&self.shared);
+    /// From here on Ctrl-C ends the program. It leaves nothing behind but what the session's notes tell of.
+    fn watch_ctrl_c(&self) {
+        let (shared, is_embedded) = (Arc::clone(&self.shared), self.is_embedded);
         transport::rpc::runtime().spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                if shared.running.load(Ordering::SeqCst) == 0 {
-                    // The calls wait, which a thread of the runtime must not.
-                    let ending = std::thread::spawn(move || shared.end());
-                    let _ = tokio::task::spawn_blocking(|| ending.join()).await;
-                    embedded::end_all();
-                    std::process::exit(INTERRUPTED);
-                }
+            if tokio::signal::ctrl_c().await.is_err() {
+                return;
             }
+            let left = shared.behind.end();
+            for text in &left {
+                say(format_args!("\n{text}\n"));
+            }
+            if left.is_empty() && !is_embedded {
+                // The calls wait, which a thread of the runtime must not.
+                let ending = std::thread::spawn(move || shared.end());
+                let _ = tokio::task::spawn_blocking(|| ending.join()).await;
+            }
+            embedded::end_all();
+            std::process::exit(INTERRUPTED);
         });
     }
 
@@ -240,46 +293,6 @@ impl Shared {
             delete(dfs, root);
         }
     }
-}
-
-/// Counts a plan while it runs.
-struct Busy<'a>(&'a Shared);
-
-impl<'a> Busy<'a> {
-    fn begin(shared: &'a Shared) -> Self {
-        shared.running.fetch_add(1, Ordering::SeqCst);
-        Busy(shared)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Runs a plan with paths of this machine, staged in a directory with this many replicas.
-fn run_staged(
-    plan: Planned,
-    driver: &Driver<'_>,
-    local: &LocalPaths,
-    (directory, replication): (&DfsPath, Option<u16>),
-) -> Result<Ran> {
-    let names = local.put(&driver.dfs, directory, replication)?;
-    let Planned { graph, after } = plan;
-    let (on_cluster, on_machine) = match local.last_output() {
-        Some(output) => (None, after.zip(Some(output))),
-        None => (after, None),
-    };
-    let mut ran = driver.run(Planned { graph, after: on_cluster }, &names)?;
-    local.fetch(&driver.dfs, &names)?;
-    if let Some(output) = local.last_output() {
-        ran.output = Output::Machine(output.to_owned());
-    }
-    if let Some((after, output)) = on_machine {
-        after(&mut crate::run::local::finished(output, ran.counters.clone())?)?;
-    }
-    Ok(ran)
 }
 
 fn delete(dfs: &DfsClient, directory: &DfsPath) {

@@ -3,13 +3,14 @@
 //! | a map prints | the reduce writes |
 //! |---|---|
 //! | `LongValueSum:k<TAB>n`, `LongValueMax:`, `LongValueMin:` | `k<TAB>` sum, largest, smallest |
-//! | `DoubleValueSum:k<TAB>x` | `k<TAB>` sum |
+//! | `DoubleValueSum:k<TAB>x` | `k<TAB>` sum, as Java prints it |
 //! | `StringValueMax:k<TAB>s`, `StringValueMin:` | `k<TAB>` last, first in byte order |
 //! | `UniqValueCount:k<TAB>s` | `k<TAB>` number of different values |
 //! | `ValueHistogram:k<TAB>s[<TAB>n]` | `k<TAB>` distinct values, then smallest, median, largest, mean, deviation of their counts |
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mr_formats::writable::java_text;
 use mr_model::{Error, Result};
 
 /// The name of the library on a command line.
@@ -107,7 +108,7 @@ impl Aggregate {
             Aggregate::LongSum(n) | Aggregate::LongMax(n) | Aggregate::LongMin(n) => {
                 n.to_string().into_bytes()
             }
-            Aggregate::DoubleSum(sum) => format!("{sum:?}").into_bytes(),
+            Aggregate::DoubleSum(sum) => java_text(*sum).into_bytes(),
             Aggregate::StringMax(text) | Aggregate::StringMin(text) => {
                 text.clone().unwrap_or_default()
             }
@@ -126,10 +127,12 @@ fn histogram(counts: &BTreeMap<Vec<u8>, u64>) -> String {
     let square = |n: &u64| (*n as f64 - mean) * (*n as f64 - mean);
     let deviation = (numbers.iter().map(square).sum::<f64>() / count.max(1) as f64).sqrt();
     format!(
-        "{count}\t{}\t{}\t{}\t{mean:?}\t{deviation:?}",
+        "{count}\t{}\t{}\t{}\t{}\t{}",
         at(0),
         at(count / 2),
-        at(count.saturating_sub(1))
+        at(count.saturating_sub(1)),
+        java_text(mean),
+        java_text(deviation)
     )
 }
 
@@ -149,10 +152,14 @@ mod tests {
             ("LongValueMax", &["1", "20", "3"], "20"),
             ("LongValueMin", &["1", "20", "-3"], "-3"),
             ("DoubleValueSum", &["1.5", "2"], "3.5"),
+            ("DoubleValueSum", &["1.5e7"], "1.5E7"),
+            ("DoubleValueSum", &["0.0001"], "1.0E-4"),
+            ("DoubleValueSum", &["1e308", "1e308"], "Infinity"),
             ("StringValueMax", &["b", "c", "a"], "c"),
             ("StringValueMin", &["b", "c", "a"], "a"),
             ("UniqValueCount", &["b", "c", "b"], "2"),
             ("ValueHistogram", &["b", "c\t3", "b"], "2\t2\t3\t3\t2.5\t0.5"),
+            ("ValueHistogram", &["b\t15000000"], "1\t15000000\t15000000\t15000000\t1.5E7\t0.0"),
         ] {
             let key = format!("{kind}:na:me");
             let (mut once, name) = begin(key.as_bytes(), None).unwrap();

@@ -16,7 +16,7 @@ use super::input::{InputKind, StreamInput};
 use super::io::{RecordReader, RecordWriter};
 use super::key_field::KeyFields;
 use super::process::Script;
-use super::{command, key_field};
+use super::{command, key_field, unread};
 use crate::run::{Args, Options, once};
 
 /// `hanno job streaming -help`.
@@ -188,8 +188,15 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
     if let Err(error) = left.operands() {
         return Err(Error::usage(error.to_string()));
     }
+    if options.reducers.is_some() && given.values.contains_key("numReduceTasks") {
+        let text = "-numReduceTasks and --reducers both say the number of reduces: give one";
+        return Err(Error::usage(text));
+    }
     options.file_system = given.file_system.take();
+    let has_partitioner = given.values.contains_key("partitioner")
+        || options.properties.contains_key(keys::PARTITIONER.name());
     let spec = spec(given, &mut options, words)?;
+    options.warnings = unread::warnings(&options.properties, &spec.has(has_partitioner));
     Ok(Request { spec, options })
 }
 
@@ -289,7 +296,8 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     let reducer = match values.remove("reducer") {
         Some(text) if text == "NONE" => None,
         text => Some(scripts.work(text)?),
-    };
+    }
+    .filter(|_| reducers != Some(0));
     let map_input = pipes.writer(keys::MAP_INPUT_ENCODING, keys::MAP_INPUT_SEPARATOR)?;
     // Binary records have their keys, even those whose keys are positions of lines.
     let ignore_key = map_input.encoding == Encoding::Text
@@ -300,7 +308,7 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
         output,
         mapper: scripts.work(values.remove("mapper"))?,
         combiner: values.remove("combiner").map(|text| scripts.work(Some(text))).transpose()?,
-        reducer: reducer.filter(|_| reducers != Some(0)),
+        reducer,
         side_files,
         reducers,
         input_kind,
@@ -353,7 +361,8 @@ fn set_reduces(options: &mut Options, count: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Splits paths at commas; commas within braces belong to globs, and a backslash removes the meaning of the next character.
+/// Splits paths at commas; commas within braces belong to globs, and a backslash removes the meaning of the next character. A path that is empty stays: what
+/// it means, nothing, is the driver's to refuse.
 fn split_paths(paths: &str) -> Vec<String> {
     let (mut all, mut path, mut depth, mut escaped) = (Vec::new(), String::new(), 0u32, false);
     for c in paths.chars() {
@@ -370,7 +379,6 @@ fn split_paths(paths: &str) -> Vec<String> {
         path.push(c);
     }
     all.push(path);
-    all.retain(|path| !path.is_empty());
     all
 }
 
@@ -480,7 +488,8 @@ fn comparator(properties: &Properties, separator: &[u8]) -> Result<Option<Arc<Ke
         None | Some(Comparator::Bytes) => Ok(None),
         Some(Comparator::KeyField) => {
             let options = keys::COMPARATOR_OPTIONS.get(properties)?.unwrap_or_default();
-            KeyFields::parse(&options, separator).map(|fields| Some(Arc::new(fields)))
+            let name = keys::COMPARATOR_OPTIONS.name();
+            KeyFields::parse(name, &options, separator).map(|fields| Some(Arc::new(fields)))
         }
     }
 }
@@ -501,7 +510,9 @@ fn partitioner(
         Some(Partitioner::KeyField) => {
             let options = keys::PARTITIONER_OPTIONS.get(properties)?;
             let fields = match (options, keys::PARTITIONER_FIELDS.get(properties)?) {
-                (Some(options), _) => KeyFields::parse(&options, separator)?,
+                (Some(options), _) => {
+                    KeyFields::parse(keys::PARTITIONER_OPTIONS.name(), &options, separator)?
+                }
                 (None, Some(count)) => KeyFields::first(count.0 as usize, separator),
                 (None, None) => return Ok(None),
             };
@@ -511,6 +522,20 @@ fn partitioner(
 }
 
 impl Spec {
+    /// What options can belong to.
+    fn has(&self, partitioner: bool) -> unread::Has {
+        let is_aggregate = |work: &Option<Work>| matches!(work, Some(Work::Aggregate { .. }));
+        unread::Has {
+            reduce: self.reducer.is_some(),
+            combiner: self.combiner.is_some(),
+            partitioner,
+            key_partitioner: self.partitioner.is_some(),
+            key_comparator: self.comparator.is_some(),
+            aggregate: is_aggregate(&self.reducer) || is_aggregate(&self.combiner),
+            key_value_input: self.input_kind == InputKind::KeyValueText,
+        }
+    }
+
     pub(super) fn is_map_only(&self) -> bool {
         self.reducer.is_none()
     }
@@ -600,6 +625,20 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_path_is_not_dropped() {
+        for (typed, inputs) in [
+            ("", &[""][..]),
+            (",", &["", ""]),
+            ("/a,,/b", &["/a", "", "/b"]),
+            ("/a,", &["/a", ""]),
+            ("/{a,,b}", &["/{a,,b}"]),
+        ] {
+            let Request { spec, .. } = parsed(&["-input", typed, "-output", "/o"]).unwrap();
+            assert_eq!(spec.inputs, inputs, "{typed}");
+        }
+    }
+
+    #[test]
     fn no_reduce_in_both_ways() {
         for extra in
             [&["-reducer", "NONE"][..], &["-numReduceTasks", "0"], &["-D", "mapred.reduce.tasks=0"]]
@@ -607,6 +646,42 @@ mod tests {
             let words = [&["-input", "a", "-output", "b", "-mapper", "cat"], extra].concat();
             assert!(parsed(&words).unwrap().spec.is_map_only(), "{extra:?}");
         }
+    }
+
+    #[test]
+    fn options_without_effect_are_named() {
+        let warnings = |line: &str| {
+            let words = format!("-input a -output b {line}");
+            let words: Vec<&str> = words.split_whitespace().collect();
+            parsed(&words).unwrap().options.warnings
+        };
+        for (line, part) in [
+            ("-reducer NONE -combiner cat", "option -combiner has no effect"),
+            ("-numReduceTasks 0 -partitioner HashPartitioner", "the partitioner has no effect"),
+            ("-D mapreduce.partition.keycomparator.options=-n", "comparator.class=KeyField"),
+            ("-D mapreduce.partition.keypartitioner.options=-k1", "-partitioner KeyField"),
+            ("-D num.key.fields.for.partition=2", "without -partitioner KeyFieldBased"),
+            ("-D map.output.key.field.separator=.", "or -D mapreduce.job.output.key.comparator"),
+            ("-D aggregate.max.num.unique.values=2", "without -reducer aggregate"),
+            ("-D key.value.separator.in.input.line=,", "-inputformat KeyValueTextInputFormat"),
+            (
+                "-partitioner KeyFieldBasedPartitioner -D num.key.fields.for.partition=2 \
+                 -D mapreduce.partition.keypartitioner.options=-k1",
+                "beside mapreduce.partition.keypartitioner.options",
+            ),
+        ] {
+            let found = warnings(line);
+            assert!(found.len() == 1 && found[0].contains(part), "{line}: {found:?}");
+        }
+        let all = "-combiner cat -reducer aggregate -partitioner KeyFieldBasedPartitioner \
+                   -D num.key.fields.for.partition=2 -D map.output.key.field.separator=. \
+                   -D mapred.output.key.comparator.class=KeyFieldBasedComparator \
+                   -D mapreduce.partition.keycomparator.options=-n -D \
+                   aggregate.max.num.unique.values=2";
+        assert_eq!(warnings(all), [""; 0]);
+        let twice = ["-input", "a", "-output", "b", "-numReduceTasks", "2", "--reducers", "3"];
+        let error = parsed(&twice).err().unwrap().to_string();
+        assert!(error.contains("-numReduceTasks and --reducers"), "{error}");
     }
 
     #[test]

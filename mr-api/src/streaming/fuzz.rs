@@ -57,7 +57,7 @@ pub fn key_fields(bytes: &[u8]) {
     let mut part = || parts.next().unwrap_or_default();
     let (options, separator, key) = (String::from_utf8_lossy(part()), part(), part());
     let separator = if separator.is_empty() { b"\t" } else { separator };
-    let Ok(fields) = KeyFields::parse(&options, separator) else { return };
+    let Ok(fields) = KeyFields::parse("options", &options, separator) else { return };
     assert!(fields.partition(key, 7) < 7);
     let mut encoded = Vec::new();
     fields.encode(key, &mut encoded);

@@ -29,22 +29,32 @@ pub(super) struct KeyFields {
 }
 
 impl KeyFields {
-    pub(super) fn parse(options: &str, separator: &[u8]) -> Result<KeyFields, Error> {
+    /// `property` is where the options come from.
+    pub(super) fn parse(
+        property: &str,
+        options: &str,
+        separator: &[u8],
+    ) -> Result<KeyFields, Error> {
         let (mut spans, mut numeric, mut reverse) = (Vec::new(), false, false);
         let mut words = options.split_whitespace();
         while let Some(word) = words.next() {
-            let bad = || Error::usage(format!("`{word}` in key options `{options}`"));
-            match word.strip_prefix('-').ok_or_else(bad)? {
-                "k" => spans.push(span(words.next().ok_or_else(bad)?).ok_or_else(bad)?),
+            let bad = |word: &str, reason: &str| {
+                Error::usage(format!("property {property}: `{word}` in `{options}`: {reason}"))
+            };
+            match word.strip_prefix('-').ok_or_else(|| bad(word, NO_DASH))? {
+                "k" => {
+                    let text = words.next().ok_or_else(|| bad(word, NO_POSITION))?;
+                    spans.push(span(text).map_err(|reason| bad(text, reason))?);
+                }
                 flags if flags.starts_with('k') => {
-                    spans.push(span(&flags[1..]).ok_or_else(bad)?);
+                    spans.push(span(&flags[1..]).map_err(|reason| bad(word, reason))?);
                 }
                 flags => {
                     for flag in flags.chars() {
                         match flag {
                             'n' => numeric = true,
                             'r' => reverse = true,
-                            _ => return Err(bad()),
+                            _ => return Err(bad(word, UNKNOWN)),
                         }
                     }
                 }
@@ -136,24 +146,34 @@ pub(super) fn decode(encoded: &[u8]) -> &[u8] {
     rest.get(u32::from_be_bytes(*length) as usize..).unwrap_or(rest)
 }
 
-fn span(text: &str) -> Option<Span> {
+const NO_DASH: &str = "an option begins with `-`, as `-k1,2`";
+const NO_POSITION: &str = "`-k` takes FIELD[.BYTE][,FIELD[.BYTE]]";
+const NO_NUMBER: &str = "fields and bytes are whole numbers, as in `-k1.2,3`";
+const NO_FIELD: &str = "fields are counted from 1";
+const UNKNOWN: &str = "there are `-k`, `-n` for numbers and `-r` for the reverse order";
+
+fn span(text: &str) -> Result<Span, &'static str> {
     let body = text.trim_end_matches(['n', 'r']);
     let flags = &text[body.len()..];
     let (from, to) = match body.split_once(',') {
         Some((from, to)) => (from, Some(to)),
         None => (body, None),
     };
-    let position = |text: &str| -> Option<(usize, usize)> {
+    let position = |text: &str| -> Result<(usize, usize), &'static str> {
         let text = text.trim_end_matches(['n', 'r']);
         let (field, byte) = text.split_once('.').unwrap_or((text, "0"));
-        Some((field.parse::<usize>().ok()?.checked_sub(1)?, byte.parse().ok()?))
+        let number = |text: &str| text.parse::<usize>().map_err(|_| NO_NUMBER);
+        if text.is_empty() {
+            return Err(NO_POSITION);
+        }
+        Ok((number(field)?.checked_sub(1).ok_or(NO_FIELD)?, number(byte)?))
     };
     let (first_field, first_byte) = position(from)?;
     let (last_field, last_bytes) = match to {
         Some(to) => position(to).map(|(field, bytes)| (Some(field), bytes))?,
         None => (None, 0),
     };
-    Some(Span {
+    Ok(Span {
         first_field,
         first_byte: first_byte.saturating_sub(1),
         last_field,
@@ -220,7 +240,7 @@ mod tests {
     }
 
     fn sorted<'a>(options: &str, separator: &str, keys: &[&'a str]) -> Vec<&'a str> {
-        let fields = KeyFields::parse(options, separator.as_bytes()).unwrap();
+        let fields = KeyFields::parse("o", options, separator.as_bytes()).unwrap();
         let mut keys = keys.to_vec();
         keys.sort_by_key(|key| encoded(&fields, key));
         keys
@@ -258,27 +278,37 @@ mod tests {
 
     #[test]
     fn partitions_see_only_the_chosen_fields() {
-        let fields = KeyFields::parse("-k1,2", b".").unwrap();
+        let fields = KeyFields::parse("o", "-k1,2", b".").unwrap();
         let of = |key: &str| fields.partition(key.as_bytes(), 1000);
         assert_eq!(of("11.12.1.2"), of("11.12.9.9"));
         assert_ne!(of("11.12.1.2"), of("11.13.1.2"));
         assert_eq!(of("11.12"), KeyFields::first(2, b".").partition(b"11.12.1", 1000));
-        let two = KeyFields::parse("-k1,1 -k3,3", b".").unwrap();
+        let two = KeyFields::parse("o", "-k1,1 -k3,3", b".").unwrap();
         assert_eq!(two.partition(b"a.b.c", 1000), two.partition(b"a.x.c", 1000));
     }
 
     #[test]
     fn bad_options_are_named() {
-        for options in ["-k", "-kx", "-k0", "-x", "k1", "-k1,0"] {
-            let error = KeyFields::parse(options, b"\t").unwrap_err().to_string();
-            assert!(error.contains(options), "{error}");
+        for (options, word, reason) in [
+            ("-k", "-k", NO_POSITION),
+            ("-n -kx", "-kx", NO_NUMBER),
+            ("-k0", "-k0", NO_FIELD),
+            ("-x", "-x", UNKNOWN),
+            ("k1", "k1", NO_DASH),
+            ("-k1,0", "-k1,0", NO_FIELD),
+            ("-k 1. -r", "1.", NO_NUMBER),
+            ("-k1,", "-k1,", NO_POSITION),
+        ] {
+            let error = KeyFields::parse("some.options", options, b"\t").unwrap_err().to_string();
+            let expected = format!("property some.options: `{word}` in `{options}`: {reason}");
+            assert!(error.starts_with(&expected), "{error}");
         }
     }
 
     proptest! {
         #[test]
         fn numbers_order_by_value(a in -1_000_000_000i64..1_000_000_000, b in -1_000_000_000i64..1_000_000_000, reverse: bool) {
-            let fields = KeyFields::parse(if reverse { "-k1,1nr" } else { "-k1,1n" }, b"\t").unwrap();
+            let fields = KeyFields::parse("o", if reverse { "-k1,1nr" } else { "-k1,1n" }, b"\t").unwrap();
             let text = |value: i64| format!("{}{}.{:03}", if value < 0 { "-" } else { "" }, value.abs() / 1000, value.abs() % 1000);
             let (x, y) = (encoded(&fields, &text(a)), encoded(&fields, &text(b)));
             let order = if reverse { b.cmp(&a) } else { a.cmp(&b) };

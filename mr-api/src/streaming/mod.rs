@@ -21,6 +21,7 @@ mod process;
 mod read_ahead;
 mod stages;
 mod typed;
+mod unread;
 
 use mr_model::Result;
 use mr_model::job::{Job, Plan};
@@ -39,9 +40,9 @@ const REDUCERS_DEFAULT: u32 = 1;
 
 /// Runs `hanno job streaming WORDS`. `prefix` holds the words before those, which a worker needs to reach this function again.
 ///
-/// The exit code: 0 if the job succeeded, 1 if it failed, 2 for a wrong command line.
+/// The exit code: 0 if the job succeeded, 1 if it failed, and also for a wrong command line, as with Hadoop's.
 pub fn run(prefix: &[&str], words: &[String]) -> u8 {
-    entry::report(HELP, start(prefix, words))
+    entry::report(HELP, start(prefix, words), entry::EXIT_FAILED)
 }
 
 fn start(prefix: &[&str], words: &[String]) -> Result<()> {
@@ -70,4 +71,20 @@ fn plan(spec: &Spec) -> Result<Plan> {
         None => job.reduce(reducer),
     };
     Ok(job.reducers(spec.reducers.unwrap_or(REDUCERS_DEFAULT)).output(spec.output()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_command_line_ends_as_with_hadoop() {
+        let run = |words: &[&str]| {
+            run(&[], &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(run(&["-what"]), 1);
+        assert_eq!(run(&["-input", "a"]), 1);
+        assert_eq!(run(&["-input", "a", "-output", "b", "-D", "mapred.reduce.tasks=x"]), 1);
+        assert_eq!(run(&["-help"]), 0);
+    }
 }

@@ -107,20 +107,19 @@ impl Context {
     /// [`NAME_BYTES_MAX`]: protocol::counters::NAME_BYTES_MAX
     pub fn counter(&self, group: &str, name: &str) -> Counter {
         let mut counters = self.state.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(counter) = counters.get(&(group.to_owned(), name.to_owned())) {
-            return counter.clone();
-        }
-        let within = if counters.len() >= COUNTERS_MAX {
-            Err(CountersError::TooMany)
-        } else {
-            check_group(group).and_then(|()| check_name(group)).and_then(|()| check_name(name))
-        };
+        let key = (group.to_owned(), name.to_owned());
+        let named =
+            check_group(group).and_then(|()| check_name(group)).and_then(|()| check_name(name));
+        let within = named.and_then(|()| match counters.len() >= COUNTERS_MAX {
+            true if !counters.contains_key(&key) => Err(CountersError::TooMany),
+            _ => Ok(()),
+        });
         if let Err(error) = within {
             // Only the first error is reported.
             let _ = self.state.beyond.set(error);
             return Counter::default();
         }
-        counters.entry((group.to_owned(), name.to_owned())).or_default().clone()
+        counters.entry(key).or_default().clone()
     }
 
     /// Adds one to a counter of a [`counters!`](crate::counters) enum. Looks it up by name each time; see [`Context::tally`].

@@ -9,21 +9,34 @@ use protocol::jobs::Counters;
 /// A named sum. Clones share it; adding is cheap enough for every record.
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
-    value: Arc<AtomicU64>,
+    parts: Arc<Parts>,
+}
+
+/// What was added, and what was subtracted: apart, so that the sum does not depend on what came first.
+#[derive(Debug, Default)]
+struct Parts {
+    added: AtomicU64,
+    subtracted: AtomicU64,
+}
+
+/// The amounts of a counter at some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Amounts {
+    added: u64,
+    subtracted: u64,
 }
 
 impl Counter {
     /// Adds `amount`.
     #[inline]
     pub fn add(&self, amount: u64) {
-        self.value.fetch_add(amount, Ordering::Relaxed);
+        self.parts.added.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Adds or subtracts; the sum stays at 0 where it would fall below.
+    /// Adds or subtracts, in any order. A sum of the task that is below 0 in the end counts as 0.
     pub fn add_signed(&self, amount: i64) {
-        let add = |value: u64| Some(value.saturating_add_signed(amount));
-        // The closure always has a value.
-        let _ = self.value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let part = if amount < 0 { &self.parts.subtracted } else { &self.parts.added };
+        part.fetch_add(amount.unsigned_abs(), Ordering::Relaxed);
     }
 
     /// Adds one.
@@ -32,13 +45,20 @@ impl Counter {
         self.add(1);
     }
 
-    pub(super) fn set(&self, value: u64) {
-        self.value.store(value, Ordering::Relaxed);
+    pub(super) fn set(&self, amounts: Amounts) {
+        self.parts.added.store(amounts.added, Ordering::Relaxed);
+        self.parts.subtracted.store(amounts.subtracted, Ordering::Relaxed);
+    }
+
+    pub(super) fn amounts(&self) -> Amounts {
+        let load = |part: &AtomicU64| part.load(Ordering::Relaxed);
+        Amounts { added: load(&self.parts.added), subtracted: load(&self.parts.subtracted) }
     }
 
     /// The sum in this task so far.
     pub fn value(&self) -> u64 {
-        self.value.load(Ordering::Relaxed)
+        let Amounts { added, subtracted } = self.amounts();
+        added.saturating_sub(subtracted)
     }
 }
 
@@ -173,6 +193,37 @@ mod tests {
     use crate::task::state::TaskState;
 
     counters! { enum Shapes { Round, Square } }
+
+    #[test]
+    fn what_is_subtracted_first_is_not_lost() {
+        let counter = Counter::default();
+        counter.add_signed(-5);
+        assert_eq!(counter.value(), 0);
+        counter.add_signed(3);
+        counter.add(10);
+        assert_eq!(counter.value(), 8);
+        counter.add_signed(i64::MIN);
+        assert_eq!(counter.value(), 0);
+    }
+
+    #[test]
+    fn the_engines_counters_are_refused_before_and_after_it_counts_there() {
+        let task =
+            TaskId { job: JobId { cluster_start: 1, number: 1 }, kind: TaskKind::Map, index: 0 };
+        for group in crate::task::state::ENGINE_GROUPS {
+            for counts_first in [false, true] {
+                let context = Context::new(AttemptId { task, number: 0 }, BTreeMap::new());
+                let state = TaskState::of(&context);
+                if counts_first {
+                    state.add_to(group, "MAP_INPUT_RECORDS", 7);
+                }
+                context.counter(group, "MAP_INPUT_RECORDS").add(1000);
+                assert!(state.check_counters().is_err(), "{group} {counts_first}");
+                let counted = state.counters().value(group, "MAP_INPUT_RECORDS");
+                assert_eq!(counted, if counts_first { 7 } else { 0 }, "{group}");
+            }
+        }
+    }
 
     #[test]
     fn a_tally_counts_what_single_counts_count() {

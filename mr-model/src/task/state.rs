@@ -17,7 +17,7 @@ use protocol::property::{Key, Properties, PropertyError, Value};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, TaskKind};
 
-use super::counters::Counter;
+use super::counters::{Amounts, Counter};
 use crate::error::Result;
 
 /// Opens a file of the job's file system.
@@ -30,6 +30,10 @@ pub const INPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.input.FileInpu
 /// Group of bytes written by output formats.
 pub(crate) const OUTPUT_COUNTERS: &str =
     "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
+/// The groups in which the engine counts.
+#[cfg(test)]
+pub(super) const ENGINE_GROUPS: [&str; 4] =
+    [TASK_COUNTERS, INPUT_COUNTERS, OUTPUT_COUNTERS, phase::GROUP];
 
 /// What a map reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +89,7 @@ pub(super) struct Surroundings {
 
 /// The values of a task's counters at some time.
 #[derive(Debug)]
-pub struct Mark(BTreeMap<(String, String), u64>);
+pub struct Mark(BTreeMap<(String, String), Amounts>);
 
 impl TaskState {
     pub(super) fn new(attempt: AttemptId, properties: BTreeMap<String, String>) -> Self {
@@ -246,14 +250,14 @@ impl TaskState {
     /// The values of all counters now.
     pub fn mark(&self) -> Mark {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        Mark(counters.iter().map(|(name, counter)| (name.clone(), counter.value())).collect())
+        Mark(counters.iter().map(|(name, counter)| (name.clone(), counter.amounts())).collect())
     }
 
     /// Sets all counters to what they were: what was done since then does not count, because it is done again.
     pub fn return_to(&self, Mark(values): &Mark) {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, counter) in &*counters {
-            counter.set(values.get(name).copied().unwrap_or(0));
+            counter.set(values.get(name).copied().unwrap_or_default());
         }
     }
 

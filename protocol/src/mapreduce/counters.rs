@@ -33,8 +33,13 @@ pub const VALUE_MAX: u64 = i64::MAX.cast_unsigned();
 /// Groups in which only the JobTracker counts, under all names that clients know them by.
 const GROUPS_OF_JOBS: [&str; 2] = ["org.apache.hadoop.mapreduce.JobCounter", "Job Counters"];
 /// Groups in which the engine counts, and no code of a job's own.
-const GROUPS_OF_TASKS: [&str; 3] =
-    ["org.apache.hadoop.mapreduce.TaskCounter", "Map-Reduce Framework", ENGINE_GROUP];
+const GROUPS_OF_TASKS: [&str; 5] = [
+    "org.apache.hadoop.mapreduce.TaskCounter",
+    "Map-Reduce Framework",
+    "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter",
+    "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter",
+    ENGINE_GROUP,
+];
 /// The JobTracker's counters in a group where tasks count, too: launched and successful speculative attempts.
 pub const COUNTERS_OF_JOBS: [(&str, &str); 2] =
     [(ENGINE_GROUP, "SPECULATIVE_LAUNCHED"), (ENGINE_GROUP, "SPECULATIVE_WON")];

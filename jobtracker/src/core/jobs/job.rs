@@ -203,8 +203,11 @@ impl Job {
         kind == TaskKind::Map || self.rounds.is_some()
     }
 
-    /// Mean progress of the reduces, 0 to 1; of all rounds that there may be.
+    /// Mean progress of the reduces, 0 to 1; of all rounds that there may be. As in Hadoop, a job without reduces stays at 0.
     pub(crate) fn reduce_progress(&self) -> f32 {
+        if self.spec.reduce_count == 0 {
+            return 0.0;
+        }
         let Some(rounds) = &self.rounds else { return self.reduces.progress() };
         if rounds.is_done() {
             return 1.0;

@@ -113,3 +113,13 @@ fn a_worker_is_found_by_its_address() {
     assert_eq!(picture.report.running_count, 2);
     assert!(world.core.worker_picture(&ROOT, "elsewhere:1", world.now).is_none());
 }
+
+#[test]
+fn a_job_without_reduces_has_no_progress_of_them() {
+    let mut world = World::new();
+    let job = world.submit(1, spec(1, &["a"], 0)).unwrap();
+    world.do_all_effects();
+    assert_eq!(world.core.job(job).unwrap().reduce_progress(), 0.0);
+    let job = world.submit(2, spec(2, &["a"], 1)).unwrap();
+    assert_eq!(world.core.job(job).unwrap().reduce_progress(), 0.0);
+}

@@ -4,6 +4,7 @@
 //! intermediate outputs are deleted when the plan is over; a driver that is stopped leaves its jobs running and prints how to end them; a
 //! plan that fails leaves none.
 
+pub(super) mod behind;
 pub(super) mod embedded;
 mod inputs;
 pub(super) mod names;
@@ -32,7 +33,8 @@ use crate::run::dfs::{map_parts, open_part, opener};
 use crate::run::inputs::Subdirectories;
 use crate::run::options::{self, ATTEMPTS_DEFAULT, Options};
 use crate::run::progress::Progress;
-use crate::run::side_files;
+use crate::run::side_files::{self, SideFiles};
+use behind::Afterwards;
 use names::Names;
 use ran::{Connected, Output, Ran};
 use running::Running;
@@ -45,6 +47,7 @@ pub(in crate::run) struct Driver<'a> {
     words: &'a [String],
     /// Where an intermediate output of the last job goes, which stays after the plan.
     kept: Option<DfsPath>,
+    afterwards: Afterwards<'a>,
     running: Running,
 }
 
@@ -54,8 +57,9 @@ impl<'a> Driver<'a> {
         options: &'a Options,
         words: &'a [String],
         kept: Option<DfsPath>,
+        afterwards: Afterwards<'a>,
     ) -> Self {
-        Driver { dfs, jobs, options, words, kept, running: Running::default() }
+        Driver { dfs, jobs, options, words, kept, afterwards, running: Running::default() }
     }
 
     /// Runs all jobs.
@@ -193,7 +197,7 @@ impl<'a> Driver<'a> {
         for need in &plan.needs[index] {
             properties.insert(output_property(*need), outputs[*need].to_string());
         }
-        let side_files = [&settings.side_files[..], &self.options.side_files].concat();
+        let side_files = SideFiles::of_job(settings, self.options)?;
         if !side_files.is_empty() {
             let stored = side_files::submit(&self.dfs, &side_files)?;
             properties.insert(side_files::FILES_PROPERTY.to_owned(), stored);
@@ -280,13 +284,14 @@ impl<'a> Driver<'a> {
 
     fn run_job(&self, spec: JobSpec, progress: &mut Progress) -> Result<JobReport> {
         let (maps, reduces) = (spec.splits.len(), (spec.reduce_count, spec.sizing.is_some()));
+        let note = self.afterwards.behind.note(self.afterwards.of_submission());
         let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
+        note.set(self.afterwards.of_job(id));
         progress.start(&format!("job: {id}"), maps, reduces);
-        let stop = self.say_how_to_kill(id);
         let report = self.jobs.watch(id, |report| {
             progress.report(report);
         });
-        stop.abort();
+        drop(note);
         self.running.remove(id);
         let report = report?;
         match report.state {
@@ -305,15 +310,14 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Ctrl-C ends only the driver.
-    fn say_how_to_kill(&self, id: JobId) -> tokio::task::JoinHandle<()> {
-        transport::rpc::runtime().spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                say(format_args!("\n{id} goes on; `hanno job -status {id}` looks at it, `hanno job -kill {id}` ends it\n"));
-                embedded::end_all();
-                std::process::exit(INTERRUPTED);
-            }
-        })
+    /// Fetches outputs, which stay on the cluster if Ctrl-C comes first.
+    pub(in crate::run) fn fetching(
+        &self,
+        fetch: impl FnOnce(&DfsClient) -> Result<()>,
+    ) -> Result<()> {
+        let needs_note = !self.afterwards.fetch_commands.is_empty();
+        let _note = needs_note.then(|| self.afterwards.behind.note(self.afterwards.of_fetch()));
+        fetch(&self.dfs)
     }
 
     fn finished(&self, output: &DfsPath, counters: Counters) -> Result<Finished<'_>> {

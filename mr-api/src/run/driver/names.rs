@@ -13,24 +13,28 @@ pub(in crate::run) struct Names {
     pub(in crate::run) site: Site,
     pub(in crate::run) user: String,
     /// Inputs of this machine, and where they are staged.
-    pub(in crate::run) inputs: BTreeMap<String, DfsPath>,
-    /// The same for outputs.
+    pub(in crate::run) inputs: BTreeMap<String, Vec<DfsPath>>,
+    /// Outputs of this machine, and where they are staged.
     pub(in crate::run) outputs: BTreeMap<String, DfsPath>,
 }
 
 impl Names {
     pub(in crate::run) fn inputs(&self, paths: &[String]) -> Result<Vec<DfsPath>> {
-        paths.iter().map(|path| self.find(&self.inputs, path)).collect()
+        let mut all = Vec::new();
+        for path in paths {
+            match self.inputs.get(path) {
+                Some(staged) => all.extend_from_slice(staged),
+                None => all.push(self.of_cluster(path)?),
+            }
+        }
+        Ok(all)
     }
 
     pub(in crate::run) fn output(&self, path: &str) -> Result<DfsPath> {
-        self.find(&self.outputs, path)
+        self.outputs.get(path).map_or_else(|| self.of_cluster(path), |staged| Ok(staged.clone()))
     }
 
-    fn find(&self, staged: &BTreeMap<String, DfsPath>, path: &str) -> Result<DfsPath> {
-        if let Some(place) = staged.get(path) {
-            return Ok(place.clone());
-        }
+    fn of_cluster(&self, path: &str) -> Result<DfsPath> {
         match address::locate(&self.site, &self.user, path)? {
             Location::Cluster(path) => Ok(path),
             Location::Machine(_) => Err(Error::NotOfCluster { path: path.to_owned() }.into()),

@@ -1,27 +1,30 @@
 //! Files of this machine in a job that runs on a cluster: the driver copies inputs in before the job and outputs out after it. It does not
 //! matter on which machines the tasks run, nor which files they can see there.
 //!
-//! Invariants: nothing is copied if an input is missing or an output exists; a local output appears by rename, complete; staged files are
-//! deleted when the plan is over, however it ended.
+//! Invariants: nothing is copied if an input is missing or an output exists; a file keeps its name; a local output appears by rename, complete, with all that
+//! the job made; staged files are deleted when the plan is over, however it ended, but for an output that is done and cannot be fetched.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::copy;
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use client::dfs::{CreateOptions, DfsClient};
+use client::dfs::{CreateOptions, DfsClient, Parents};
+use mr_formats::splits::is_hidden;
 use mr_model::runner::{InputPaths, OutputPath, Planned, say};
 use mr_model::{Error, Result};
 use protocol::DfsPath;
 
-use super::inputs;
 use super::names::Names;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
 use crate::run::options::Options;
+use crate::run::side_files::SideFiles;
 
 /// Only their owner can read them.
 const MODE: u16 = 0o700;
+/// Bytes fetched at once.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// The paths of a plan that are on this machine, as typed.
 pub(in crate::run) struct LocalPaths {
@@ -33,7 +36,8 @@ pub(in crate::run) struct LocalPaths {
 }
 
 impl LocalPaths {
-    /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist and no output does.
+    /// Finds them with `of_machine`, which recognises the paths of this machine. Checks that all inputs exist, no output does, and side files have names of
+    /// their own.
     pub(in crate::run) fn find(
         plan: &Planned,
         options: &Options,
@@ -41,6 +45,7 @@ impl LocalPaths {
     ) -> Result<Self> {
         let (mut inputs, mut outputs, mut last) = (BTreeMap::new(), BTreeMap::new(), None);
         for stage in &plan.graph.stages {
+            SideFiles::of_job(stage.settings(), options)?;
             let inner = Subdirectories::of_job(&options.of_job(stage.settings()))?;
             for input in &stage.settings().inputs {
                 let InputPaths::Paths(paths) = &input.paths else { continue };
@@ -77,22 +82,24 @@ impl LocalPaths {
         directory: &DfsPath,
         replication: Option<u16>,
     ) -> Result<Names> {
-        dfs.mkdirs(directory, MODE, true).map_err(Error::dfs("create", directory))?;
+        let input = make(dfs, make(dfs, directory.clone())?.join("input")?)?;
         let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
         for (index, (typed, (path, inner))) in self.inputs.iter().enumerate() {
-            let directory = directory.join(&format!("input/{index}"))?;
-            dfs.mkdirs(&directory, MODE, true).map_err(Error::dfs("create", &directory))?;
+            let directory = make(dfs, input.join(&index.to_string())?)?;
             let files = files::expand(std::slice::from_ref(path), *inner)?;
-            for (number, file) in files.into_iter().enumerate() {
-                let target = directory.join(&staged_name(number, &file.path))?;
-                let mut source = File::open(&file.path).map_err(Error::file("open", &file.path))?;
-                let options = CreateOptions { replication, ..CreateOptions::default() };
-                let mut writer =
-                    dfs.create(&target, options).map_err(Error::dfs("create", &target))?;
-                writer.write_from(&mut source)?;
-                writer.close().map_err(Error::dfs("write", &target))?;
+            let mut staged = Vec::new();
+            for group in grouped(files) {
+                let directory = make(dfs, directory.join(&staged.len().to_string())?)?;
+                for (name, path) in &group {
+                    put_file(dfs, path, &directory.join(name)?, replication)?;
+                }
+                staged.push(match &group[..] {
+                    // Which may have a name that directories hide.
+                    [(name, _)] => directory.join(name)?,
+                    _ => directory,
+                });
             }
-            inputs.insert(typed.clone(), directory);
+            inputs.insert(typed.clone(), staged);
         }
         for (index, typed) in self.outputs.keys().enumerate() {
             outputs.insert(typed.clone(), directory.join(&format!("output/{index}"))?);
@@ -100,21 +107,34 @@ impl LocalPaths {
         Ok(Names { site: dfs.site(), user: dfs.user().to_owned(), inputs, outputs })
     }
 
-    /// Copies the outputs to where the plan wants them.
-    pub(in crate::run) fn fetch(&self, dfs: &DfsClient, names: &Names) -> Result<()> {
-        for (typed, target) in &self.outputs {
-            let name = target.file_name().unwrap_or_default().to_string_lossy();
-            let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
-            fs::create_dir_all(&temporary).map_err(Error::file("create directory", &temporary))?;
-            let fetched = fetch_files(dfs, &names.output(typed)?, &temporary).and_then(|()| {
-                Ok(fs::rename(&temporary, target).map_err(Error::file("create", target))?)
-            });
-            if let Err(error) = fetched {
-                remove(&temporary);
-                return Err(error);
+    /// Copies the outputs to where the plan wants them. Those that cannot be copied are moved below `kept`, if that is given, and the error names them.
+    pub(in crate::run) fn fetch(
+        &self,
+        dfs: &DfsClient,
+        names: &Names,
+        kept: Option<&DfsPath>,
+    ) -> Result<()> {
+        for (number, (typed, target)) in self.outputs.iter().enumerate() {
+            if let Err(source) = fetch_output(dfs, &names.output(typed)?, target) {
+                let Some(kept) = kept else { return Err(source) };
+                dfs.mkdirs(kept, MODE, true).map_err(Error::dfs("create", kept))?;
+                let mut commands = Vec::new();
+                for (number, (typed, target)) in self.outputs.iter().enumerate().skip(number) {
+                    let (staged, kept) = (names.output(typed)?, kept.join(&number.to_string())?);
+                    dfs.rename_to(&staged, &kept, false).map_err(Error::dfs("keep", &staged))?;
+                    commands.push(fetch_command(&kept, target));
+                }
+                return Err(Error::Unfetched { commands: commands.join("` and `"), source }.into());
             }
         }
         Ok(())
+    }
+
+    /// The commands that fetch the outputs of a job whose driver is gone.
+    pub(in crate::run) fn fetch_commands(&self, names: &Names) -> Result<Vec<String>> {
+        let command =
+            |(typed, target): (&String, &PathBuf)| Ok(fetch_command(&names.output(typed)?, target));
+        self.outputs.iter().map(command).collect()
     }
 
     /// The last job's output, if it is on this machine.
@@ -123,35 +143,110 @@ impl LocalPaths {
     }
 }
 
-/// A name that keeps the order and the extension.
-fn staged_name(number: usize, path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let fits = |c: char| !c.is_control() && c != ':' && c != char::REPLACEMENT_CHARACTER;
-    let name: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    let prefix = format!("{number:08}-");
-    let mut start = (prefix.len() + name.len()).saturating_sub(protocol::path::ELEMENT_BYTES_MAX);
-    while !name.is_char_boundary(start) {
-        start += 1;
+/// Files in their order, with the names that they have on the cluster: their own, by which mappers know them. Lists of a directory there are sorted by name
+/// and leave out hidden ones. So a directory gets files as long as their names rise and are seen, and the next one those behind.
+fn grouped(files: Vec<files::LocalFile>) -> Vec<Vec<(String, PathBuf)>> {
+    let mut groups: Vec<Vec<(String, PathBuf)>> = Vec::new();
+    for file in files {
+        let name = staged_name(&file.path);
+        let fits = |last: &String| *last < name && !is_hidden(last) && !is_hidden(&name);
+        match groups.last_mut() {
+            Some(group) if group.last().is_some_and(|(last, _)| fits(last)) => {
+                group.push((name, file.path));
+            }
+            _ => groups.push(vec![(name, file.path)]),
+        }
     }
-    prefix + &name[start..]
+    groups
 }
 
-fn fetch_files(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
-    for (path, _) in inputs::expand(dfs, std::slice::from_ref(from), Subdirectories::Ignored)? {
-        let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
-        let target = to.join(path.name().unwrap_or_default());
-        let mut file = File::create(&target).map_err(Error::file("create", &target))?;
-        copy(&mut reader, &mut file)?;
-    }
-    let success = to.join("_SUCCESS");
-    File::create(&success).map_err(Error::file("create", &success))?;
+/// The name of a file, without what names on a cluster cannot have.
+fn staged_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let fits = |c: char| !c.is_control() && c != ':' && c != char::REPLACEMENT_CHARACTER;
+    name.chars().map(|c| if fits(c) { c } else { '_' }).collect()
+}
+
+/// Makes a directory in one that is there. It does not make that one: after Ctrl-C it is gone, and must not come back.
+fn make(dfs: &DfsClient, directory: DfsPath) -> Result<DfsPath> {
+    dfs.mkdirs(&directory, MODE, false).map_err(Error::dfs("create", &directory))?;
+    Ok(directory)
+}
+
+fn put_file(
+    dfs: &DfsClient,
+    path: &Path,
+    target: &DfsPath,
+    replication: Option<u16>,
+) -> Result<()> {
+    let mut source = files::open(path)?;
+    // As in `make`.
+    let options = CreateOptions { replication, parents: Parents::None, ..CreateOptions::default() };
+    let mut writer = dfs.create(target, options).map_err(Error::dfs("create", target))?;
+    writer.write_from(&mut source)?;
+    writer.close().map_err(Error::dfs("write", target))?;
     Ok(())
+}
+
+/// As people type it.
+fn fetch_command(staged: &DfsPath, target: &Path) -> String {
+    format!("hanno dfs -get {staged} {}", quoted(&target.display().to_string()))
+}
+
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=,@%".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+fn fetch_output(dfs: &DfsClient, staged: &DfsPath, target: &Path) -> Result<()> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
+    let fetched = fetch_tree(dfs, staged, &temporary)
+        .and_then(|()| Ok(fs::rename(&temporary, target).map_err(Error::file("create", target))?));
+    if fetched.is_err() {
+        remove(&temporary);
+    }
+    fetched
+}
+
+/// Copies a directory with all that is in it, also what jobs would not read.
+fn fetch_tree(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
+    let mut directories = vec![(from.clone(), to.to_owned())];
+    while let Some((from, to)) = directories.pop() {
+        fs::create_dir_all(&to).map_err(Error::file("create directory", &to))?;
+        for entry in dfs.list(&from) {
+            let entry = entry.map_err(Error::dfs("list", &from))?;
+            let (from, to) = (from.join(&entry.name)?, to.join(&entry.name));
+            match entry.directory {
+                true => directories.push((from, to)),
+                false => fetch_file(dfs, &from, &to)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fetch_file(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
+    let mut reader = dfs.open(from).map_err(Error::dfs("open", from))?;
+    let mut file = File::create(to).map_err(Error::file("create", to))?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match reader.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(count) => file.write_all(&chunk[..count]).map_err(Error::file("write", to))?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::dfs("read", from)(error).into()),
+        }
+    }
 }
 
 /// Removes a directory of this machine; logs a failure.
 pub(in crate::run) fn remove(directory: &Path) {
     if let Err(error) = fs::remove_dir_all(directory)
-        && error.kind() != std::io::ErrorKind::NotFound
+        && error.kind() != ErrorKind::NotFound
     {
         say(format_args!("cannot remove {}: {error}\n", directory.display()));
     }
@@ -161,16 +256,37 @@ pub(in crate::run) fn remove(directory: &Path) {
 mod tests {
     use super::*;
 
+    fn groups(paths: &[&str]) -> Vec<Vec<String>> {
+        let file = |path: &&str| files::LocalFile { path: path.into(), length: 0 };
+        let groups = grouped(paths.iter().map(file).collect());
+        groups.into_iter().map(|group| group.into_iter().map(|(name, _)| name).collect()).collect()
+    }
+
     #[test]
-    fn staged_names_keep_order_and_extension() {
-        for (path, expected) in [
-            ("/x/a.gz", "00000007-a.gz"),
-            ("/x/a:b\n.txt", "00000007-a_b_.txt"),
-            ("/x/_a", "00000007-_a"),
+    fn staged_files_keep_names_and_order() {
+        for (paths, expected) in [
+            (&["/x/a.gz", "/x/b"][..], &[&["a.gz", "b"][..]][..]),
+            (&["/x/a", "/y/a", "/y/b", "/z/a"], &[&["a"], &["a", "b"], &["a"]]),
+            (&["/x/b", "/x/a"], &[&["b"], &["a"]]),
+            (&["/x/_a"], &[&["_a"]]),
+            (&["/x/.a", "/x/b", "/x/c"], &[&[".a"], &["b", "c"]]),
+            (&["/x/a:b\n.txt", "/x/a_b_.txt"], &[&["a_b_.txt"], &["a_b_.txt"]]),
+            (&[], &[]),
         ] {
-            assert_eq!(staged_name(7, Path::new(path)), expected);
+            assert_eq!(groups(paths), expected, "{paths:?}");
         }
-        let long = staged_name(7, Path::new(&format!("{}.gz", "é".repeat(126))));
-        assert!(long.ends_with(".gz") && DfsPath::parse(&format!("/{long}")).is_ok(), "{long}");
+        let longest = format!("/x/{}.gz", "é".repeat(126));
+        assert!(DfsPath::parse(&longest).is_ok() && groups(&[&longest]) == [[&longest[3..]]]);
+    }
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let path = DfsPath::parse("/a").unwrap();
+        for (target, expected) in
+            [("/x/y-1.z", "/x/y-1.z"), ("/x y", "'/x y'"), ("/it's", r"'/it'\''s'")]
+        {
+            let command = fetch_command(&path, Path::new(target));
+            assert_eq!(command, format!("hanno dfs -get /a {expected}"));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Local input paths: directories, patterns, splits.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -27,7 +28,7 @@ impl Tree for Machine {
     fn status(&self, path: &str) -> Result<Option<Entry>> {
         let path = Path::new(path);
         match fs::metadata(path) {
-            Ok(metadata) => Ok(Some(entry(&metadata))),
+            Ok(metadata) => entry(path, &metadata).map(Some),
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(Error::file("read", path)(error).into()),
         }
@@ -46,15 +47,43 @@ impl Tree for Machine {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if is_wanted(&name) {
                 let metadata = fs::metadata(&path).map_err(Error::file("read", &path))?;
-                entries.push((name, entry(&metadata)));
+                entries.push((name, entry(&path, &metadata)?));
             }
         }
         Ok(entries)
     }
 }
 
-fn entry(metadata: &fs::Metadata) -> Entry {
-    Entry { is_directory: metadata.is_dir(), length: metadata.len(), block_bytes: 0 }
+fn entry(path: &Path, metadata: &fs::Metadata) -> Result<Entry> {
+    let (is_directory, length) = (metadata.is_dir(), metadata.len());
+    if !is_directory {
+        check_file(path, metadata)?;
+    }
+    Ok(Entry { is_directory, length, block_bytes: 0 })
+}
+
+/// Refuses what cannot be read as a file is: from any position, to the length that it says it has. A pipe would let its reader wait, and a file like those of
+/// `/proc`, which says that it is empty, would be taken for that.
+pub(crate) fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    if !metadata.is_file() {
+        return Err(Error::NotRegular { path: path.to_owned() });
+    }
+    if metadata.len() > 0 {
+        return Ok(());
+    }
+    let mut file = open(path)?;
+    match file.read(&mut [0]) {
+        Ok(0) => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+            Err(Error::file("read", path)(error))
+        }
+        _ => Err(Error::NoLength { path: path.to_owned() }),
+    }
+}
+
+/// Opens an input or a side file.
+pub(crate) fn open(path: &Path) -> Result<fs::File, Error> {
+    sys::fs::open_input(path).map_err(Error::file("open", path))
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -87,7 +116,7 @@ pub(super) fn splits(
     let to_cut: Vec<FileToCut> = files.iter().map(to_cut).collect();
     let planned = splits::plan(&to_cut, input.cut, limits, rules, |index, ends| {
         let path = &files[index].path;
-        let file = fs::File::open(path).map_err(Error::file("open", path))?;
+        let file = open(path)?;
         match ends {
             Ends::OfLines(count) => Ok(splits::line_ends(file, count, rules.delimiter.as_deref())?),
             Ends::OfGroups => input.groups(&mut LocalSource::new(file)),
@@ -135,4 +164,40 @@ pub(super) fn read_dir(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = paths.map_err(Error::file("list", path))?;
     paths.sort();
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn refused(path: &Path) -> String {
+        expand(&[path.to_owned()], Subdirectories::Refused).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_by_name_and_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let [pipe, socket, file] = ["pipe", "socket", "x"].map(|name| directory.path().join(name));
+        fs::write(&file, "").unwrap();
+        assert_eq!(
+            expand(&[directory.path().to_owned()], Subdirectories::Refused).unwrap().len(),
+            1
+        );
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(refused(directory.path()), format!("{} is not a file", socket.display()));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, directory.path()] {
+            assert_eq!(refused(path), format!("{} is not a file", pipe.display()));
+        }
+        assert_eq!(refused(Path::new("/dev/null")), "/dev/null is not a file");
+        assert!(open(&pipe).is_err());
+    }
+
+    #[test]
+    fn a_file_with_more_than_it_says_is_not_taken_for_empty() {
+        let error = refused(Path::new("/proc/self/status"));
+        assert!(error.starts_with("/proc/self/status says that it is empty"), "{error}");
+    }
 }

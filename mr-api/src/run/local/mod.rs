@@ -30,7 +30,8 @@ use shuffle::BufferPool;
 use crate::run::inputs::Subdirectories;
 use crate::run::options::Options;
 use crate::run::progress::Progress;
-use crate::run::{address, options, side_files};
+use crate::run::side_files::{self, SideFiles};
+use crate::run::{address, options};
 use tasks::{JobRun, LocalSplit};
 
 /// Memory of the sort buffer or combiner table of one map: a million distinct words fit.
@@ -153,6 +154,9 @@ impl LocalRunner {
         Planned { graph: plan, after }: Planned,
         kept: Option<PathBuf>,
     ) -> Result<(Vec<Counters>, PathBuf)> {
+        for stage in &plan.stages {
+            SideFiles::of_job(stage.settings(), &self.options)?;
+        }
         let mut outputs = self.outputs(&plan, kept.as_deref())?;
         let (made, ended) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let run_stage = |index: usize| {
@@ -285,8 +289,7 @@ impl LocalRunner {
         let number = index as u32 + 1;
         let mut progress = Progress::new(self.options.quiet);
         progress.start(&format!("local job {number} `{name}`"), splits.len(), (reduces, false));
-        let side_files =
-            side_files::local(&[&settings.side_files[..], &self.options.side_files].concat())?;
+        let side_files = side_files::local(&SideFiles::of_job(settings, &self.options)?)?;
         if let Some(boundaries) =
             tasks::boundaries(settings, &splits, reduces, &properties, &side_files)?
         {
@@ -355,7 +358,7 @@ pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'st
     let mut parts = Vec::new();
     for file in files::expand(&[output.to_owned()], Subdirectories::Ignored)? {
         let open = move || -> Result<Box<dyn Read>> {
-            let opened = File::open(&file.path).map_err(Error::file("open", &file.path))?;
+            let opened = files::open(&file.path)?;
             Ok(FileCodec::reader(&file.path.to_string_lossy(), opened)?)
         };
         parts.push(Box::new(open) as Box<OpenFn<'static>>);

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +23,7 @@ use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentInfo, SegmentSource};
 
+use super::files;
 use crate::run::progress::Progress;
 use crate::run::{address, debugger, options};
 
@@ -49,16 +50,12 @@ impl LocalSplit {
 }
 
 fn open_part(part: &MapPart) -> Result<Box<dyn Source>> {
-    Ok(Box::new(LocalSource::new(open(Path::new(&part.path))?)))
+    Ok(Box::new(LocalSource::new(files::open(Path::new(&part.path))?)))
 }
 
 /// Opens files for user code.
 fn opener() -> Arc<OpenFile> {
-    Arc::new(|path| Ok(Box::new(open(&address::of_machine(path)?)?)))
-}
-
-fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(Error::file("open", path))
+    Arc::new(|path| Ok(Box::new(files::open(&address::of_machine(path)?)?)))
 }
 
 /// Key ranges of the reduces, if the job's output is sorted as a whole.
@@ -106,14 +103,13 @@ impl JobRun<'_> {
             fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
         }
         let map_count = self.splits.len() as u32;
-        let reduces_share = if self.reduces == 0 { 1.0 } else { 0.0 };
         let maps = self.contexts(TaskKind::Map, 0..map_count);
         let outputs = run_all(
             thread_count,
             self.ended,
             &maps,
             |index, context| self.map(index, context),
-            |share| progress.update(share, share * reduces_share),
+            |share| progress.update(share, 0.0),
         )?;
         let outputs: Vec<MapOutput> = outputs.into_iter().flatten().collect();
         let mut counters = Counters::default();
@@ -131,7 +127,8 @@ impl JobRun<'_> {
             )?;
             reduces.iter().for_each(|context| counters.merge(&TaskState::of(context).counters()));
         }
-        progress.update(1.0, 1.0);
+        // As in Hadoop, a job without reduces stays at 0 of them.
+        progress.update(1.0, if self.reduces == 0 { 0.0 } else { 1.0 });
         Ok(counters)
     }
 

@@ -25,13 +25,13 @@ use serde::de::DeserializeOwned;
 
 use super::args::Args;
 use super::driver::ran::{Output, Ran};
-use super::entry::{print_failure, print_local, report};
+use super::entry::{EXIT_USAGE, print_failure, print_local, report};
 use super::json::print_json;
 use super::local::LocalRunner;
 use super::options::Options;
 use super::session::Session;
 use super::shipped::Shipped;
-use super::{conf, runner};
+use super::{conf, runner, unread};
 pub use done::Done;
 use place::Place;
 use steps::{Order, Step, Steps};
@@ -115,7 +115,7 @@ impl Program {
         let words: Vec<String> =
             std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
         let Program { help, steps } = self;
-        ExitCode::from(report(&help, run(&words, steps, drive)))
+        ExitCode::from(report(&help, run(&words, steps, drive), EXIT_USAGE))
     }
 }
 
@@ -134,7 +134,7 @@ fn run(
     }
     let (mut args, options) = Args::parse(&words)?;
     args.shipped = Shipped::of_program();
-    for warning in options.check(Scope::Jobs)? {
+    for warning in options.check(Scope::Jobs)?.into_iter().chain(unread::of_place(&options)) {
         say(format_args!("{warning}\n"));
     }
     let json = options.json;
@@ -172,11 +172,7 @@ impl Cluster {
     fn begin(options: Options, words: Vec<String>, steps: Steps) -> Result<Self> {
         let place = match options.local {
             Some(_) => Place::here(LocalRunner::from_options(&options)?),
-            None => {
-                let session = Session::begin(options)?;
-                session.watch_ctrl_c();
-                Place::Cluster(Box::new(session))
-            }
+            None => Place::Cluster(Box::new(Session::begin(options)?)),
         };
         Ok(Cluster { place, steps: Some(steps), words, last: Mutex::default() })
     }
