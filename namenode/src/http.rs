@@ -100,7 +100,7 @@ async fn call(service: Service, sender: Sender, request: Request) -> Answer {
 async fn calls(service: Service, sender: Sender, requests: Vec<Request>) -> Vec<Answer> {
     let (mut refusals, mut admitted) = (Vec::new(), Vec::new());
     for request in requests {
-        match admit(&sender, request) {
+        match admit_shared(&sender, request) {
             Ok(request) => {
                 admitted.push(request);
                 refusals.push(None);
@@ -123,6 +123,16 @@ fn admit(sender: &Sender, request: Request) -> Result<(Request, Origin), RemoteE
     RemoteError::check_version(request.version, VERSION)?;
     let address = sender.address.map(|address: IpAddr| address.to_string()).unwrap_or_default();
     Ok((request, Origin { address, protocol: "rpc" }))
+}
+
+/// As [`admit`] for a call that shares a request: all of them wait for the last answer, and all answers are in memory at once.
+fn admit_shared(sender: &Sender, request: Request) -> Result<(Request, Origin), RemoteError> {
+    if !request.body.is_brief() {
+        let text =
+            "only a call with a brief answer shares a request with others: send this one alone";
+        return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+    }
+    admit(sender, request)
 }
 
 /// A task can act only as the user of its job.

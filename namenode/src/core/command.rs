@@ -13,6 +13,7 @@ use protocol::namenode::{
 use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
 use super::asked::Asked;
+use super::budget::Budget;
 use super::changes::{Plan, Planner, check_name};
 use super::edit::{CallKey, Edit, Outcome, Record};
 use super::nodes::{Datanodes, NodeIndex};
@@ -71,8 +72,14 @@ impl State {
         let of_files = |call: &&Call| matches!(call, Call::Create(_) | Call::Complete { .. });
         self.company = (calls.iter().filter(of_files).count() > 1).then(Vec::new);
         let mut answers = Vec::with_capacity(calls.len());
+        let mut budget = Budget::default();
         for (index, call) in (0..).zip(calls) {
-            answers.push(self.next_call(nodes, asked, (call, index), now, out)?);
+            let answer = match budget.refusal() {
+                Some(refusal) => Err(refusal),
+                None => self.next_call(nodes, asked, (call, index), now, out)?,
+            };
+            budget.note(&answer);
+            answers.push(answer);
         }
         self.company = None;
         Ok(batched(answers))

@@ -233,6 +233,30 @@ fn a_user_who_makes_too_many_changes_waits_and_nobody_else_does() {
 }
 
 #[test]
+fn a_batch_ends_where_its_answers_are_too_long_whether_it_reads_or_changes() {
+    let mut h = Harness::new(1);
+    assert_eq!(h.call(mkdirs("/d", false)), Ok(Reply::Done));
+    for number in 0..1000 {
+        let name = format!("/d/{number:0250}");
+        assert_eq!(h.call(mkdirs(&name, false)), Ok(Reply::Done));
+    }
+    let list = || Call::List { path: dfs("/d"), start_after: String::new(), limit: 1000 };
+    let mut calls: Vec<Call> = (0..999).map(|_| list()).collect();
+    calls.push(mkdirs("/made", false));
+    let Ok(Reply::Batch(answers)) = h.call_again(5000, Body::Batch(calls)) else { panic!() };
+    let made = answers.iter().take_while(|answer| answer.is_ok()).count();
+    assert!((20..100).contains(&made), "{made}");
+    for answer in &answers[made..] {
+        let error = answer.as_ref().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+    }
+    assert!(h.read(&Call::Status(dfs("/made"))).is_err());
+    // It was not made, and not remembered as refused either.
+    let last = h.call_again(5000, Body::Batch(vec![mkdirs("/made", false)]));
+    assert!(matches!(&last, Ok(Reply::Batch(answers)) if answers[0] == Ok(Reply::Done)));
+}
+
+#[test]
 fn files_made_in_one_message_go_one_way_and_reserve_little() {
     let mut h = Harness::with_nodes(1, 6);
     let block_size = 4 * u64::from(WRITE_MANY_BYTES_MAX);
