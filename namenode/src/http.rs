@@ -8,6 +8,7 @@ use axum::{Json, Router};
 use daemon::access::Access;
 use daemon::auth::{Authenticator, Signer};
 use daemon::front::{self, Guarded};
+use daemon::groups::check_user;
 use daemon::hosts::Hosts;
 use daemon::rpc::{self, Sender};
 use daemon::session::{self, Sessions};
@@ -121,6 +122,7 @@ async fn calls(service: Service, sender: Sender, requests: Vec<Request>) -> Vec<
 fn admit(sender: &Sender, request: Request) -> Result<(Request, Origin), RemoteError> {
     refuse_other_names(&sender.signer, &request)?;
     RemoteError::check_version(request.version, VERSION)?;
+    check_user(&request.user)?;
     let address = sender.address.map(|address: IpAddr| address.to_string()).unwrap_or_default();
     Ok((request, Origin { address, protocol: "rpc" }))
 }
