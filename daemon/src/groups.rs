@@ -8,10 +8,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
+use protocol::{ErrorKind, RemoteError};
 use serde::{Deserialize, Serialize};
 
+/// Bytes of a user's name: as many as of a name in the namespace, and more than any system gives.
+pub const USER_BYTES_MAX: usize = 255;
 /// Most users cached at once; beyond that the cache is emptied. This limits what invented names can cost.
 const USERS_MAX: usize = 10_000;
+
+/// Checks the name of a user where it enters a daemon: it is kept, logged and looked up for whoever sends it.
+///
+/// # Errors
+/// A refusal, if it is longer than [`USER_BYTES_MAX`] or has control characters.
+pub fn check_user(name: &str) -> Result<(), RemoteError> {
+    if name.len() <= USER_BYTES_MAX && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let text = format!(
+        "the name of the user is longer than {USER_BYTES_MAX} bytes or has control characters"
+    );
+    Err(RemoteError::new(ErrorKind::InvalidArgument, text))
+}
 
 /// The source of the groups of users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -73,8 +90,11 @@ impl Groups {
         Groups { table, superusers, ttl, known: RwLock::default() }
     }
 
-    /// The groups and rights of `user`; asks the system if the entry is too old.
+    /// The groups and rights of `user`; asks the system if the entry is too old. Nobody has a name that [`check_user`] refuses.
     pub async fn of(self: &Arc<Self>, user: &str) -> Membership {
+        if check_user(user).is_err() {
+            return Membership { groups: Arc::new([]), is_superuser: false };
+        }
         if let Some((membership, at)) = self.known.read().get(user)
             && at.elapsed() < self.ttl
         {
@@ -150,6 +170,17 @@ mod tests {
                 assert_eq!(membership.is_superuser, is_superuser, "{user}");
                 assert_eq!(&*membership.groups, own, "{user}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_too_long_is_nobodys_and_not_kept() {
+        let groups = groups(60_000);
+        let longest = "n".repeat(USER_BYTES_MAX);
+        for (name, kept) in [(longest.clone(), 1), (longest + "n", 1), ("a\tb".to_owned(), 1)] {
+            assert_eq!(check_user(&name).is_ok(), name.len() == USER_BYTES_MAX);
+            assert!(groups.of(&name).await.groups.is_empty());
+            assert_eq!(groups.known.read().len(), kept);
         }
     }
 

@@ -14,7 +14,7 @@ use axum::routing::{MethodRouter, get, post};
 use hyper::body::Body as _;
 use protocol::auth::{ANSWER_HEADER, BodyDigest, Role, SCHEME, SignedRequest};
 use protocol::wire::WireError;
-use protocol::wire::bundle::{self, BundleError};
+use protocol::wire::bundle::{self, BundleError, MESSAGE_BYTES_MAX};
 use protocol::{RemoteError, wire};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -119,6 +119,9 @@ where
 
 fn decode_bundle<Q: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<Q>, MessageError> {
     let messages = bundle::messages(bytes)?;
+    if let Some(long) = messages.iter().find(|message| message.len() > MESSAGE_BYTES_MAX) {
+        return Err(MessageError::Long { bytes: long.len() });
+    }
     let decoded = messages.into_iter().map(|message| wire::decode(message, "request"));
     Ok(decoded.collect::<Result<_, _>>()?)
 }
@@ -130,6 +133,10 @@ enum MessageError {
     Wire(#[from] WireError),
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    #[error(
+        "a message of {bytes} bytes in a bundle: one of more than {MESSAGE_BYTES_MAX} goes alone"
+    )]
+    Long { bytes: usize },
 }
 
 /// Takes a request whose signature is one of `roles` and whose body has at most so many bytes; or what it is refused with.

@@ -157,6 +157,31 @@ impl<M: Machine> Handle<M> {
         Ok(seen)
     }
 
+    /// As [`Handle::view`] for several reads, one for each item. Between them the state and the thread are free for others, so they may see different states.
+    ///
+    /// # Errors
+    /// Why the host has ended.
+    pub async fn view_each<I, T>(
+        &self,
+        items: impl IntoIterator<Item = I, IntoIter: Send>,
+        mut read: impl FnMut(I, &M::State, Txid) -> T,
+    ) -> Result<Vec<T>, End> {
+        let (mut seen, mut newest) = (Vec::new(), None);
+        for item in items {
+            {
+                let state = self.shared.state.read();
+                let txid = Txid(self.shared.txid.load(Ordering::Acquire));
+                seen.push(read(item, &state, txid));
+                newest = Some(txid);
+            }
+            tokio::task::yield_now().await;
+        }
+        if let Some(txid) = newest {
+            self.shared.gate.passed(txid).await?;
+        }
+        Ok(seen)
+    }
+
     /// The state as it is, committed or not: for figures and checks, never for an answer to a client.
     pub fn state(&self) -> RwLockReadGuard<'_, M::State> {
         self.shared.state.read()

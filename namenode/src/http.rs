@@ -8,6 +8,7 @@ use axum::{Json, Router};
 use daemon::access::Access;
 use daemon::auth::{Authenticator, Signer};
 use daemon::front::{self, Guarded};
+use daemon::groups::check_user;
 use daemon::hosts::Hosts;
 use daemon::rpc::{self, Sender};
 use daemon::session::{self, Sessions};
@@ -100,7 +101,7 @@ async fn call(service: Service, sender: Sender, request: Request) -> Answer {
 async fn calls(service: Service, sender: Sender, requests: Vec<Request>) -> Vec<Answer> {
     let (mut refusals, mut admitted) = (Vec::new(), Vec::new());
     for request in requests {
-        match admit(&sender, request) {
+        match admit_shared(&sender, request) {
             Ok(request) => {
                 admitted.push(request);
                 refusals.push(None);
@@ -121,8 +122,19 @@ async fn calls(service: Service, sender: Sender, requests: Vec<Request>) -> Vec<
 fn admit(sender: &Sender, request: Request) -> Result<(Request, Origin), RemoteError> {
     refuse_other_names(&sender.signer, &request)?;
     RemoteError::check_version(request.version, VERSION)?;
+    check_user(&request.user)?;
     let address = sender.address.map(|address: IpAddr| address.to_string()).unwrap_or_default();
     Ok((request, Origin { address, protocol: "rpc" }))
+}
+
+/// As [`admit`] for a call that shares a request: all of them wait for the last answer, and all answers are in memory at once.
+fn admit_shared(sender: &Sender, request: Request) -> Result<(Request, Origin), RemoteError> {
+    if !request.body.is_brief() {
+        let text =
+            "only a call with a brief answer shares a request with others: send this one alone";
+        return Err(RemoteError::new(ErrorKind::InvalidArgument, text));
+    }
+    admit(sender, request)
 }
 
 /// A task can act only as the user of its job.

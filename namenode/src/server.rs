@@ -11,18 +11,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use host::{Batch, End, Handle, Machine, Release, Turn};
-use journal::Change;
+use journal::{Change, Txid};
 use parking_lot::{RwLock, RwLockReadGuard};
 use protocol::datanode::{
     self, Changes, FullReport, Reply as NodeReply, Report, Request as NodeRequest, Sender,
 };
 use protocol::delegation::{Order, Refusal, TokenInfo};
-use protocol::namenode::{AdminState, Answer, Body, Reply, Request};
+use protocol::namenode::{AdminState, Answer, Body, Call, Reply, Request};
 use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::oneshot;
 
 use crate::core::asked::Asked;
 use crate::core::blocks::{ReportError, Taken};
+use crate::core::budget::Budget;
 use crate::core::command::batched;
 use crate::core::namespace::Loss;
 use crate::core::nodes::{Datanodes, HostLists, NodeIndex};
@@ -108,15 +109,28 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Answers a read once what it saw is durable.
+    /// Answers a read once what it saw is durable. Between the calls of a batch the state is free for others.
     pub(crate) async fn read(&self, request: &Request, membership: &Membership) -> Answer {
         let caller = membership.caller(&request.user);
         let now = self.now();
-        let answer = |state: &State, txid: journal::Txid| {
+        let answer = |call: &Call, state: &State, txid: Txid| {
             let reader = Reader { caller, host: &request.host, now, txid: txid.0 };
-            read(state, &self.nodes, &request.body, reader)
+            state.query_with(|| self.nodes.nodes(), call, reader)
         };
-        self.host.view(answer).await.map_err(ended)?
+        match &request.body {
+            Body::One(call) => {
+                let view = self.host.view(|state, txid| answer(call, state, txid));
+                view.await.map_err(ended)?
+            }
+            Body::Batch(calls) => {
+                let mut budget = Budget::default();
+                let in_budget = |call: &Call, state: &State, txid: Txid| {
+                    within(&mut budget, || answer(call, state, txid))
+                };
+                let answers = self.host.view_each(calls, in_budget).await.map_err(ended)?;
+                batched(answers)
+            }
+        }
     }
 
     /// The state as it is, durable or not.
@@ -129,13 +143,21 @@ impl Shared {
     }
 }
 
+/// The answer to a read of several, if there is something left for it.
+fn within(budget: &mut Budget, answer: impl FnOnce() -> Answer) -> Answer {
+    let answer = budget.refusal().map_or_else(answer, Err);
+    budget.note(&answer);
+    answer
+}
+
 /// Answers a read from the state as it is.
+#[cfg(feature = "sim")]
 pub(crate) fn read(state: &State, nodes: &NodeTable, body: &Body, reader: Reader<'_>) -> Answer {
     match body {
         Body::One(call) => state.query_with(|| nodes.nodes(), call, reader),
         Body::Batch(calls) => {
-            let nodes = nodes.nodes();
-            let answer = |call| state.query(&nodes, call, reader);
+            let (nodes, mut budget) = (nodes.nodes(), Budget::default());
+            let answer = |call| within(&mut budget, || state.query(&nodes, call, reader));
             batched(calls.iter().map(answer).collect())
         }
     }

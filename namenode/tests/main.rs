@@ -1,6 +1,7 @@
 //! The real server on a socket, two simulated DataNodes and a client, all over signed requests.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod amplification;
 mod lanes;
 mod stand;
 

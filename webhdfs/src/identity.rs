@@ -1,5 +1,7 @@
 //! Who calls: `user.name` where it is believed, and `doas`.
 
+use daemon::groups::USER_BYTES_MAX;
+
 use crate::config::Config;
 use crate::error::{Exception, WebError};
 use crate::query::Query;
@@ -56,8 +58,11 @@ fn user_parameter<'a>(query: &'a Query, name: &str) -> Result<Option<&'a str>, W
     }
 }
 
-/// True if `name` matches `USER_PATTERN`.
+/// True if `name` matches `USER_PATTERN` and is not too long.
 pub fn is_user(name: &str) -> bool {
+    if name.len() > USER_BYTES_MAX {
+        return false;
+    }
     let name = name.strip_suffix('$').unwrap_or(name);
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
@@ -94,6 +99,11 @@ mod tests {
         let error = user("user.name=etl&doas=eve").unwrap_err();
         assert_eq!(error.exception, Exception::Authorization);
         assert_eq!(error.message, "User: etl is not allowed to impersonate eve");
+        let (longest, long) = ("a".repeat(USER_BYTES_MAX), "a".repeat(USER_BYTES_MAX + 1));
+        assert_eq!(user(&format!("user.name={longest}")), Ok(longest));
+        for bad in [&format!("user.name={long}"), &format!("user.name=hue&doas={long}")] {
+            assert_eq!(user(bad).unwrap_err().exception, Exception::IllegalArgument);
+        }
         for bad in ["1a", "a b", "a/b", "$", "-a", "ü", "a$b", "a$$"] {
             let error = user(&format!("user.name={bad}")).unwrap_err();
             assert_eq!(

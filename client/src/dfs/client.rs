@@ -314,7 +314,8 @@ impl DfsClient {
         self.link.ask(calls::SafeMode { action })
     }
 
-    /// Several calls in one message, each with its own outcome, in order: at most [`BATCH_CALLS_MAX`](protocol::namenode::BATCH_CALLS_MAX).
+    /// Several calls in one message, each with its own outcome, in order: at most [`BATCH_CALLS_MAX`](protocol::namenode::BATCH_CALLS_MAX). Where their answers are
+    /// too long for one, the rest goes in further messages.
     ///
     /// # Errors
     /// [`DfsError`] if the batch as a whole was refused.
@@ -322,8 +323,24 @@ impl DfsClient {
         &self,
         calls: impl IntoIterator<Item = C>,
     ) -> Result<Vec<Result<C::Answer, DfsError>>, DfsError> {
-        let calls = calls.into_iter().map(Into::into).collect();
-        let answers: Vec<Answer> = self.link.call(Body::Batch(calls))?.try_into()?;
+        let mut calls: Vec<Call> = calls.into_iter().map(Into::into).collect();
+        let mut answers: Vec<Answer> = self.link.call(Body::Batch(calls.clone()))?.try_into()?;
+        let mut made_before = 0;
+        loop {
+            // Those at the end that are refused for now were not made.
+            let is_made = |answer: &Answer| !matches!(answer, Err(no) if no.kind.is_transient());
+            let made = answers.iter().rposition(is_made).map_or(0, |last| last + 1);
+            let rest = calls.split_off(calls.len().saturating_sub(answers.len() - made));
+            if made <= made_before || rest.is_empty() {
+                break;
+            }
+            made_before = made;
+            // Refused as a whole they keep the refusals that they have.
+            let Ok(reply) = self.link.call(Body::Batch(rest.clone())) else { break };
+            answers.truncate(made);
+            answers.extend(Vec::<Answer>::try_from(reply)?);
+            calls = rest;
+        }
         let outcome = |answer: Answer| Ok(answer.map_err(RpcError::Remote)?.try_into()?);
         Ok(answers.into_iter().map(outcome).collect())
     }

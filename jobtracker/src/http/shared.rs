@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::extract::FromRef;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use daemon::groups::Groups;
+use daemon::groups::{Groups, check_user};
 use daemon::inspect::Setting;
 use daemon::page::live::Board;
 use daemon::session::Sessions;
@@ -68,6 +68,7 @@ impl Shared {
     }
 
     async fn noted(&self, request: Request, origin: &Origin) -> Answer {
+        check_user(&request.user)?;
         let record = self.audit.about(&request.user, origin, &request.body);
         let membership = self.groups.of(&request.user).await;
         let answer = match request.body.kind() {

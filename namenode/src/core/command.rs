@@ -13,6 +13,7 @@ use protocol::namenode::{
 use protocol::{BlockId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
 use super::asked::Asked;
+use super::budget::Budget;
 use super::changes::{Plan, Planner, check_name};
 use super::edit::{CallKey, Edit, Outcome, Record};
 use super::nodes::{Datanodes, NodeIndex};
@@ -40,6 +41,14 @@ pub(crate) fn batched(answers: Vec<Answer>) -> Answer {
     }
 }
 
+/// The refusal of a change whose answer could not be kept for as long as the call may be repeated.
+fn too_busy(user: &str) -> RemoteError {
+    let text = format!(
+        "{user} has made too many changes in the last minutes to remember the answers of more: try again later"
+    );
+    refuse(ErrorKind::Unavailable, text)
+}
+
 impl State {
     /// Executes a request that does not only read.
     ///
@@ -63,8 +72,14 @@ impl State {
         let of_files = |call: &&Call| matches!(call, Call::Create(_) | Call::Complete { .. });
         self.company = (calls.iter().filter(of_files).count() > 1).then(Vec::new);
         let mut answers = Vec::with_capacity(calls.len());
+        let mut budget = Budget::default();
         for (index, call) in (0..).zip(calls) {
-            answers.push(self.next_call(nodes, asked, (call, index), now, out)?);
+            let answer = match budget.refusal() {
+                Some(refusal) => Err(refusal),
+                None => self.next_call(nodes, asked, (call, index), now, out)?,
+            };
+            budget.note(&answer);
+            answers.push(answer);
         }
         self.company = None;
         Ok(batched(answers))
@@ -116,10 +131,14 @@ impl State {
         }
         let key = CallKey { call: asked.id, index };
         if let Some(first) = self.retry.answer(&key) {
-            return Ok(self.answer(nodes, first, now));
+            return Ok(self.answer(nodes, &first, now));
         }
         if let Some(refusal) = self.safe_mode_refusal(nodes, call, now) {
             return Ok(Err(refusal));
+        }
+        let user = asked.caller.user;
+        if !self.retry.admits(user, now) {
+            return Ok(Err(too_busy(user)));
         }
         let mut random = self.random.clone();
         let mut planner = Planner::new(self, nodes, &mut random, asked, now);
@@ -133,18 +152,19 @@ impl State {
             Err(refusal) => {
                 // What depends on the current DataNodes is judged again.
                 if !refusal.kind.is_transient() && refusal.kind != ErrorKind::NoDatanodes {
-                    self.remember(key, Outcome::Refused(refusal.clone()), now);
+                    let outcome = Outcome::Refused(refusal.clone());
+                    self.retry.insert_unchanged(key, user, now, outcome);
                 }
                 Ok(Err(refusal))
             }
-            Ok(plan) => self.carry_out(nodes, key, plan, now, out),
+            Ok(plan) => self.carry_out(nodes, (key, user), plan, now, out),
         }
     }
 
     fn carry_out(
         &mut self,
         nodes: &mut Datanodes,
-        key: CallKey,
+        (key, user): (CallKey, &str),
         plan: Plan,
         now: Now,
         out: &mut Output,
@@ -172,16 +192,20 @@ impl State {
         }
         if edits.is_empty() {
             if !matches!(&outcome, Outcome::Refused(error) if error.kind.is_transient()) {
-                self.remember(key, outcome.clone(), now);
+                self.retry.insert_unchanged(key, user, now, outcome.clone());
             }
             return Ok(self.answer(nodes, &outcome, now));
         }
         // "Try again" is not an answer to remember: the next attempt is judged by the result of these edits.
         let again = matches!(&outcome, Outcome::Refused(error) if error.kind.is_transient());
         let call = (!again).then_some(key);
-        let record = Record { call, at_ms: now.wall_ms, edits, outcome };
+        let record = Record { call, at_ms: self.retry.time(now), edits, outcome };
         self.commit(nodes, &record, &written, out)?;
-        Ok(self.answer(nodes, &record.outcome, now))
+        let answer = self.answer(nodes, &record.outcome, now);
+        if let Some(key) = record.call {
+            self.retry.insert(key, user, record.at_ms, &record.outcome);
+        }
+        Ok(answer)
     }
 
     /// Answers calls that need no retry cache: repeated, they do the same again.

@@ -13,7 +13,7 @@
 //! | [`rights`] | who calls, and what they may do |
 //! | [`safe_mode`], [`retry_cache`], [`state`] | whether changes are refused, answers given, and all of these as one machine |
 //! | [`upkeep`] | what happens with time and as DataNodes come and go |
-//! | [`asked`] | a request as the core takes it |
+//! | [`asked`], [`budget`] | a request as the core takes it; what the answers to several calls may have |
 //! | [`changes`] | judging a changing call: what it would do, as edits |
 //! | [`reserved`], [`query`], [`queries`] | which path a call means; answering one that reads |
 //! | [`audited`], [`command`] | the way in for changes: a call is judged, applied and journalled |
@@ -23,6 +23,7 @@
 pub mod asked;
 pub mod audited;
 pub mod blocks;
+pub mod budget;
 pub mod changes;
 pub mod command;
 pub mod edit;

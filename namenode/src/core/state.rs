@@ -11,7 +11,7 @@ use protocol::token::{AccessMode, BlockToken, TokenKeys};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
 use super::blocks::{Acknowledged, Blocks, Recoveries};
-use super::edit::{Allotted, CallKey, Edit, Outcome, Record};
+use super::edit::{Allotted, Edit, Outcome, Record};
 use super::namespace::{Loss, Namespace};
 use super::nodes::{Datanodes, Drains, NodeIndex};
 use super::now::Now;
@@ -120,7 +120,8 @@ pub struct State {
 impl State {
     /// A state in start-up safe mode, over a namespace that was loaded or replayed.
     pub fn new(loaded: Loaded, settings: Settings, random: Generator, now: Now) -> Self {
-        let Loaded { mut ns, standing, retry } = loaded;
+        let Loaded { mut ns, standing, mut retry } = loaded;
+        retry.begin(now);
         ns.leases.renew_all(now.mono_ms);
         ns.take_effects();
         let mut blocks = Blocks::new(settings.maintenance_min);
@@ -191,9 +192,6 @@ impl State {
         let arrival_ms = self.settings.arrival_timeout_ms;
         let effects = self.ns.take_effects();
         self.blocks.follow(&self.ns, nodes, effects, (written, arrival_ms));
-        if let Some(key) = record.call {
-            self.retry.insert(key, record.at_ms, record.outcome.clone(), true);
-        }
         Ok(())
     }
 
@@ -211,11 +209,6 @@ impl State {
         let edits = edits.into_iter().map(Edit::Standing).collect();
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         self.commit(nodes, &record, &HashMap::new(), out)
-    }
-
-    /// Remembers an answer that changed nothing.
-    pub(super) fn remember(&mut self, key: CallKey, outcome: Outcome, now: Now) {
-        self.retry.insert(key, now.wall_ms, outcome, false);
     }
 
     /// Housekeeping that does not wait for a tick: collects deleted trees and dead nodes' replicas, in bounded steps, and
@@ -435,7 +428,7 @@ impl State {
     pub fn take_rows(&mut self, now: Now) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let mut rows = self.ns.take_rows();
         rows.extend(self.standing.take_rows());
-        rows.extend(self.retry.take_rows(now.wall_ms));
+        rows.extend(self.retry.take_rows(self.retry.time(now)));
         rows
     }
 }
@@ -475,7 +468,7 @@ impl Loaded {
         apply(&mut self.ns, &mut self.standing, &record.edits)?;
         self.ns.take_effects();
         if let Some(key) = record.call {
-            self.retry.insert(key, record.at_ms, record.outcome, true);
+            self.retry.replay(key, record.at_ms, &record.outcome);
         }
         Ok(())
     }

@@ -18,6 +18,8 @@ use crate::config::Config;
 const LOGGER: &str = "FSNamesystem.audit";
 /// Room for what is logged of a usual call.
 const DETAIL_BYTES: usize = 160;
+/// Bytes of what is logged of a call: two of the longest paths with their user, or the first of the files that are joined.
+const DETAIL_BYTES_MAX: usize = 32 << 10;
 
 /// The queue to the writer.
 pub(crate) type Audit = audit::Audit<Line>;
@@ -94,6 +96,10 @@ pub(crate) fn detail((user, host): (&str, &str), call: &Call) -> Option<String> 
         out.push_str(name);
         put_about(about, &mut out);
     }
+    if out.len() > DETAIL_BYTES_MAX {
+        out.truncate(out.floor_char_boundary(DETAIL_BYTES_MAX));
+        out.push_str("...");
+    }
     Some(out)
 }
 
@@ -104,6 +110,9 @@ fn put_about(about: About<'_>, out: &mut String) {
         About::Paths(paths) => {
             out.push('[');
             for (place, path) in paths.iter().enumerate() {
+                if out.len() > DETAIL_BYTES_MAX {
+                    return;
+                }
                 out.push_str(if place > 0 { ", " } else { "" });
                 put(out, path.as_str());
             }
@@ -131,6 +140,18 @@ mod tests {
         let detail = detail((user, "127.0.0.1"), call).unwrap();
         let permissions = permissions.map(str::to_owned);
         Line { allowed, detail, permissions, protocol: "rpc" }.to_string()
+    }
+
+    #[test]
+    fn a_line_is_bounded_whatever_a_call_names() {
+        let long = format!("/{}", ["ü"; 100].concat());
+        let sources = (0..10_000).map(|number| dfs(&format!("{long}{number}"))).collect();
+        let joined = line(true, "alice", &Call::Concat { target: dfs("/t"), sources }, None);
+        assert!((DETAIL_BYTES_MAX..DETAIL_BYTES_MAX + 200).contains(&joined.len()));
+        let name = "n".repeat(1 << 20);
+        let snapshot = Call::CreateSnapshot { path: dfs("/a"), name: Some(name) };
+        let denied = line(false, "alice", &snapshot, None);
+        assert!(denied.len() < DETAIL_BYTES_MAX + 200, "{}", denied.len());
     }
 
     #[test]

@@ -155,12 +155,18 @@ impl Harness {
     }
 
     /// Any call by any user, under the next call id.
-    pub(crate) fn call_as(&mut self, caller: Caller<'_>, body: Call) -> Answer {
+    pub(crate) fn call_as(&mut self, caller: Caller<'_>, body: impl Into<Body>) -> Answer {
         self.number += 1;
         self.request(self.number, caller, body)
     }
 
-    fn request(&mut self, number: u64, caller: Caller<'_>, body: impl Into<Body>) -> Answer {
+    /// Any call by any user under a given call id.
+    pub(crate) fn request(
+        &mut self,
+        number: u64,
+        caller: Caller<'_>,
+        body: impl Into<Body>,
+    ) -> Answer {
         let id = CallId { client: self.client, number };
         let (asked, body) = (Asked { id, caller, host: "host1" }, body.into());
         self.state.set_now(self.now);

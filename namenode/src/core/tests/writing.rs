@@ -11,6 +11,8 @@ use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
 use super::harness::{Harness, canonical, create, dfs, replica, settings, stamp_after, written};
 use crate::core::random::Generator;
+use crate::core::retry_cache::{RETAINED_MS, RetryCache};
+use crate::core::rights::Caller;
 use crate::core::safe_mode::SafeMode;
 use crate::core::state::{Output, State};
 
@@ -174,6 +176,84 @@ fn a_batch_of_which_all_is_refused_for_now_is_refused_as_a_whole_and_can_be_sent
     let Ok(Reply::Batch(answers)) = h.call_again(8, mixed) else { panic!("a part was done") };
     assert!(answers[0].is_err() && answers[1] == Ok(Reply::Flag(true)), "{answers:?}");
     assert_eq!(h.call_again(9, Body::Batch(vec![])), Ok(Reply::Batch(vec![])));
+}
+
+/// A rename is made, its answer lost, and before it is repeated another user is refused more calls than were ever remembered.
+#[test]
+fn a_repeated_change_gets_its_first_answer_however_often_another_user_is_refused() {
+    let mut h = Harness::new(1);
+    assert_eq!(h.call(mkdirs("/a", false)), Ok(Reply::Done));
+    let rename = || Call::Rename { from: dfs("/a"), to: dfs("/b"), overwrite: Some(false) };
+    let first = h.call_again(1000, rename());
+    assert_eq!(first, Ok(Reply::Done));
+    let nobody = Caller { user: "nobody", groups: &[], is_superuser: false };
+    let batch = Body::Batch((0..1000).map(|_| mkdirs("/x/y", false)).collect());
+    h.client = ClientId([66; 16]);
+    for _ in 0..420 {
+        let Ok(Reply::Batch(answers)) = h.call_as(nobody, batch.clone()) else { panic!("refused") };
+        assert!(answers.iter().all(Result::is_err));
+    }
+    h.client = ClientId([1; 16]);
+    assert_eq!(h.call_again(1000, rename()), first);
+}
+
+#[test]
+fn a_user_who_makes_too_many_changes_waits_and_nobody_else_does() {
+    let mut h = Harness::new(1);
+    h.state.retry = RetryCache::with_room(100_000);
+    h.state.retry.begin(h.now);
+    assert_eq!(h.call(mkdirs("/open", false)), Ok(Reply::Done));
+    let mode = Call::SetMode { path: dfs("/open"), mode: 0o777 };
+    assert_eq!(h.call_again(1000, mode.clone()), Ok(Reply::Done));
+    let greedy = Caller { user: "greedy", groups: &[], is_superuser: false };
+    h.client = ClientId([66; 16]);
+    let mut numbers = 0..;
+    let (count, refused) = loop {
+        let count = numbers.next().unwrap();
+        let answer = h.call_as(greedy, mkdirs(&format!("/open/{count}"), false));
+        if answer != Ok(Reply::Done) {
+            break (count, answer);
+        }
+    };
+    assert!(count > 500, "{count}");
+    let (kind, message) = refusal(refused);
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(message.starts_with("greedy has made too many changes"), "{message}");
+    let made = h.number() - 1;
+    // What was made has its answer, what was refused was not made, and others go on.
+    let again = Caller { user: "greedy", groups: &[], is_superuser: false };
+    let last = mkdirs(&format!("/open/{}", count - 1), false);
+    assert_eq!(h.request(made, again, last), Ok(Reply::Done));
+    assert!(h.read(&Call::Status(dfs(&format!("/open/{count}")))).is_err());
+    h.client = ClientId([1; 16]);
+    assert_eq!(h.call_again(1000, mode), Ok(Reply::Done));
+    assert_eq!(h.call(mkdirs("/open/ann", false)), Ok(Reply::Done));
+    h.pass(RETAINED_MS + 1000, &[]);
+    assert_eq!(h.call_as(greedy, mkdirs("/open/later", false)), Ok(Reply::Done));
+}
+
+#[test]
+fn a_batch_ends_where_its_answers_are_too_long_whether_it_reads_or_changes() {
+    let mut h = Harness::new(1);
+    assert_eq!(h.call(mkdirs("/d", false)), Ok(Reply::Done));
+    for number in 0..1000 {
+        let name = format!("/d/{number:0250}");
+        assert_eq!(h.call(mkdirs(&name, false)), Ok(Reply::Done));
+    }
+    let list = || Call::List { path: dfs("/d"), start_after: String::new(), limit: 1000 };
+    let mut calls: Vec<Call> = (0..999).map(|_| list()).collect();
+    calls.push(mkdirs("/made", false));
+    let Ok(Reply::Batch(answers)) = h.call_again(5000, Body::Batch(calls)) else { panic!() };
+    let made = answers.iter().take_while(|answer| answer.is_ok()).count();
+    assert!((20..100).contains(&made), "{made}");
+    for answer in &answers[made..] {
+        let error = answer.as_ref().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+    }
+    assert!(h.read(&Call::Status(dfs("/made"))).is_err());
+    // It was not made, and not remembered as refused either.
+    let last = h.call_again(5000, Body::Batch(vec![mkdirs("/made", false)]));
+    assert!(matches!(&last, Ok(Reply::Batch(answers)) if answers[0] == Ok(Reply::Done)));
 }
 
 #[test]
