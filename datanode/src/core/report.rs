@@ -1,4 +1,7 @@
 //! The messages to the NameNode: changes gathered while one is in flight, and full reports cut into parts.
+//!
+//! Invariant: of each block the last state counts, whatever became of the messages that told earlier ones. So there is one entry for each block, and one rule for
+//! what follows upon what ([`Last::then`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,36 +11,100 @@ use protocol::datanode::{Changes, FullReport, REPORT_REPLICAS_MAX, Replica as Re
 use super::replica::Replica;
 
 /// Changes not yet reported to the NameNode. Of several changes to one block, only the last is reported.
+///
+/// There are never more entries than blocks that had a replica here since the NameNode was last heard: it alone makes new ones.
 #[derive(Debug, Default)]
 pub struct PendingChanges {
-    changes: BTreeMap<BlockId, Option<ReportedReplica>>,
-    bad: BTreeMap<BlockId, ReportedReplica>,
-    unfinished: BTreeMap<BlockId, ReportedReplica>,
+    changes: BTreeMap<BlockId, Last>,
+    /// No states of replicas: the NameNode waits for the end of its orders.
     copies_failed: BTreeSet<BlockId>,
+}
+
+/// The state of a block here that the NameNode does not know yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// There is no replica.
+    Deleted,
+    /// There is one.
+    Held {
+        replica: ReportedReplica,
+        /// `None`: the NameNode knows it, and not that it is bad.
+        news: Option<News>,
+        is_bad: bool,
+    },
+}
+
+/// What the NameNode is to be told of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    Finalized,
+    Unfinished,
+}
+
+impl Last {
+    fn held(replica: ReportedReplica, news: News) -> Self {
+        Last::Held { replica, news: Some(news), is_bad: false }
+    }
+
+    fn bad(replica: ReportedReplica) -> Self {
+        Last::Held { replica, news: None, is_bad: true }
+    }
+
+    /// The state after this one and then `next`: that alone, unless it says no more than that the same replica is bad.
+    fn then(self, next: Last) -> Last {
+        match (self, next) {
+            (
+                Last::Held { replica, news, .. },
+                Last::Held { replica: bad, news: None, is_bad: true },
+            ) if replica.stamp == bad.stamp => Last::Held { replica, news, is_bad: true },
+            (_, next) => next,
+        }
+    }
+
+    /// Entries in a message.
+    fn count(self) -> usize {
+        match self {
+            Last::Deleted => 1,
+            Last::Held { news, is_bad, .. } => usize::from(news.is_some()) + usize::from(is_bad),
+        }
+    }
+
+    fn put(self, block: BlockId, message: &mut Changes) {
+        match self {
+            Last::Deleted => message.deleted.push(block),
+            Last::Held { replica, news, is_bad } => {
+                match news {
+                    Some(News::Finalized) => message.received.push(replica),
+                    Some(News::Unfinished) => message.unfinished.push(replica),
+                    None => {}
+                }
+                if is_bad {
+                    message.bad.push(replica);
+                }
+            }
+        }
+    }
 }
 
 impl PendingChanges {
     /// A replica was finalized.
     pub fn received(&mut self, replica: &Replica) {
-        self.changes.insert(replica.block, Some(reported(replica)));
-        self.unfinished.remove(&replica.block);
+        self.add(replica.block, Last::held(reported(replica), News::Finalized));
     }
 
     /// A replica is gone.
     pub fn deleted(&mut self, block: BlockId) {
-        self.changes.insert(block, None);
-        self.bad.remove(&block);
-        self.unfinished.remove(&block);
+        self.add(block, Last::Deleted);
     }
 
     /// A replica was left by its writer before it was complete.
     pub fn unfinished(&mut self, replica: &Replica) {
-        self.unfinished.insert(replica.block, reported(replica));
+        self.add(replica.block, Last::held(reported(replica), News::Unfinished));
     }
 
     /// A replica cannot be read or fails its checksums.
     pub fn bad(&mut self, replica: &Replica) {
-        self.bad.insert(replica.block, reported(replica));
+        self.add(replica.block, Last::bad(reported(replica)));
     }
 
     /// A copy that was ordered could not be sent.
@@ -45,12 +112,14 @@ impl PendingChanges {
         self.copies_failed.insert(block);
     }
 
+    fn add(&mut self, block: BlockId, next: Last) {
+        let last = self.changes.get(&block).map_or(next, |before| before.then(next));
+        self.changes.insert(block, last);
+    }
+
     /// True if there is nothing to report.
     fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-            && self.bad.is_empty()
-            && self.unfinished.is_empty()
-            && self.copies_failed.is_empty()
+        self.changes.is_empty() && self.copies_failed.is_empty()
     }
 
     /// What fits into one message; `None` if there is nothing.
@@ -60,14 +129,13 @@ impl PendingChanges {
         }
         let mut message = Changes::default();
         let mut room = REPORT_REPLICAS_MAX;
-        for (block, change) in pop(&mut self.changes, &mut room) {
-            match change {
-                Some(replica) => message.received.push(replica),
-                None => message.deleted.push(block),
-            }
+        while let Some(next) = self.changes.first_entry()
+            && let Some(left) = room.checked_sub(next.get().count())
+        {
+            let (block, last) = next.remove_entry();
+            last.put(block, &mut message);
+            room = left;
         }
-        message.bad.extend(pop(&mut self.bad, &mut room).map(|(_, replica)| replica));
-        message.unfinished.extend(pop(&mut self.unfinished, &mut room).map(|(_, replica)| replica));
         while room > 0
             && let Some(block) = self.copies_failed.pop_first()
         {
@@ -77,36 +145,23 @@ impl PendingChanges {
         Some(message)
     }
 
-    /// Takes back a message that did not arrive; changes made since then take precedence.
+    /// Takes back a message that did not arrive; changes made since then follow upon it.
     pub fn give_back(&mut self, message: Changes) {
-        for replica in message.bad {
-            if !matches!(self.changes.get(&replica.block), Some(None)) {
-                self.bad.entry(replica.block).or_insert(replica);
-            }
-        }
-        for replica in message.received {
-            self.changes.entry(replica.block).or_insert(Some(replica));
-        }
-        for block in message.deleted {
-            self.changes.entry(block).or_insert(None);
-        }
-        for replica in message.unfinished {
-            if !self.changes.contains_key(&replica.block) {
-                self.unfinished.entry(replica.block).or_insert(replica);
-            }
+        let mut told = PendingChanges::default();
+        // In the order in which the NameNode takes them.
+        let finalized = message.received.into_iter().map(|one| (one, News::Finalized));
+        let unfinished = message.unfinished.into_iter().map(|one| (one, News::Unfinished));
+        finalized
+            .chain(unfinished)
+            .for_each(|(one, news)| told.add(one.block, Last::held(one, news)));
+        message.deleted.into_iter().for_each(|block| told.deleted(block));
+        message.bad.into_iter().for_each(|one| told.add(one.block, Last::bad(one)));
+        for (block, before) in told.changes {
+            let last = self.changes.get(&block).map_or(before, |next| before.then(*next));
+            self.changes.insert(block, last);
         }
         self.copies_failed.extend(message.copies_failed);
     }
-}
-
-/// Takes entries in order, as far as there is room for them.
-fn pop<V>(from: &mut BTreeMap<BlockId, V>, room: &mut usize) -> impl Iterator<Item = (BlockId, V)> {
-    std::iter::from_fn(move || {
-        *room = room.checked_sub(1)?;
-        let entry = from.pop_first();
-        *room += usize::from(entry.is_none());
-        entry
-    })
 }
 
 /// A full report in parts, ascending by block id over all of them; at least one part.
@@ -172,6 +227,105 @@ mod tests {
         let bad: Vec<BlockId> = again.bad.iter().map(|replica| replica.block).collect();
         assert_eq!(bad, [BlockId(5)], "what is gone is not bad");
         assert_eq!(again.copies_failed, [BlockId(3)]);
+    }
+
+    #[test]
+    fn a_replica_that_is_good_again_is_not_told_to_be_bad() {
+        let one = replica(1, 1, State::Finalized);
+        let mut pending = PendingChanges::default();
+        pending.bad(&one);
+        pending.received(&one);
+        let message = pending.take().unwrap();
+        assert_eq!((message.received.len(), message.bad.len()), (1, 0));
+        // Nor after its message was lost.
+        let mut pending = PendingChanges::default();
+        pending.bad(&one);
+        let lost = pending.take().unwrap();
+        pending.received(&one);
+        pending.give_back(lost);
+        let message = pending.take().unwrap();
+        assert_eq!((message.received.len(), message.bad.len()), (1, 0));
+        // One that the NameNode does not know yet is told, and then that it is bad.
+        pending.received(&one);
+        pending.bad(&one);
+        let message = pending.take().unwrap();
+        assert_eq!((message.received.len(), message.bad.len()), (1, 1));
+    }
+
+    /// What a NameNode that takes messages as ours does believes of the blocks.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    struct Model(BTreeMap<BlockId, (ReportedReplica, bool, bool)>);
+
+    impl Model {
+        fn take(&mut self, message: &Changes) {
+            for one in &message.received {
+                self.0.insert(one.block, (*one, true, false));
+            }
+            for block in &message.deleted {
+                self.0.remove(block);
+            }
+            for one in &message.unfinished {
+                self.0.insert(one.block, (*one, false, false));
+            }
+            for one in &message.bad {
+                let known =
+                    self.0.get_mut(&one.block).filter(|(known, ..)| known.stamp == one.stamp);
+                known.into_iter().for_each(|(.., is_bad)| *is_bad = true);
+            }
+        }
+    }
+
+    proptest::proptest! {
+        /// Messages arrive, arrive without an answer, or are lost, and are given back at any later time before the next.
+        #[test]
+        fn in_the_end_the_namenode_knows_the_last_state_of_each_block(
+            steps in proptest::collection::vec((0..7u8, 1..4u64, 1..3u64), 0..60)
+        ) {
+            let (mut pending, mut here, mut there) =
+                (PendingChanges::default(), Model::default(), Model::default());
+            let mut lost = None;
+            for (what, block, stamp) in steps {
+                let one = replica(block, stamp, State::Finalized);
+                let mut change = Changes::default();
+                match what {
+                    0 => {
+                        pending.received(&one);
+                        change.received.push(reported(&one));
+                    }
+                    1 => {
+                        pending.deleted(one.block);
+                        change.deleted.push(one.block);
+                    }
+                    2 => {
+                        pending.unfinished(&one);
+                        change.unfinished.push(reported(&one));
+                    }
+                    // The store reports only what is there.
+                    3 => if let Some((known, ..)) = here.0.get(&one.block).copied() {
+                        pending.bad(&Replica { stamp: known.stamp, ..one });
+                        change.bad.push(known);
+                    },
+                    _ if lost.is_some() => lost.take().into_iter().for_each(|one| pending.give_back(one)),
+                    4 => pending.take().iter().for_each(|message| there.take(message)),
+                    _ => {
+                        lost = pending.take();
+                        lost.iter().filter(|_| what == 5).for_each(|message| there.take(message));
+                    }
+                }
+                here.take(&change);
+            }
+            lost.into_iter().for_each(|one| pending.give_back(one));
+            while let Some(message) = pending.take() {
+                let mut blocks: Vec<BlockId> = message.deleted.clone();
+                blocks.extend(message.received.iter().chain(&message.unfinished).map(|r| r.block));
+                let count = blocks.len();
+                blocks.sort_unstable();
+                blocks.dedup();
+                proptest::prop_assert_eq!(blocks.len(), count, "one state of each");
+                there.take(&message);
+            }
+            proptest::prop_assert_eq!(here, there);
+        }
     }
 
     /// A DataNode loses a disk with all its replicas at once.

@@ -4,10 +4,12 @@
 //! round n runs ---- ends -> round n + 1 runs (for everybody who came while n ran) -> ...
 //! ```
 //!
-//! Invariant: [`Shared::sync_with`] returns Ok only after a sync that began after the call and succeeded. A failed sync fails every caller that waited for it, and
-//! is never repeated for them.
+//! Invariants: [`Shared::sync_with`] returns Ok only after a sync that began after the call and succeeded. A failed sync fails every caller that waited for it, and
+//! is never repeated for them. What stays open is looked up by its name after each sync ([`Name`]): bytes in a file that nobody can open again are not kept.
 
 use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::disk::File;
@@ -19,12 +21,58 @@ pub(super) enum Unsynced {
     Untried(io::Error),
     /// The sync failed. The system reports that once, and success to the next one.
     Failed(io::Error),
+    /// Somebody has removed or replaced it: it is synced, and no start will find it.
+    Vanished,
 }
 
 impl From<Unsynced> for io::Error {
     fn from(unsynced: Unsynced) -> Self {
-        let (Unsynced::Untried(error) | Unsynced::Failed(error)) = unsynced;
-        error
+        match unsynced {
+            Unsynced::Untried(error) | Unsynced::Failed(error) => error,
+            Unsynced::Vanished => io::ErrorKind::NotFound.into(),
+        }
+    }
+}
+
+/// The name of something that stays open. Open files outlive their names, so a sync alone does not say that a start will find what it wrote.
+#[derive(Debug)]
+pub(super) struct Name {
+    path: PathBuf,
+    has_vanished: AtomicBool,
+}
+
+impl Name {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Name { path, has_vanished: AtomicBool::new(false) }
+    }
+
+    pub(super) fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    /// Checks that it is still the name of `file`; once it was not, it never is again. Two calls of the system's.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`]; the error of looking it up.
+    pub(super) fn check(&self, file: &File) -> io::Result<()> {
+        if self.has_vanished() || !file.is_at(&self.path)? {
+            self.has_vanished.store(true, Ordering::Release);
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(())
+    }
+
+    /// True if a check has found that.
+    pub(super) fn has_vanished(&self) -> bool {
+        self.has_vanished.load(Ordering::Acquire)
+    }
+
+    /// What the error of a sync or a check means.
+    pub(super) fn unsynced(&self, error: io::Error) -> Unsynced {
+        match self.has_vanished() {
+            true => Unsynced::Vanished,
+            false => Unsynced::Failed(error),
+        }
     }
 }
 
@@ -32,6 +80,7 @@ impl From<Unsynced> for io::Error {
 #[derive(Debug)]
 pub(super) struct Folder {
     file: File,
+    name: Name,
     shared: Shared,
 }
 
@@ -55,16 +104,22 @@ struct Rounds {
 }
 
 impl Folder {
-    pub(super) fn new(file: File) -> Self {
-        Folder { file, shared: Shared::default() }
-    }
-
-    /// Returns once all changes made to the folder before the call are on disk.
+    /// Opens it.
     ///
     /// # Errors
-    /// The error of the sync.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.shared.sync_with(|| self.file.sync_all())
+    /// The system's error.
+    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
+        let file = File::open(&path)?;
+        Ok(Folder { file, name: Name::new(path), shared: Shared::default() })
+    }
+
+    /// Returns once all changes made to the folder before the call are on disk, and the folder is still the one of its name.
+    ///
+    /// # Errors
+    /// [`Unsynced`].
+    pub(super) fn sync(&self) -> Result<(), Unsynced> {
+        let sync = || self.file.sync_all().and_then(|()| self.name.check(&self.file));
+        self.shared.sync_with(sync).map_err(|error| self.name.unsynced(error))
     }
 }
 
@@ -204,6 +259,21 @@ mod tests {
         let folder = folder();
         assert_eq!(folder.sync_with(full).unwrap_err().kind(), io::ErrorKind::StorageFull);
         folder.sync_with(|| Ok(())).unwrap();
-        Folder::new(File::open(&std::env::temp_dir()).unwrap()).sync().unwrap();
+        Folder::open(std::env::temp_dir()).unwrap().sync().unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_somebody_has_replaced_is_not_synced() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, away) = (root.path().join("folder"), root.path().join("away"));
+        std::fs::create_dir(&path).unwrap();
+        let folder = Folder::open(path.clone()).unwrap();
+        folder.sync().unwrap();
+        std::fs::rename(&path, &away).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(matches!(folder.sync(), Err(Unsynced::Vanished)));
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::rename(&away, &path).unwrap();
+        assert!(matches!(folder.sync(), Err(Unsynced::Vanished)), "meanwhile others used the name");
     }
 }

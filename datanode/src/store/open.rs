@@ -92,10 +92,8 @@ fn resume(
         // Added bytes must never turn up in a replica that counts as finalized. Nor may bytes promised from now on turn up under a stamp that no longer has a
         // vote.
         sync_folders(&[paths, &from]).map_err(|unsynced| {
-            let (error, has_failed) = match unsynced {
-                Unsynced::Untried(error) => (StoreError::io(id, error), false),
-                Unsynced::Failed(error) => (StoreError::io(id, error), true),
-            };
+            let has_failed = matches!(unsynced, Unsynced::Failed(_));
+            let error = StoreError::io(id, unsynced.into());
             if let (StoreError::Io { source, .. }, true) = (&error, has_failed) {
                 store.fence(volume, source);
             }

@@ -196,7 +196,7 @@ fn complete_finalize(
     let io_error = |source| Error::Io { path: from.block.clone(), source };
     disk::rename(&from.block, &to.block).map_err(io_error)?;
     let folder = volume.finalized_folder(block).map_err(|unsynced| io_error(unsynced.into()))?;
-    folder.sync().map_err(io_error)
+    folder.sync().map_err(|unsynced| io_error(unsynced.into()))
 }
 
 /// Moves the block file after its meta file, which is in `to`, if a crash came between the two renames.

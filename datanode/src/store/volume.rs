@@ -143,6 +143,11 @@ impl ReplicaPaths {
         Ok(())
     }
 
+    /// True if both names are those of these files.
+    pub(super) fn are_of(&self, block: &File, meta: &File) -> io::Result<bool> {
+        Ok(block.is_at(&self.block)? && meta.is_at(&self.meta)?)
+    }
+
     /// Moves both files or none. The meta file goes first: so a block file in its new place always has one.
     pub(super) fn rename(&self, to: &ReplicaPaths) -> io::Result<()> {
         disk::rename(&self.meta, &to.meta)?;
@@ -402,9 +407,25 @@ impl Volume {
             // Whoever created it may have ended, or failed, before the name was durable.
             _ => sync_folder(&finalized)?,
         }
-        let folder = Arc::new(Folder::new(File::open(&path).map_err(Unsynced::Untried)?));
+        let folder = Arc::new(Folder::open(path).map_err(Unsynced::Untried)?);
         folders.insert(number, Arc::clone(&folder));
         Ok(folder)
+    }
+
+    /// Somebody has removed or replaced the folder of a block: the next who needs it opens, or creates, the one of its name.
+    pub(super) fn forget_folder(&self, block: BlockId) {
+        self.folders.lock().remove(&folder_of(block));
+    }
+
+    /// Makes the name of a replica durable that was moved into the open folder of its block.
+    pub(super) fn sync_finalized(&self, block: BlockId, folder: &Folder) -> Result<(), Unsynced> {
+        match folder.sync() {
+            Err(Unsynced::Vanished) => {
+                self.forget_folder(block);
+                self.finalized_folder(block)?.sync()
+            }
+            synced => synced,
+        }
     }
 
     /// Space on the volume when blocks use `used` bytes.
@@ -456,7 +477,7 @@ impl Volume {
             Ok(found) if found.datanode == self.identity().datanode => {}
             _ => return Err(io::Error::other("its VERSION file is not this DataNode's any more")),
         }
-        for folder in [RBW, TMP, FINALIZED] {
+        for folder in [RBW, TMP, FINALIZED, SMALL] {
             disk::read_dir(&self.config.path.join(folder))?.next().transpose()?;
         }
         let probe = self.config.path.join(PROBE_FILE);

@@ -66,7 +66,7 @@ pub struct ReplicaWriter {
     unsynced_bytes: u64,
     background: Arc<Background>,
     sync_ahead: bool,
-    /// The disk was full during a sync: how much is on disk is not known.
+    /// The disk was full during a sync, so how much is on disk is not known; or its files have vanished.
     lost: bool,
     /// A write failed: data and checksums may not match up to the length.
     unproved: bool,
@@ -432,7 +432,20 @@ impl ReplicaWriter {
             sync_folders(&[&self.paths]).map_err(|unsynced| self.unsynced(unsynced))?;
             self.entry_synced = true;
         }
+        self.check_names()?;
         self.change(|_| ())
+    }
+
+    /// Checks that its open files are those of its names, before anything of them is acknowledged: somebody may have removed or replaced them, and then no
+    /// start would find what was written. Four calls of the system's.
+    fn check_names(&mut self) -> Result<(), StoreError> {
+        let Files { block, meta } = self.files();
+        match self.paths.are_of(block, meta) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.unsynced(Unsynced::Vanished)),
+            // Nobody knows what a start would find.
+            Err(error) => Err(self.sync_failed(error)),
+        }
     }
 
     /// Completes the replica: sync both files, move them, sync the folder, report it.
@@ -463,12 +476,14 @@ impl ReplicaWriter {
         } else {
             self.settle()?
         }
-        let volume = &self.store.volumes[self.volume];
+        let store = Arc::clone(&self.store);
+        let volume = &store.volumes[self.volume];
         let to = volume.finalized_paths(id, self.replica.stamp);
         let folder = volume.finalized_folder(id).map_err(|unsynced| self.unsynced(unsynced))?;
-        let moving = self.store.moves.moving(id);
+        let moving = store.moves.moving(id);
         self.change(|_| ())?;
-        self.paths.rename(&to).map_err(|error| StoreError::io(id, error))?;
+        let moved = self.paths.rename(&to);
+        moved.map_err(|error| self.not_moved(error))?;
         self.change(|replica| {
             if replica.is_incoming() {
                 replica.state = State::Finalizing;
@@ -476,9 +491,10 @@ impl ReplicaWriter {
         })?;
         drop(moving);
         self.paths = to;
-        if sync && let Err(error) = folder.sync() {
-            return Err(self.sync_failed(error));
+        if sync && let Err(unsynced) = volume.sync_finalized(id, &folder) {
+            return Err(self.unsynced(unsynced));
         }
+        self.check_names()?;
         self.replica.state = State::Finalized;
         let replica = self.replica;
         let change = |pending: &mut PendingChanges| pending.received(&replica);
@@ -585,6 +601,23 @@ impl ReplicaWriter {
         match unsynced {
             Unsynced::Untried(error) => StoreError::io(self.replica.block, error),
             Unsynced::Failed(error) => self.sync_failed(error),
+            // Nothing of it remains.
+            Unsynced::Vanished => {
+                self.lost = true;
+                StoreError::Vanished(self.replica.block)
+            }
+        }
+    }
+
+    /// Its files could not be moved: they are gone, or the folder is, which the next one then opens or creates.
+    fn not_moved(&mut self, error: io::Error) -> StoreError {
+        if error.kind() != io::ErrorKind::NotFound {
+            return StoreError::io(self.replica.block, error);
+        }
+        self.store.volumes[self.volume].forget_folder(self.replica.block);
+        match self.check_names() {
+            Ok(()) => StoreError::io(self.replica.block, error),
+            Err(vanished) => vanished,
         }
     }
 

@@ -17,7 +17,7 @@ mod world;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -201,6 +201,24 @@ impl File {
             Backend::Part(part) => Ok(part.range.end.saturating_sub(part.range.start)),
             #[cfg(any(test, feature = "sim"))]
             Backend::Simulated(file) => file.length(),
+        }
+    }
+
+    /// True if `path` still names this file: an open file stays usable when somebody has removed or replaced its name, and what is written then is gone when
+    /// it is closed. Costs two calls of the system's, neither of which waits for a disk that is in use.
+    ///
+    /// # Errors
+    /// The system's error: nobody knows then.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        match &self.0 {
+            Backend::Real(file) => {
+                let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+                let this = id(file.metadata()?);
+                found(fs::metadata(path).map(|metadata| id(metadata) == this))
+            }
+            Backend::Part(part) => part.file.is_at(path),
+            #[cfg(any(test, feature = "sim"))]
+            Backend::Simulated(file) => file.is_at(path),
         }
     }
 
@@ -441,6 +459,28 @@ mod tests {
             write_cached_at(&fs::File::create(&path).unwrap(), &bytes[..length], 3).unwrap();
             let (before, written) = (vec![0; 3.min(length * 3)], &bytes[..length]);
             assert!(fs::read(&path).unwrap() == [&before, written].concat(), "{length}");
+        }
+    }
+
+    #[test]
+    fn an_open_file_knows_whether_it_still_has_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let machine = sim::Machine::new(1);
+        for root in [directory.path().to_owned(), machine.add_disk(1 << 20)] {
+            let (path, other) = (root.join("x"), root.join("y"));
+            let file = Arc::new(File::create_new(&path, 0o600).unwrap());
+            assert!(file.is_at(&path).unwrap());
+            assert!(File::part(&file, 0..0).is_at(&path).unwrap());
+            assert!(File::open(&root).unwrap().is_at(&root).unwrap());
+            rename(&path, &other).unwrap();
+            assert!(file.is_at(&other).unwrap() && !file.is_at(&path).unwrap());
+            write(&path, b"of somebody else").unwrap();
+            assert!(!file.is_at(&path).unwrap());
+            remove_file(&other).unwrap();
+            assert!(!file.is_at(&other).unwrap());
+            // What it had keeps its place: nobody else gets its number while it is open.
+            write(&other, b"").unwrap();
+            assert!(!file.is_at(&other).unwrap());
         }
     }
 

@@ -449,6 +449,17 @@ impl Handle {
         Ok(self.world()?.read(self.disk)?.inode(id).data.len() as u64)
     }
 
+    /// A directory of a machine is never replaced: what has its path is the same one.
+    pub(super) fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let mut world = self.world()?;
+        let disk = world.disk_of(path)?;
+        let node = world.read(disk)?.names.get(path);
+        Ok(match &self.target {
+            Target::Directory(own) => own == path && node == Some(Node::Directory),
+            Target::File { id, .. } => disk == self.disk && node == Some(Node::File(*id)),
+        })
+    }
+
     pub(super) fn try_lock(&self) -> Result<(), TryLockError> {
         let id = self.id(false).map_err(TryLockError::Error)?;
         let mut world = self.world().map_err(TryLockError::Error)?;

@@ -34,6 +34,7 @@ use tokio::runtime::Runtime;
 use crate::error::RpcError;
 
 use self::lane::Lanes;
+use self::together::UnderWay;
 
 pub use self::body::Body;
 pub use self::lane::Lane;
@@ -99,7 +100,9 @@ struct Inner {
     /// The service expected there, if known.
     expected: OnceLock<Service>,
     known: Known,
-    lanes: Lanes,
+    lanes: Lanes<UnderWay>,
+    /// The process that does not know requests which calls share.
+    without_bundles: Mutex<Option<Incarnation>>,
 }
 
 /// The process that answers at an address.
@@ -226,9 +229,19 @@ impl RpcClient {
         let (stream, request_count) = (rand::random(), AtomicU64::new(0));
         let (expected, known) = (OnceLock::new(), known_at(&base));
         let http = http_client();
-        let lanes = Lanes::default();
-        let inner =
-            Inner { http, base, url, identity, stream, request_count, expected, known, lanes };
+        let (lanes, without_bundles) = (Lanes::default(), Mutex::default());
+        let inner = Inner {
+            http,
+            base,
+            url,
+            identity,
+            stream,
+            request_count,
+            expected,
+            known,
+            lanes,
+            without_bundles,
+        };
         Ok(RpcClient { inner: Arc::new(inner) })
     }
 

@@ -38,9 +38,13 @@ impl SmallLog {
             if Arc::strong_count(segment) > 1 || !is_over(segment) {
                 return true;
             }
-            match disk::remove_file(&segment.path) {
+            // What has its name now is somebody else's.
+            if segment.has_vanished() {
+                return false;
+            }
+            match disk::remove_file(segment.path()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(segment = %segment.path.display(), %error, "cannot remove");
+                    tracing::warn!(segment = %segment.path().display(), %error, "cannot remove");
                     true
                 }
                 _ => false,
@@ -49,7 +53,11 @@ impl SmallLog {
     }
 
     /// Copies a replica to the current segment.
-    fn copy(&self, from: &Extent, (meta, data): (&[u8], &[u8])) -> Result<Extent, Unsynced> {
+    pub(in crate::store) fn copy(
+        &self,
+        from: &Extent,
+        (meta, data): (&[u8], &[u8]),
+    ) -> Result<Extent, Unsynced> {
         let (block, stamp, _) = from.id();
         self.append_parts((block, stamp), [meta, &[]], data)
     }
@@ -130,6 +138,8 @@ impl Store {
                         self.fence(index, &error);
                         return false;
                     }
+                    // Those that were to be moved are where they were; a later turn moves them elsewhere.
+                    Err(Unsynced::Vanished) => return false,
                 }
             }
             if is_over() || self.volumes[index].is_fenced() {
@@ -153,11 +163,15 @@ impl Store {
             copies.push((from, log.copy(from, (&meta, &data))?));
         }
         for (_, copy) in &copies {
-            if let Err(error) = copy.sync() {
+            if let Err(unsynced) = copy.sync() {
                 log.seal(copy);
-                return Err(match sys::fs::is_full(&error) {
-                    true => Unsynced::Untried(error),
-                    false => Unsynced::Failed(error),
+                return Err(match unsynced {
+                    Unsynced::Failed(error) if sys::fs::is_full(&error) => Unsynced::Untried(error),
+                    Unsynced::Vanished => {
+                        self.give_up_segment_of(index, copy);
+                        Unsynced::Vanished
+                    }
+                    unsynced => unsynced,
                 });
             }
         }
@@ -214,13 +228,43 @@ impl Store {
             let Some((last, _)) = chunk.last() else { break };
             after = std::ops::Bound::Excluded(last.block);
             for (replica, extent) in chunk {
-                if lost.iter().any(|segment| extent.is_in(segment)) {
+                if lost.iter().any(|segment| extent.is_in(segment)) && self.give_up_small(&extent) {
                     tracing::error!(block = %replica.block, stamp = %replica.stamp, "the file of a small replica is gone from the disk");
-                    self.give_up(&replica);
                     count += 1;
                 }
             }
         }
         count
+    }
+
+    /// Handles a segment whose file has vanished while replicas were added to it: it gets no more, and those that were in it before are given up, unless the
+    /// whole disk is away.
+    pub(crate) fn give_up_segment_of(&self, index: usize, one: &Extent) {
+        self.volumes[index].small().seal(one);
+        if !one.begin_giving_up() {
+            return;
+        }
+        match self.volumes[index].check() {
+            Ok(()) => drop(self.give_up_lost_segments(index)),
+            Err(cause) => self.fence_unless_short(index, &cause),
+        }
+    }
+
+    /// Gives up the replica at a place that is lost; false if it has moved or changed meanwhile.
+    fn give_up_small(&self, place: &Extent) -> bool {
+        let (block, ..) = place.id();
+        let _moving = self.moves.moving(block);
+        let mut replicas = self.replicas.lock();
+        let is_there = replicas.get(&block).is_some_and(|entry| {
+            entry.writer.is_none() && entry.small.as_ref().is_some_and(|small| small.is(place))
+        });
+        if is_there {
+            replicas.remove(&block);
+            // Before somebody else changes it: the last report counts.
+            self.changes.push(|pending| pending.deleted(block));
+            drop(replicas);
+            self.forget_failed_read(block);
+        }
+        is_there
     }
 }

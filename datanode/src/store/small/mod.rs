@@ -10,7 +10,7 @@
 //! Only complete replicas are here. One that a writer goes on with moves into files of its own first.
 //!
 //! Invariants: bytes of a record never change, but for the mark that it is gone; a segment in which a sync has failed, or that an earlier start has written,
-//! gets no more records; a file is removed only when no replica is in it any more.
+//! gets no more records; a file is removed only when no replica is in it any more; nothing is acknowledged in a file that has lost its name.
 
 mod compact;
 mod record;
@@ -168,19 +168,18 @@ impl SmallLog {
         Ok(Arc::clone(inner.current.insert(segment)))
     }
 
-    /// A sync of the segment has failed: what is in it behind the last one that succeeded is not known.
+    /// A sync of the segment has failed, so what is in it behind the last one that succeeded is not known; or its file has vanished.
     pub(super) fn seal(&self, extent: &Extent) {
         let mut inner = self.inner.lock();
         let Inner { current, sealed, .. } = &mut *inner;
         sealed.extend(current.take_if(|segment| extent.is_in(segment)));
     }
 
-    /// The files of segments that somebody has removed.
+    /// The segments whose files somebody has removed or replaced.
     pub(super) fn lost(&self) -> Vec<Arc<Segment>> {
         let inner = self.inner.lock();
         let all = inner.sealed.iter().chain(&inner.current);
-        let gone = |segment: &&Arc<Segment>| matches!(disk::try_exists(&segment.path), Ok(false));
-        all.filter(gone).cloned().collect()
+        all.filter(|segment| segment.has_vanished()).cloned().collect()
     }
 }
 

@@ -1,16 +1,16 @@
 //! One file of small replicas, and the place of one of them in it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use sys::disk::{self, File};
 
 use super::record::{ALIGNMENT_BYTES, HEADER_BYTES, Header, nonce_of};
-use crate::store::folder::Shared;
+use crate::store::folder::{Name, Shared, Unsynced};
 use crate::store::verify;
 
 /// Bytes that are read and written again at once.
@@ -19,7 +19,7 @@ const REWRITE_BYTES: u64 = 1 << 20;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(super) path: PathBuf,
+    name: Name,
     file: Arc<File>,
     nonce: u64,
     /// The end of its records.
@@ -31,6 +31,8 @@ pub(crate) struct Segment {
     failure: Mutex<Option<io::ErrorKind>>,
     /// When a replica in it was deleted or moved last.
     gone: Mutex<Option<Instant>>,
+    /// True once somebody gives up the replicas in it, because its name has vanished.
+    is_given_up: AtomicBool,
 }
 
 /// Where a small replica is.
@@ -48,7 +50,7 @@ impl Segment {
 
     fn with_end(path: PathBuf, file: File, nonce: u64, end: u64) -> Self {
         Segment {
-            path,
+            name: Name::new(path),
             file: Arc::new(file),
             nonce,
             written: AtomicU64::new(end),
@@ -56,7 +58,18 @@ impl Segment {
             syncs: Shared::default(),
             failure: Mutex::default(),
             gone: Mutex::default(),
+            is_given_up: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.name.path()
+    }
+
+    /// True if somebody has removed or replaced the file: no start will find what is in it. Where nobody can tell now, it is still there.
+    pub(super) fn has_vanished(&self) -> bool {
+        self.name.has_vanished()
+            || (self.name.check(&self.file).is_err() && self.name.has_vanished())
     }
 
     /// The end of its records.
@@ -211,34 +224,54 @@ impl Extent {
             && verify::check_header(id, &meta).is_ok())
     }
 
-    /// Returns once it is on disk.
+    /// Returns once it is on disk, in a file that a start will find.
     ///
     /// # Errors
-    /// The error of the sync.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    /// [`Unsynced`].
+    pub(in crate::store) fn sync(&self) -> Result<(), Unsynced> {
         let segment = &self.segment;
         if segment.synced.load(Ordering::Acquire) >= self.header.end() {
-            return Ok(());
+            // The sync of others had it, perhaps long ago.
+            return self.check_name();
         }
-        segment.syncs.sync_with(|| {
+        let synced = segment.syncs.sync_with(|| {
             let mut failure = segment.failure.lock();
             if let Some(kind) = *failure {
                 return Err(io::Error::new(kind, "an earlier sync of the segment failed"));
             }
             let end = segment.end();
-            segment.file.sync_data().inspect_err(|error| *failure = Some(error.kind()))?;
+            let synced = segment.file.sync_data();
+            // After the sync: what counts is that the bytes of this group have a name now.
+            synced
+                .and_then(|()| segment.name.check(&segment.file))
+                .inspect_err(|error| *failure = Some(error.kind()))?;
             segment.synced.fetch_max(end, Ordering::AcqRel);
             Ok(())
-        })
+        });
+        synced.map_err(|error| segment.name.unsynced(error))
+    }
+
+    /// Checks that the end of this process would not take it away, for those who want no sync.
+    ///
+    /// # Errors
+    /// [`Unsynced`].
+    pub(in crate::store) fn check_name(&self) -> Result<(), Unsynced> {
+        let Segment { name, file, .. } = &*self.segment;
+        name.check(file).map_err(|error| name.unsynced(error))
+    }
+
+    /// True for the first who finds that its segment has vanished, and has to give up what else is in it.
+    pub(crate) fn begin_giving_up(&self) -> bool {
+        !self.segment.is_given_up.swap(true, Ordering::AcqRel)
     }
 
     /// Marks it as deleted or moved. Not synced: after a crash it may be there again, as a file in the trash would.
     pub(crate) fn discard(&self) {
         let (at, bytes) = self.header.gone();
         if let Err(error) = self.segment.file.write_all_at(&bytes, at) {
-            let path = self.segment.path.display();
+            let path = self.segment.path().display();
             tracing::warn!(segment = %path, block = %self.header.block, %error, "cannot delete a small replica");
         }
-        *self.segment.gone.lock() = Some(disk::now(&self.segment.path));
+        *self.segment.gone.lock() = Some(disk::now(self.segment.path()));
     }
 }

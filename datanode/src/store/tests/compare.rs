@@ -68,6 +68,56 @@ fn a_file_that_somebody_deleted_is_given_up_by_the_first_reader() {
     assert!(store.failed_volumes().is_empty());
 }
 
+/// A writer keeps its files open while somebody removes or replaces them.
+#[test]
+fn nothing_is_acknowledged_in_files_that_somebody_removes() {
+    for (name, is_replaced) in [("", false), (".meta", false), ("", true), (".meta", true)] {
+        for is_synced in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let store = open(root.path());
+            let mut writer = store.write(BlockId(1), STAMP, Intent::Create, None).unwrap();
+            writer.write(packet(0, &sample(3000))).unwrap();
+            writer.sync_entry().unwrap();
+            let file = format!("{}{name}", paths(&store, 1).block.display());
+            let bytes = std::fs::read(&file).unwrap();
+            std::fs::remove_file(&file).unwrap();
+            if is_replaced {
+                std::fs::write(&file, bytes).unwrap();
+            }
+            let outcome = match is_synced {
+                true => writer.sync_entry(),
+                false => writer.finalize(),
+            };
+            assert!(matches!(outcome, Err(StoreError::Vanished(_))), "{name} {outcome:?}");
+            assert_eq!(store.replica_count(), usize::from(is_synced), "until its writer ends");
+        }
+    }
+}
+
+/// A folder of finalized replicas stays open to be synced.
+#[test]
+fn a_folder_that_somebody_removes_or_replaces_is_opened_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    write(&store, 1, 3000);
+    let folder = paths(&store, 1).block.parent().unwrap().to_owned();
+    let away = root.path().join("away");
+    std::fs::rename(&folder, &away).unwrap();
+    let mut writer = store.write(BlockId(2), STAMP, Intent::Create, None).unwrap();
+    writer.write(packet(0, &sample(3000))).unwrap();
+    assert!(writer.finalize().is_err());
+    write(&store, 3, 3000);
+    std::fs::rename(&folder, root.path().join("too")).unwrap();
+    std::fs::rename(&away, &folder).unwrap();
+    write(&store, 4, 3000);
+    assert!(paths(&store, 4).block.is_file());
+    assert!(store.failed_volumes().is_empty());
+    drop(store);
+    let found = open(root.path());
+    let finalized = found.replicas().into_iter().filter(Replica::is_finalized);
+    assert_eq!(finalized.map(|replica| replica.block.0).collect::<Vec<_>>(), [1, 4]);
+}
+
 /// Under the new stamp it would count for more than good replicas on DataNodes that do not answer now.
 #[test]
 fn a_damaged_replica_ends_no_recovery() {

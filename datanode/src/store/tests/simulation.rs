@@ -456,6 +456,28 @@ impl Run {
         self.note("lose", block, &differences);
     }
 
+    /// The segments are lost behind the store's back, or the files that a writer has open. What is acknowledged from now on must be there all the same.
+    fn lose_open(&mut self, block: BlockId) {
+        let of_writer = self.random.one_in(2);
+        let folder = if of_writer { "volume/rbw" } else { "volume/small" };
+        let name = format!("blk_{block}_");
+        if of_writer && !self.writers.contains_key(&block) {
+            return;
+        }
+        let roots = self.roots.clone();
+        let files = roots.iter().flat_map(|root| self.machine.files(&root.join(folder)));
+        let is_meant = |path: &PathBuf| !of_writer || path.to_string_lossy().contains(&name);
+        let lost: Vec<PathBuf> = files.filter(is_meant).collect();
+        lost.iter().for_each(|path| self.machine.lose(path).unwrap());
+        let found = roots.iter().flat_map(|root| self.machine.files(&root.join("volume")));
+        let found: Vec<String> = found.map(|path| path.display().to_string()).collect();
+        self.promises.retain(|block, promise| {
+            let name = format!("/blk_{block}_{}", promise.stamp);
+            found.iter().any(|path| path.ends_with(&name))
+        });
+        self.note("lose open", block, &(of_writer, lost.len()));
+    }
+
     /// Bytes of a replica match their checksums and are the client's.
     fn read(&mut self, block: BlockId, strict: bool) {
         let store = self.store();
@@ -510,6 +532,7 @@ impl Run {
             }
             36 => store.save_cursor(Cursor { block: Some(block), round_ms: 1 }),
             37 if self.random.one_in(4) => self.lose(block),
+            38 if self.random.one_in(3) => self.lose_open(block),
             _ => self.read(block, false),
         }
         if !self.machine.is_down() {

@@ -262,6 +262,81 @@ fn a_segment_that_somebody_removes_is_noticed() {
     assert_eq!(blocks(&store), [2]);
 }
 
+fn replace_by_a_copy(path: &Path) {
+    let copy = path.with_extension("copy");
+    fs::copy(path, &copy).unwrap();
+    fs::rename(copy, path).unwrap();
+}
+
+#[test]
+fn nothing_is_acknowledged_in_a_segment_that_somebody_removes() {
+    let move_away =
+        |path: &Path| fs::rename(path, path.ancestors().nth(3).unwrap().join("x")).unwrap();
+    let remove = |path: &Path| fs::remove_file(path).unwrap();
+    let ways: [&dyn Fn(&Path); 3] = [&remove, &move_away, &replace_by_a_copy];
+    for away in ways {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        put(&store, 1, &sample(1000));
+        drop(store.changes().pending().take());
+        away(&files(root.path(), SMALL).remove(0));
+        put(&store, 2, &sample(1000));
+        // A group, one that nobody waits for, and one that needs no sync.
+        let writers = (3..=6).map(|block| begin(&store, block, &sample(700)));
+        let outcomes = ReplicaWriter::finalize_all(writers.collect::<Vec<_>>());
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        away(&files(root.path(), SMALL).pop().unwrap());
+        let third = files(root.path(), SMALL).len();
+        begin(&store, 7, &sample(300)).finalize_unsynced().unwrap();
+        assert_eq!(files(root.path(), SMALL).len(), third + 1);
+        let told = store.changes().pending().take().unwrap();
+        let deleted: Vec<u64> = told.deleted.iter().map(|block| block.0).collect();
+        assert_eq!(deleted, (1..=6).collect::<Vec<_>>(), "what was in them before is given up");
+        assert_eq!(blocks(&store), [7]);
+        put(&store, 8, &sample(100));
+        assert_eq!(files(root.path(), SMALL).len(), third + 1, "one is made for all");
+        // As a kill ends it: what is acknowledged is what a start finds.
+        drop(store);
+        let store = open(root.path());
+        for (block, size) in [(7, 300), (8, 100)] {
+            assert_eq!(read(&store, block), sample(size));
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_a_compaction_made_into_a_removed_segment_is_not_used() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    (1..=10).for_each(|block| put(&store, block, &sample(4000)));
+    drop(store);
+    let store = open(root.path());
+    (1..=8).for_each(|block| store.delete(BlockId(block), STAMP));
+    put(&store, 11, &sample(10));
+    fs::remove_file(files(root.path(), SMALL).pop().unwrap()).unwrap();
+    store.empty_trash(NEVER);
+    drop(store);
+    let store = open(root.path());
+    assert_eq!(blocks(&store), [9, 10]);
+    [9, 10].into_iter().for_each(|block| assert_eq!(read(&store, block), sample(4000)));
+}
+
+#[test]
+fn a_removed_folder_of_segments_takes_its_disk_out_of_service_until_it_is_read_anew() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(&[config(root.path(), 4096)], 1 << 20, Some(1)).unwrap());
+    put(&store, 1, &sample(1000));
+    fs::remove_dir_all(root.path().join("volume").join(SMALL)).unwrap();
+    let refused = begin(&store, 2, &sample(1000)).finalize();
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(store.failed_volumes().len(), 1);
+    store.check_volumes();
+    assert!(store.failed_volumes().is_empty());
+    put(&store, 3, &sample(1000));
+    drop(store);
+    assert_eq!(blocks(&open(root.path())), [3]);
+}
+
 #[test]
 fn a_directory_of_the_layout_before_is_taken_over_and_kept_where_nothing_is_small() {
     let root = tempfile::tempdir().unwrap();

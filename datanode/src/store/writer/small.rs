@@ -11,6 +11,8 @@
 
 use std::sync::Arc;
 
+use protocol::checksum;
+use protocol::meta::Layout;
 use protocol::transfer::PacketHeader;
 
 use super::{Files, ReplicaWriter, open_files};
@@ -18,8 +20,12 @@ use crate::core::replica::State;
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
 use crate::store::entry::held;
+use crate::store::folder::Unsynced;
 use crate::store::open;
-use crate::store::small::crc_bytes;
+use crate::store::small::{Extent, crc_bytes};
+
+/// Segments that are tried for a replica. Each further one needs somebody who removes its file between its creation and its first sync.
+const SEGMENTS_MAX: usize = 3;
 
 impl ReplicaWriter {
     /// True if this packet is the whole of a small replica.
@@ -61,8 +67,14 @@ impl ReplicaWriter {
         let appended = volume.small().append((id, self.replica.stamp), crcs, data);
         let length = data.len() as u64;
         let small = appended.map_err(|unsynced| self.unsynced(unsynced))?;
-        self.small = Some(small.clone());
         self.replica.length = length;
+        self.place_small(small)
+    }
+
+    /// Tells the table where it was written.
+    fn place_small(&mut self, small: Extent) -> Result<(), StoreError> {
+        let (id, length) = (self.replica.block, self.replica.length);
+        self.small = Some(small.clone());
         let _moving = self.store.moves.moving(id);
         let mut replicas = self.store.replicas.lock();
         let entry = held(&mut replicas, id, &self.handle).ok_or(StoreError::NotFound(id))?;
@@ -75,11 +87,7 @@ impl ReplicaWriter {
     /// Syncs it together with others, and reports it.
     pub(super) fn finish_small(&mut self, sync: bool) -> Result<(), StoreError> {
         let id = self.replica.block;
-        let Some(small) = self.small.clone() else { return Err(StoreError::Broken(id)) };
-        if sync && let Err(error) = small.sync() {
-            self.store.volumes[self.volume].small().seal(&small);
-            return Err(self.sync_failed(error));
-        }
+        let small = self.sync_small(sync)?;
         self.replica.state = State::Finalized;
         let replica = self.replica;
         let change = |pending: &mut PendingChanges| pending.received(&replica);
@@ -88,6 +96,40 @@ impl ReplicaWriter {
         }
         self.small = None;
         Ok(())
+    }
+
+    /// Returns where it is, once that is a file that the next start finds. Where somebody has removed the segment meanwhile, it is written to another one.
+    fn sync_small(&mut self, sync: bool) -> Result<Extent, StoreError> {
+        let id = self.replica.block;
+        for _ in 0..SEGMENTS_MAX {
+            let Some(small) = self.small.clone() else { return Err(StoreError::Broken(id)) };
+            match if sync { small.sync() } else { small.check_name() } {
+                Ok(()) => return Ok(small),
+                Err(Unsynced::Vanished) => {
+                    self.store.give_up_segment_of(self.volume, &small);
+                    self.write_again(&small)?;
+                }
+                Err(unsynced) => {
+                    self.store.volumes[self.volume].small().seal(&small);
+                    return Err(self.unsynced(unsynced));
+                }
+            }
+        }
+        Err(StoreError::Vanished(id))
+    }
+
+    /// Writes it to the current segment once more. Its bytes come from the one that has vanished, which is still open, and are checked: they may have been
+    /// read from the disk.
+    fn write_again(&mut self, lost: &Extent) -> Result<(), StoreError> {
+        let id = self.replica.block;
+        let (meta, data) = lost.contents().map_err(|error| StoreError::io(id, error))?;
+        let crcs = meta.get(Layout::CURRENT.header_bytes()..).unwrap_or_default();
+        if checksum::verify(&data, crcs).is_err() {
+            return Err(StoreError::Broken(id));
+        }
+        let copied = self.store.volumes[self.volume].small().copy(lost, (&meta, &data));
+        let small = copied.map_err(|unsynced| self.unsynced(unsynced))?;
+        self.place_small(small)
     }
 
     /// Appends it here; one sync then finishes all that came meanwhile, on another thread.
