@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use daemon::Shutdown;
+use daemon::{Shutdown, supervisor};
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, LocalSet};
 use webhdfs::Auth;
@@ -90,6 +90,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             bail!("the parent is gone");
         }
     }
+    supervisor::attach();
     let layout = Layout::open(&args.data)?;
     let plan = Plan {
         datanode_count: args.datanodes,
@@ -124,11 +125,13 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         let outcome = match outcome {
             Ok(()) if !stop.has_begun() => {
                 announce(&ports, plan.auth).context("cannot print the addresses")?;
+                supervisor::ready();
                 stop.wait().await;
                 Ok(())
             }
             other => other,
         };
+        supervisor::stopping();
         stop_in_order(children).await;
         outcome
     }))
