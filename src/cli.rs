@@ -5,11 +5,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, EXIT_USAGE, say};
-use crate::{admin, bench, cluster, daemons, debug, dfs, dfsadmin, fsck, hadoop, job};
+use crate::{admin, bench, cluster, daemons, debug, dfs, dfsadmin, fsck, hadoop, job, reference};
 
 /// The page of `hanno --help`.
 const HELP: &str = include_str!("help.txt");
@@ -76,6 +76,12 @@ enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Print what makes a shell complete the commands
+    #[command(after_help = reference::COMPLETIONS_EXAMPLES)]
+    Completions(reference::CompletionsArgs),
+    /// Write the manual pages
+    #[command(after_help = reference::MAN_EXAMPLES)]
+    Man(reference::ManArgs),
     /// Administer the cluster
     #[command(subcommand)]
     Admin(admin::AdminCommand),
@@ -103,6 +109,11 @@ struct DaemonArgs {
 struct Passed {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
+}
+
+/// What clap parses.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command in `args` (with the program's name first) and returns the exit code.
@@ -144,6 +155,8 @@ fn hanno(args: Vec<OsString>) -> u8 {
         Command::Debug(passed) => debug::run(&passed.args, &overrides),
         Command::Dfsadmin(passed) => dfsadmin::run(&passed.args, &overrides),
         Command::InstallLinks { dir, force } => hadoop::install_links(&dir, force),
+        Command::Completions(args) => reference::complete(&args, definition()),
+        Command::Man(args) => reference::write_pages(&args, definition()),
         Command::Admin(command) => admin::run(&command, &overrides),
         Command::Bench(command) => bench::run(&command, &overrides),
         Command::Version => version(),
@@ -193,11 +206,10 @@ fn leading_flag<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn clap_accepts_the_definition() {
-        Cli::command().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]

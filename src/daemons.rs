@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use daemon::Shutdown;
+use daemon::{Shutdown, supervisor};
 use tokio::runtime::Runtime;
 
 use crate::output::{EXIT_FAILED, EXIT_JOURNAL_STOPPED, EXIT_OK, report};
@@ -48,6 +48,7 @@ pub(crate) fn run(kind: Kind, config: &Path, parent: Option<u32>) -> u8 {
         return EXIT_FAILED;
     }
     daemon::log::start("info");
+    supervisor::attach();
     sys::host::raise_open_files_limit();
     sys::allocator::return_large_blocks();
     match start(kind, config) {
@@ -97,6 +98,11 @@ fn start(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
 
 async fn serve(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
     let shutdown = Shutdown::on_signals()?;
+    let begun = shutdown.clone();
+    tokio::spawn(async move {
+        begun.wait().await;
+        supervisor::stopping();
+    });
     match kind {
         Kind::Namenode => {
             let config = namenode::Config::load(path)?;

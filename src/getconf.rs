@@ -12,6 +12,7 @@ use crate::connect::{self, Overrides};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, unexpected};
 use crate::output::{EXIT_OK, EXIT_USAGE, report, report_text, say};
+use crate::reference::Outline;
 
 const USAGE: &str = "\
 hdfs getconf is utility for getting configuration information from the config file.
@@ -28,6 +29,11 @@ const INCLUDE_KEY: &str = "dfs.hosts";
 const EXCLUDE_KEY: &str = "dfs.hosts.exclude";
 /// Milliseconds of a minute, the unit of `fs.trash.interval`.
 const MINUTE_MS: u64 = 60_000;
+
+/// The options of `getconf` for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    Outline::with_options(USAGE)
+}
 
 /// `hdfs getconf`.
 pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {

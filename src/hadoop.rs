@@ -15,6 +15,7 @@ use crate::absent::{self, Absent};
 use crate::connect::Overrides;
 use crate::generic::of_script;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
+use crate::reference::Outline;
 use crate::{
     balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, storage_policies,
     token,
@@ -28,8 +29,10 @@ pub(crate) struct Command {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     /// The names of this program under which it exists; `hanno` has all.
-    programs: &'static [&'static str],
+    pub(crate) programs: &'static [&'static str],
     pub(crate) run: Run,
+    /// What it takes, for completions and manual pages.
+    pub(crate) outline: fn() -> Outline,
 }
 
 const HDFS: &[&str] = &["hdfs"];
@@ -42,37 +45,39 @@ const ALL: &[&str] = &["hdfs", "hadoop", "mapred", "yarn"];
 /// See the module. A new command is one more line.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
-    Command { name: "debug", about: "run a Debug Admin to execute HDFS debug commands", programs: HDFS, run: debug::run },
-    Command { name: "dfs", about: "run a filesystem command", programs: BOTH, run: dfs::run },
-    Command { name: "fs", about: "run a filesystem command", programs: HADOOP, run: dfs::run },
-    Command { name: "dfsadmin", about: "run a DFS admin client", programs: BOTH, run: dfsadmin::run },
-    Command { name: "balancer", about: "run a cluster balancing utility", programs: BOTH, run: balancer::run },
-    Command { name: "fsck", about: "run a DFS filesystem checking utility", programs: BOTH, run: fsck::run },
-    Command { name: "envvars", about: "display the environment variables that are read", programs: ALL, run: environment::variables },
-    Command { name: "checknative", about: "tell which codecs are there", programs: HADOOP, run: environment::codecs },
-    Command { name: "fetchdt", about: "fetch a delegation token from the NameNode", programs: BOTH, run: token::fetch },
-    Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf },
-    Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups },
-    Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run },
-    Command { name: "queue", about: "look at the queues of jobs", programs: &["hadoop", "mapred", "yarn"], run: job::queues::run },
-    Command { name: "mradmin", about: "have the list of workers to be emptied read again", programs: JOBS, run: job::trackers::mradmin },
+    Command { name: "debug", about: "run a Debug Admin to execute HDFS debug commands", programs: HDFS, run: debug::run, outline: debug::outline },
+    Command { name: "dfs", about: "run a filesystem command", programs: BOTH, run: dfs::run, outline: dfs::outline },
+    Command { name: "fs", about: "run a filesystem command", programs: HADOOP, run: dfs::run, outline: dfs::outline },
+    Command { name: "dfsadmin", about: "run a DFS admin client", programs: BOTH, run: dfsadmin::run, outline: dfsadmin::outline },
+    Command { name: "balancer", about: "run a cluster balancing utility", programs: BOTH, run: balancer::run, outline: balancer::outline },
+    Command { name: "fsck", about: "run a DFS filesystem checking utility", programs: BOTH, run: fsck::run, outline: fsck::outline },
+    Command { name: "envvars", about: "display the environment variables that are read", programs: ALL, run: environment::variables, outline: || Outline::plain("Usage: hdfs envvars") },
+    Command { name: "checknative", about: "tell which codecs are there", programs: HADOOP, run: environment::codecs, outline: || Outline::with_options("Usage: hadoop checknative [-a]") },
+    Command { name: "fetchdt", about: "fetch a delegation token from the NameNode", programs: BOTH, run: token::fetch, outline: token::fetch_outline },
+    Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf, outline: getconf::outline },
+    Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups, outline: || Outline::plain("Usage: hdfs groups [username ...]") },
+    Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run, outline: job::outline },
+    Command { name: "queue", about: "look at the queues of jobs", programs: &["hadoop", "mapred", "yarn"], run: job::queues::run, outline: job::queues::outline },
+    Command { name: "mradmin", about: "have the list of workers to be emptied read again", programs: JOBS, run: job::trackers::mradmin, outline: job::trackers::outline },
     Command {
         name: "streaming",
         about: "run commands as mapper and reducer",
         programs: &["mapred"],
         run: job::streaming,
+        outline: job::streaming_outline,
     },
     Command {
         name: "jar",
         about: "what …hadoop-streaming….jar does; it is built in",
         programs: &["hadoop", "yarn"],
         run: job::jar,
+        outline: job::streaming_outline,
     },
-    Command { name: "lsSnapshottableDir", about: "list all snapshottable dirs owned by the current user", programs: HDFS, run: snapshots::list_snapshottable },
-    Command { name: "lsSnapshot", about: "list all snapshots for a snapshottable directory", programs: HDFS, run: snapshots::list_snapshots },
-    Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff },
-    Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run },
-    Command { name: "version", about: "print the version", programs: ALL, run: version },
+    Command { name: "lsSnapshottableDir", about: "list all snapshottable dirs owned by the current user", programs: HDFS, run: snapshots::list_snapshottable, outline: || Outline::plain(snapshots::LIST_SNAPSHOTTABLE_USAGE) },
+    Command { name: "lsSnapshot", about: "list all snapshots for a snapshottable directory", programs: HDFS, run: snapshots::list_snapshots, outline: || Outline::plain(snapshots::LIST_USAGE) },
+    Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff, outline: || Outline::plain(snapshots::DIFF_USAGE) },
+    Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run, outline: storage_policies::outline },
+    Command { name: "version", about: "print the version", programs: ALL, run: version, outline: || Outline::plain("Usage: hdfs version") },
 ];
 
 /// The version of Hadoop that these commands follow.
@@ -94,8 +99,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
         return EXIT_USAGE;
     };
     let name = name.to_string_lossy();
-    let of_program = |command: &&Command| command.programs.contains(&program);
-    match COMMANDS.iter().filter(of_program).find(|command| command.name == name) {
+    match of_program(program).find(|command| command.name == name) {
         Some(command) => (command.run)(rest, &overrides),
         None if matches!(&*name, "-version" | "--version") => version(rest, &overrides),
         None if matches!(&*name, "-help" | "--help" | "-h") => {
@@ -113,6 +117,11 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
     }
 }
 
+/// The commands of a name of this program.
+pub(crate) fn of_program(program: &str) -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(move |command| command.programs.contains(&program))
+}
+
 fn absent_of(program: &str) -> &'static [Absent] {
     match program {
         "hdfs" => absent::HDFS,
@@ -125,7 +134,7 @@ fn absent_of(program: &str) -> &'static [Absent] {
 
 fn usage(program: &str) -> String {
     let mut text = format!("Usage: {program} [OPTIONS] SUBCOMMAND [SUBCOMMAND OPTIONS]\n\n");
-    for command in COMMANDS.iter().filter(|command| command.programs.contains(&program)) {
+    for command in of_program(program) {
         text.push_str(&format!("    {:<20} {}\n", command.name, command.about));
     }
     text

@@ -27,6 +27,7 @@ use crate::generic::{self, generic};
 use crate::output::{
     EXIT_FAILED, EXIT_OK, EXIT_USAGE, human_size, print_json, report, report_text, say,
 };
+use crate::reference::Outline;
 use crate::top::{self, TopArgs};
 
 /// Group of the counters of tasks.
@@ -112,6 +113,16 @@ impl Request {
             | Request::Config { .. } => false,
         }
     }
+}
+
+/// The commands for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    Outline::with_commands(USAGE)
+}
+
+/// The options of `streaming` for completions and the manual page.
+pub(crate) fn streaming_outline() -> Outline {
+    Outline::with_options(mr_api::streaming::HELP)
 }
 
 /// Runs the command line after `job` and returns the exit code.

@@ -30,6 +30,7 @@ mod getconf;
 mod hadoop;
 mod job;
 mod output;
+mod reference;
 mod snapshots;
 mod storage_policies;
 mod token;

@@ -14,6 +14,14 @@ use crate::dfs::Resolver;
 use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, report, unless_reader_left};
 
+pub(crate) const LIST_SNAPSHOTTABLE_USAGE: &str = "Usage: \nhdfs lsSnapshottableDir: \n\tGet the list of snapshottable directories that are owned by the \
+     current user.\n\tReturn all the snapshottable directories if the current user is a super user.\n";
+pub(crate) const LIST_USAGE: &str = "Usage: \nhdfs lsSnapshot <snapshotDir>: \n\tGet the list of snapshots for a snapshottable directory.\n";
+pub(crate) const DIFF_USAGE: &str = "Usage: \nhdfs snapshotDiff <snapshotDir> <from> <to>:\n\tGet the difference between two snapshots, \n\t\
+     or between a snapshot and the current tree of a directory.\n\tFor <from>/<to>, users can use \".\" to \
+     present the current status,\n\tand use \".snapshot/snapshot_name\" to present a snapshot,\n\twhere \
+     \".snapshot/\" can be omitted\n";
+
 /// `hdfs lsSnapshottableDir`.
 pub(crate) fn list_snapshottable(words: &[OsString], overrides: &Overrides) -> u8 {
     let (words, overrides) = match generic(words, overrides) {
@@ -21,10 +29,7 @@ pub(crate) fn list_snapshottable(words: &[OsString], overrides: &Overrides) -> u
         Err(text) => return wrong(&text),
     };
     if !words.is_empty() {
-        return wrong(
-            "Usage: \nhdfs lsSnapshottableDir: \n\tGet the list of snapshottable directories that are owned by the \
-             current user.\n\tReturn all the snapshottable directories if the current user is a super user.\n",
-        );
+        return wrong(LIST_SNAPSHOTTABLE_USAGE);
     }
     let print = || -> Result<()> {
         let all = file_system(&overrides.config()?)?.snapshottable_directories()?;
@@ -68,10 +73,7 @@ pub(crate) fn list_snapshots(words: &[OsString], overrides: &Overrides) -> u8 {
         Err(text) => return wrong(&text),
     };
     let [directory] = &words[..] else {
-        return wrong(
-            "Invalid no of arguments\nUsage: \nhdfs lsSnapshot <snapshotDir>: \n\tGet the list of snapshots for a \
-             snapshottable directory.\n",
-        );
+        return wrong(&format!("Invalid no of arguments\n{LIST_USAGE}"));
     };
     let print = || -> Result<()> {
         let client = file_system(&overrides.config()?)?;
@@ -117,12 +119,7 @@ pub(crate) fn snapshot_diff(words: &[OsString], overrides: &Overrides) -> u8 {
         Err(text) => return wrong(&text),
     };
     let [directory, from, to] = &words[..] else {
-        return wrong(
-            "Usage: \nhdfs snapshotDiff <snapshotDir> <from> <to>:\n\tGet the difference between two snapshots, \n\t\
-             or between a snapshot and the current tree of a directory.\n\tFor <from>/<to>, users can use \".\" to \
-             present the current status,\n\tand use \".snapshot/snapshot_name\" to present a snapshot,\n\twhere \
-             \".snapshot/\" can be omitted\n",
-        );
+        return wrong(DIFF_USAGE);
     };
     let print = || -> Result<()> {
         let client = file_system(&overrides.config()?)?;

@@ -10,6 +10,7 @@ use crate::dfs::Failure;
 use crate::dfsadmin::{Session, refused};
 use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
+use crate::reference::{Outline, Word};
 
 /// A call that failed.
 const EXIT_REFUSED: u8 = 2;
@@ -162,10 +163,28 @@ fn usage() -> String {
     text + "          [-help <command-name>]\n"
 }
 
-fn help(names: &[String]) -> u8 {
-    let describe = |command: &Command| {
-        say!("{}\n\n{}\n", synopsis(command), command.about);
+/// The commands for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    let option = |(name, _): &(&str, &str)| Word { takes_value: true, ..Word::new(*name, "") };
+    let command = |command: &Command| {
+        let options = command.options.iter().map(option).collect();
+        (Word::new(command.name, command.about), options)
     };
+    let help = (Word::new("-help", "describe commands"), Vec::new());
+    Outline {
+        help: COMMANDS.iter().fold(usage(), |text, command| text + "\n" + &description(command)),
+        options: Vec::new(),
+        commands: COMMANDS.iter().map(command).chain([help]).collect(),
+        is_dash_optional: false,
+    }
+}
+
+fn description(command: &Command) -> String {
+    format!("{}\n\n{}\n", synopsis(command), command.about)
+}
+
+fn help(names: &[String]) -> u8 {
+    let describe = |command: &Command| say!("{}", description(command));
     let Some(name) = names.first() else {
         COMMANDS.iter().for_each(describe);
         return EXIT_OK;

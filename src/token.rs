@@ -17,6 +17,7 @@ use webhdfs::token::hadoop_file;
 
 use crate::connect::{self, Overrides};
 use crate::output::{EXIT_FAILED, EXIT_OK, report, say};
+use crate::reference::Outline;
 
 /// The path of the NameNode's service.
 const TARGET: &str = "/rpc/tokens";
@@ -122,6 +123,11 @@ pub(crate) fn fetch(arguments: &[OsString], overrides: &Overrides) -> u8 {
         report!("fetchdt: {}", connect::describe(error.as_ref()));
         EXIT_FAILED
     })
+}
+
+/// The options of `fetchdt` for completions and the manual page.
+pub(crate) fn fetch_outline() -> Outline {
+    Outline::with_options(FETCH_USAGE)
 }
 
 const FETCH_USAGE: &str = "Usage: hdfs fetchdt [--renewer <name>] <token file>";

@@ -22,6 +22,7 @@ mod operation;
 mod power;
 mod rest;
 mod soak;
+mod supervision;
 mod terminals;
 mod tutorial;
 mod views;

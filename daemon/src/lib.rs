@@ -12,6 +12,7 @@
 //! | [`rpc`] | routes for signed messages |
 //! | [`serve`] | the accept loop: limits on connections, headers, time; drains on shutdown. In it [`guests`] and [`line`](mod@line): who may keep a connection, and who makes room; [`descriptors`]: how many files and sockets there may be |
 //! | [`shutdown`] | one token that ends everything |
+//! | [`supervisor`] | tells systemd that a daemon is ready, and that its main loop turns |
 //! | [`metrics`] | figures for monitors |
 //! | [`inspect`] | configuration and log levels for operators |
 //! | [`beans`] | `/jmx` for tools built around Hadoop |
@@ -44,6 +45,7 @@ pub mod serve;
 pub mod session;
 pub mod shield;
 pub mod shutdown;
+pub mod supervisor;
 
 pub use error::{ConfigError, ServeError};
 pub use serve::{descriptors, guests, line};

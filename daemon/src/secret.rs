@@ -5,6 +5,8 @@
 //! crc32 8 hexadecimal digits: of the 64
 //! ```
 //!
+//! A file of root's may be readable for one group, too ([`sys::fs::is_private`]).
+//!
 //! The second line keeps a changed digit from making another key. A file without it is accepted; a process that may create secrets adds it.
 
 use std::fs;
@@ -24,13 +26,14 @@ use crate::error::ServeError;
 pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
     let fail = |reason: String| ServeError::Secret { path: path.to_owned(), reason };
     match fs::metadata(path) {
-        Ok(metadata) if metadata.mode() & 0o077 != 0 => {
+        Ok(metadata) if !sys::fs::is_private(&metadata) => {
             Err(fail("other users can read it; run chmod 600 on it".to_owned()))
         }
-        Ok(_) => {
+        Ok(metadata) => {
             let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
             let key = Key::from_file_text(&text).map_err(|reason| fail(reason.to_owned()))?;
             if create
+                && metadata.uid() == sys::host::user_id()
                 && !Key::has_checksum(&text)
                 && let Err(error) = sys::fs::write_atomic(path, key.file_text().as_bytes(), 0o600)
             {

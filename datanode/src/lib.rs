@@ -33,6 +33,7 @@ use client::dfs::DfsClient;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::serve::Advertise;
+use daemon::supervisor;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::{self, Key, Role};
 use protocol::namenode::DatanodeInfo;
@@ -115,6 +116,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         daemon::serve::Limits { descriptors_part: 4, ..Default::default() },
         shutdown.clone(),
     ));
+    supervisor::ready();
     let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
     shutdown.begin();
     // The service's task ends with the token; its work in progress is of no use any more.

@@ -6,12 +6,15 @@
 //!
 //! What to send and which registration holds is decided by [`Session`]. The NameNode may be unreachable for any time: calls are tried again with jittered
 //! pauses.
+//!
+//! This is the main loop that the service manager watches: every call of it ends within a time, and the service manager hears of each. Heartbeats take the
+//! locks of the store, so a DataNode whose store hangs is silent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use daemon::Shutdown;
+use daemon::{Shutdown, supervisor};
 use parking_lot::Mutex;
 use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
 use protocol::namenode::DatanodeInfo;
@@ -80,10 +83,13 @@ impl Link {
 
     async fn sessions(self: &Arc<Self>) -> Result<(), Error> {
         loop {
+            supervisor::alive();
+            supervisor::status("waits for the NameNode");
             let Some(registered) = self.register().await? else {
                 self.pause().await;
                 continue;
             };
+            supervisor::status("serves");
             if self.report_all().await.is_ok() {
                 tokio::select! {
                     Ended = self.heartbeats(registered) => {}
@@ -142,6 +148,7 @@ impl Link {
         loop {
             let Some(sender) = self.session.lock().sender() else { return Ended };
             let heartbeat = Request::Heartbeat(sender, self.heartbeat());
+            supervisor::alive();
             match self.call(&heartbeat, registered.hold + ANSWER_TIMEOUT).await {
                 Ok(Reply::Commands { epoch, commands }) if epoch == registered.epoch => {
                     for command in commands {
@@ -235,6 +242,7 @@ impl Link {
     /// Sends until it arrives or the session ends.
     async fn send(&self, request: &Request) -> Result<(), Ended> {
         loop {
+            supervisor::alive();
             match self.call(request, ANSWER_TIMEOUT).await {
                 Ok(_) => return Ok(()),
                 Err(error) if is_refusal(&error) => return Err(Ended),

@@ -48,6 +48,7 @@ use daemon::inspect;
 use daemon::page::live::Board;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::session::Sessions;
+use daemon::supervisor;
 use host::{Mailbox, Opening, Policy, Running, Start};
 use journal::{Journal, Options};
 use protocol::auth::{Key, Role, Service};
@@ -154,6 +155,8 @@ async fn start(
         shutdown.wait().await;
         running.stop().await
     };
+    supervisor::status("serves");
+    supervisor::ready();
     let (ended, ()) = tokio::join!(stopping, serving);
     if let Some(writer) = writer {
         writer.close().await;

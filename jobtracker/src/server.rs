@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 
 use daemon::groups::Membership;
 use daemon::page::live::Board;
+use daemon::supervisor;
 use host::{Batch, Machine, Release, Turn};
 use journal::Change;
+use parking_lot::RwLock;
 use protocol::jobs::{Answer, Call, Request, TypedCall, calls};
 use protocol::{Epoch, ErrorKind, JobId, RemoteError, WorkerId, tracker};
 use tokio::sync::oneshot;
@@ -222,6 +224,10 @@ impl Machine for JobTracker {
                 self.write_history(state);
             }
         }
+    }
+
+    fn after(&mut self, _: &RwLock<State>) {
+        supervisor::alive();
     }
 
     fn dirty_count(state: &State) -> usize {

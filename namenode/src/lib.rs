@@ -53,6 +53,7 @@ use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::host_part;
 use daemon::serve::{self, Limits};
+use daemon::supervisor;
 use host::{Opening, Policy, Running, Start};
 use journal::{Journal, Options};
 use protocol::auth::{self, Key};
@@ -143,6 +144,7 @@ pub async fn run_on(
     let trust = trust(&config, &secret, (&authenticator, shared));
     let router = http::router(service, authenticator, trust, &config);
     let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
+    supervisor::ready();
     serve::serve(listener, router, limits, shutdown).await;
 
     emptier.abort();
@@ -241,6 +243,7 @@ fn open(
         reports: VecDeque::new(),
         stored,
         notes: Notes::default(),
+        told_safe: None,
     };
     let start = Start {
         name: "namenode-loop",

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use daemon::supervisor;
 use host::{Batch, End, Handle, Machine, Release, Turn};
 use journal::{Change, Txid};
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -201,6 +202,8 @@ pub(crate) struct NameNode {
     pub(crate) stored: Stored,
     /// What the last turn has to log.
     pub(crate) notes: Notes,
+    /// Whether the service manager was told that safe mode is on.
+    pub(crate) told_safe: Option<bool>,
 }
 
 /// A part of a full report that is not done.
@@ -219,6 +222,7 @@ pub(crate) struct Notes {
     changed_service: Vec<(DatanodeId, AdminState)>,
     slow: Vec<DatanodeId>,
     lost: Vec<Loss>,
+    is_safe: bool,
 }
 
 /// One turn under way.
@@ -285,14 +289,15 @@ impl Machine for NameNode {
         self.report_slice(state, nodes, &mut step);
         let was_safe = state.is_safe_mode_on();
         let more = state.work(nodes, step.now, &mut step.out);
-        if !state.is_safe_mode_on() {
+        let is_safe = state.is_safe_mode_on();
+        if !is_safe {
             self.startup.note_ready();
             if was_safe {
                 tracing::info!("safe mode is off");
             }
         }
         let Output { records, commands, changed_service, slow, lost, .. } = step.out;
-        self.notes = Notes { changed_service, slow, lost };
+        self.notes = Notes { changed_service, slow, lost, is_safe };
         turn.edits(records);
         if !commands.is_empty() {
             turn.release(Waiter::Commands(Arc::clone(&self.nodes), commands));
@@ -316,7 +321,15 @@ impl Machine for NameNode {
     }
 
     fn after(&mut self, _: &RwLock<State>) {
-        std::mem::take(&mut self.notes).log();
+        let notes = std::mem::take(&mut self.notes);
+        if self.told_safe.replace(notes.is_safe) != Some(notes.is_safe) {
+            supervisor::status(match notes.is_safe {
+                true => "serves reads: safe mode is on",
+                false => "serves",
+            });
+        }
+        notes.log();
+        supervisor::alive();
     }
 
     fn dirty_count(state: &State) -> usize {

@@ -88,6 +88,7 @@ impl Master {
             reports: VecDeque::new(),
             stored: Stored::default(),
             notes: Notes::default(),
+            told_safe: None,
         };
         let (host, taken) =
             Stepped::begin(machine, state, last, now).expect("the first turn of a NameNode");

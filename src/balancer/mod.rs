@@ -28,6 +28,7 @@ use self::options::Options;
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
 use crate::output::{EXIT_OK, java_date, report, report_size, say};
+use crate::reference::Outline;
 
 /// Whoever holds the lease of this file is the balancer.
 const ID_PATH: &str = "/system/balancer.id";
@@ -64,6 +65,11 @@ dfs.datanode.balance.max.concurrent.moves.
 Examples:
   hanno balancer
   hanno balancer -threshold 5";
+
+/// The options for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    Outline::with_options(USAGE)
+}
 
 /// Runs the balancer and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {

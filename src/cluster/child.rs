@@ -17,7 +17,7 @@ use std::process::{ExitStatus, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use daemon::Shutdown;
+use daemon::{Shutdown, supervisor};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
@@ -143,6 +143,8 @@ impl Child {
             .arg(&self.spec.config)
             .arg("--parent")
             .arg(std::process::id().to_string())
+            // A cluster has one service manager, which hears from its parent alone.
+            .env_remove(supervisor::SOCKET_VARIABLE)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use daemon::Shutdown;
+use daemon::{Shutdown, supervisor};
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, LocalSet};
 use webhdfs::Auth;
@@ -91,6 +91,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             bail!("the parent is gone");
         }
     }
+    supervisor::attach();
     let layout = Layout::open(&args.data)?;
     let plan = Plan {
         datanode_count: args.datanodes,
@@ -127,11 +128,13 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             Ok(()) if !stop.has_begun() => {
                 announce(&ports, plan.auth, &client_config)
                     .context("cannot print the addresses")?;
+                supervisor::ready();
                 stop.wait().await;
                 Ok(())
             }
             other => other,
         };
+        supervisor::stopping();
         stop_in_order(children).await;
         outcome
     }))

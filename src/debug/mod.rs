@@ -11,6 +11,7 @@ use crate::absent;
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
 use crate::output::{EXIT_FAILED, EXIT_OK, report, report_text, say};
+use crate::reference::{Outline, Word, options_in};
 
 const USAGE: &str = "\
 Usage: hdfs debug <command> [arguments]
@@ -23,6 +24,15 @@ recoverLease -path <path> [-retries <num-retries>]
 ";
 /// Pause between tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(5000);
+
+/// The commands for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    let command = |line: &str| {
+        let (name, rest) = line.split_once(" -")?;
+        Some((Word::new(name, ""), options_in(&format!("-{rest}"))))
+    };
+    Outline { commands: USAGE.lines().filter_map(command).collect(), ..Outline::plain(USAGE) }
+}
 
 /// Runs the command line after `debug` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {

@@ -1,10 +1,12 @@
 //! `-help`, `-usage` and the texts of usage errors, laid out as Hadoop's.
 
+use super::args::Opt;
 use super::command::Command;
 use super::commands::{all, named};
 use super::context::Screen;
 use super::fs::Failure;
 use crate::output::report;
+use crate::reference::{Outline, Word, described, options_in};
 
 /// How every usage begins.
 const PROGRAM: &str = "Usage: hadoop fs [generic options]";
@@ -62,6 +64,33 @@ pub(super) fn general() -> String {
     text
 }
 
+/// The shell for completions and its manual page.
+pub(crate) fn outline() -> Outline {
+    let about = |name: &str, help: &str| {
+        let is_it = |(left, _): &(String, String)| left.split([' ', ',']).any(|word| word == name);
+        described(help).into_iter().find(is_it).map(|(_, about)| about).unwrap_or_default()
+    };
+    let option = |command: &Command, option: &Opt| {
+        let dashes = if option.name == "json" { "--" } else { "-" };
+        let name = format!("{dashes}{}", option.name);
+        let about = about(&name, command.about);
+        Word { takes_value: option.takes_value, ..Word::new(name, &about) }
+    };
+    let command = |command: &'static Command| {
+        let options = command.options.iter().map(|opt| option(command, opt)).collect();
+        (Word::new(format!("-{}", command.name), command.about), options)
+    };
+    let asked = ["help", "usage"].map(|name| (Word::new(format!("-{name}"), ""), Vec::new()));
+    let mut help = general();
+    visible().for_each(|command| help.push_str(&description(command)));
+    Outline {
+        help,
+        options: GENERIC.lines().flat_map(options_in).collect(),
+        commands: visible().map(command).chain(asked).collect(),
+        is_dash_optional: true,
+    }
+}
+
 fn visible() -> impl Iterator<Item = &'static Command> {
     all().into_iter().filter(|command| !command.deprecated)
 }
@@ -99,9 +128,14 @@ pub(super) fn print(names: &[std::ffi::OsString], descriptions: bool) -> Result<
 }
 
 fn describe(command: &Command, screen: &mut Screen) -> Result<(), Failure> {
-    screen.line(format_args!("{} :", synopsis(command)))?;
+    screen.print(&description(command))
+}
+
+fn description(command: &Command) -> String {
+    let mut text = format!("{} :\n", synopsis(command));
     for line in command.about.lines() {
-        screen.line(format_args!("{}", format!("  {line}").trim_end()))?;
+        text.push_str(format!("  {line}").trim_end());
+        text.push('\n');
     }
-    screen.line(format_args!(""))
+    text + "\n"
 }

@@ -17,6 +17,7 @@ mod properties;
 mod target;
 
 pub(crate) use self::fs::{Failure, Problem, Resolver};
+pub(crate) use self::help::outline;
 pub(crate) use self::properties::size;
 
 use std::ffi::OsString;

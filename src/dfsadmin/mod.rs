@@ -22,6 +22,7 @@ use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::generic::generic;
 use crate::output::{EXIT_OK, EXIT_USAGE, report, report_text, say};
+use crate::reference::{Outline, Word, options_in};
 
 /// Every command, by subject. A new subject is one more line here.
 static GROUPS: &[&[Command]] = &[
@@ -124,11 +125,27 @@ fn usage() -> String {
     text + "\t[-help [cmd]]\n"
 }
 
+/// The commands for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    let command = |command: &Command| {
+        (Word::new(format!("-{}", command.name), command.about), options_in(command.arguments))
+    };
+    let help = (Word::new("-help", "describe commands"), Vec::new());
+    Outline {
+        help: all().fold(usage() + "\n", |text, command| text + &description(command) + "\n"),
+        options: Vec::new(),
+        commands: all().map(command).chain([help]).collect(),
+        is_dash_optional: true,
+    }
+}
+
+fn description(command: &Command) -> String {
+    format!("{}:\n\t{}\n", synopsis(command), command.about.replace('\n', "\n\t"))
+}
+
 fn help(names: &[String]) -> u8 {
     let mut all_known = true;
-    let describe = |command: &Command| {
-        say!("{}:\n\t{}\n", synopsis(command), command.about.replace('\n', "\n\t"))
-    };
+    let describe = |command: &Command| say!("{}", description(command));
     if names.is_empty() {
         say!("hdfs dfsadmin performs DFS administrative commands.\n");
         all().for_each(describe);

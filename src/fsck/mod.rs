@@ -31,12 +31,18 @@ use crate::output::{
     Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, report, report_text, say,
     unless_reader_left,
 };
+use crate::reference::Outline;
 
 /// Exit codes of `-blockId` that HDFS has for the state of the last replica's DataNode.
 const EXIT_DECOMMISSIONED: u8 = 2;
 const EXIT_DECOMMISSIONING: u8 = 3;
 const EXIT_IN_MAINTENANCE: u8 = 4;
 const EXIT_ENTERING_MAINTENANCE: u8 = 5;
+
+/// The options for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    Outline::with_options(USAGE)
+}
 
 /// Runs the command line after `fsck` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {

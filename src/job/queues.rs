@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
+use crate::reference::Outline;
 
 const USAGE: &str = "\
 Usage: hanno queue COMMAND
@@ -17,6 +18,11 @@ Usage: hanno queue COMMAND
   -info QUEUE [-showJobs] [--json]    one queue, and the jobs in it
   -showacls                           what you may do in each queue
 ";
+
+/// The commands for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    Outline::with_commands(USAGE)
+}
 
 /// Runs the command line after `queue` and returns the exit code.
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {

@@ -9,6 +9,7 @@ use protocol::jobs::WorkerReport;
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
+use crate::reference::Outline;
 
 const USAGE: &str = "\
 Usage: hanno mradmin COMMAND
@@ -18,6 +19,11 @@ Usage: hanno mradmin COMMAND
   -refreshUserToGroupsMappings
                   ask again which groups users belong to
 ";
+
+/// The commands for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    Outline::with_commands(USAGE)
+}
 
 /// Prints workers that get tasks, or those that get none.
 pub(super) fn list(client: &JobClient, blacklisted: bool, json: bool) -> Result<u8> {

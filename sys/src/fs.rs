@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, IntoInnerError, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::disk;
@@ -161,6 +161,18 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     }
 }
 
+/// True for a file that may hold a secret: nobody but its owner can use it. Or it is root's, who lets a group read it and nobody else, as Kubernetes hands a secret
+/// to a process that is not root.
+pub fn is_private(metadata: &fs::Metadata) -> bool {
+    is_private_mode(metadata.mode(), metadata.uid())
+}
+
+fn is_private_mode(mode: u32, owner: u32) -> bool {
+    const GROUP_READS: u32 = 0o040;
+    let shared = mode & 0o077;
+    shared == 0 || (shared == GROUP_READS && owner == 0)
+}
+
 /// Lets everybody who knows a name in it pass through a directory of this user.
 ///
 /// # Errors
@@ -294,6 +306,22 @@ pub fn is_full(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use std::io::Read;
+
+    #[test]
+    fn a_secret_is_its_owners_or_of_one_group_that_root_chose() {
+        for (mode, owner, is_private) in [
+            (0o100_600, 1000, true),
+            (0o100_400, 0, true),
+            (0o100_440, 0, true),
+            (0o100_640, 0, true),
+            (0o100_640, 1000, false),
+            (0o100_660, 0, false),
+            (0o100_444, 0, false),
+            (0o100_450, 0, false),
+        ] {
+            assert_eq!(is_private_mode(mode, owner), is_private, "{mode:o} of {owner}");
+        }
+    }
 
     #[test]
     fn a_file_is_opened_and_nothing_else() {

@@ -22,6 +22,7 @@ use daemon::hosts::Hosts;
 use daemon::params::Ear;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::session;
+use daemon::supervisor;
 use daemon::{ServeError, Shutdown};
 use protocol::address::authority_of;
 use protocol::auth::{Role, Service};
@@ -155,6 +156,8 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     tracing::info!(address = %gateway.advertised, namenode = %gateway.config.namenode, "gateway is up");
     let hosts = Hosts::new(&gateway.advertised, &gateway.config.webhdfs.hosts, HOSTS_KEY);
     let routes = front::guard(gateway.router(), hosts);
+    supervisor::status("serves");
+    supervisor::ready();
     serve::serve(listener, routes, Limits::default(), shutdown).await;
     Ok(())
 }

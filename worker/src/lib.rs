@@ -46,6 +46,7 @@ use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
 use daemon::serve::{self, Advertise, Limits};
+use daemon::supervisor;
 use protocol::WorkerId;
 use protocol::auth::{Role, Service};
 use protocol::level::Supported;
@@ -152,6 +153,8 @@ pub async fn run_with(
     let router = front::guard(routes.into(), hosts);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     let watching = tokio::spawn(watch.run());
+    supervisor::status("waits for the JobTracker");
+    supervisor::ready();
     tokio::join!(agent, serving);
     watching.abort();
     sandbox.close();

@@ -32,6 +32,10 @@ pub enum Need {
     Users,
     /// Control groups of the version and with the controllers that a test is about.
     Cgroups,
+    /// Other shells than the one that runs scripts.
+    Shells,
+    /// What lays out manual pages.
+    Manuals,
 }
 
 impl Need {
@@ -44,6 +48,8 @@ impl Need {
             Need::FileSystems => "file-systems",
             Need::Users => "users",
             Need::Cgroups => "cgroups",
+            Need::Shells => "shells",
+            Need::Manuals => "manuals",
         }
     }
 }

@@ -14,7 +14,6 @@ mod together;
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -598,7 +597,7 @@ fn known_at(base: &str) -> Known {
 pub fn read_secret(path: &Path) -> Result<Key, RpcError> {
     let fail = |reason: String| RpcError::Secret { path: path.to_owned(), reason };
     let metadata = fs::metadata(path).map_err(|error| fail(error.to_string()))?;
-    if metadata.mode() & 0o077 != 0 {
+    if !sys::fs::is_private(&metadata) {
         return Err(fail("other users can read it; run chmod 600 on it".to_owned()));
     }
     let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;

@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use daemon::supervisor;
 use protocol::error::chain;
 use protocol::tracker::{Program, Work};
 use protocol::{AttemptId, BinaryHash, JobId};
@@ -60,6 +61,7 @@ impl Agent {
         let start = Instant::now();
         let mut is_stopping = false;
         loop {
+            supervisor::alive();
             let event = tokio::select! {
                 () = shutdown.wait(), if !is_stopping => {
                     is_stopping = true;
@@ -237,6 +239,7 @@ impl Agent {
     fn log(&self, note: &Note) {
         match note {
             Note::Registered { epoch, level } => {
+                supervisor::status("serves");
                 tracing::info!(%epoch, %level, jobtracker = self.around.jobtracker.base(), "registered");
             }
             Note::OlderJobtracker { epoch, highest } => {
@@ -253,7 +256,10 @@ impl Agent {
                 tracing::error!(reason, "the jobtracker refuses this worker");
             }
             Note::CannotPoll(error) => tracing::debug!(%error, "cannot poll, trying again"),
-            Note::Fenced => tracing::info!("fenced by the jobtracker, registering again"),
+            Note::Fenced => {
+                supervisor::status("waits for the JobTracker");
+                tracing::info!("fenced by the jobtracker, registering again");
+            }
             Note::ReportKept(error) => {
                 tracing::debug!(%error, "a report was not taken, it is kept");
             }

@@ -1,0 +1,144 @@
+//! What daemons tell the service manager that started them: that they serve, what they do, that their main loops turn, and that they end.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::cluster::hanno_binary;
+
+/// Time for what a daemon tells.
+const TOLD_MAX: Duration = Duration::from_secs(60);
+/// The time of the watchdog; a sign of life is due four times within it. A DataNode's heartbeat is held for a tenth of a second here.
+const WATCHDOG: Duration = Duration::from_secs(2);
+
+/// A daemon, and what it tells.
+struct Supervised {
+    child: Child,
+    messages: Receiver<String>,
+    heard: Vec<String>,
+}
+
+impl Supervised {
+    fn start(folder: &Path, daemon: &str, keys: &str) -> Self {
+        let config = folder.join(format!("{daemon}.toml"));
+        fs::write(&config, keys).unwrap();
+        let path = folder.join(format!("{daemon}.notify"));
+        let socket = UnixDatagram::bind(&path).unwrap();
+        let log = fs::File::create(folder.join(format!("{daemon}.log"))).unwrap();
+        let mut command = Command::new(hanno_binary());
+        command.arg(daemon).arg("--config").arg(&config);
+        command.env("NOTIFY_SOCKET", &path);
+        command.env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
+        let child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
+        let (sender, messages) = channel();
+        // A socket has room for few messages: they are taken as they come. The thread ends with the test.
+        thread::spawn(move || {
+            let mut buffer = [0; 1024];
+            while let Ok(count) = socket.recv(&mut buffer) {
+                let text = String::from_utf8(buffer[..count].to_vec()).unwrap();
+                if sender.send(text).is_err() {
+                    return;
+                }
+            }
+        });
+        Supervised { child, messages, heard: Vec::new() }
+    }
+
+    /// The next message; `None` if there is none within `limit`.
+    fn next(&mut self, limit: Duration) -> Option<String> {
+        let text = self.messages.recv_timeout(limit).ok()?;
+        self.heard.push(text.clone());
+        Some(text)
+    }
+
+    /// Has told it, or tells it in time; each message counts once.
+    #[track_caller]
+    fn tells(&mut self, message: &str) {
+        let deadline = Instant::now() + TOLD_MAX;
+        loop {
+            if let Some(at) = self.heard.iter().position(|heard| heard == message) {
+                self.heard.remove(at);
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let next = (!left.is_zero()).then(|| self.next(left)).flatten();
+            assert!(next.is_some(), "no {message}: {:?}", self.heard);
+        }
+    }
+
+    /// Signs of life for three times the time of the watchdog, none of them too late.
+    #[track_caller]
+    fn is_alive(&mut self) {
+        while self.messages.try_recv().is_ok() {}
+        let (start, mut last) = (Instant::now(), Instant::now());
+        while start.elapsed() < 3 * WATCHDOG {
+            let message = self.next(WATCHDOG);
+            assert!(message.is_some() && last.elapsed() < WATCHDOG, "silence: {:?}", self.heard);
+            if message.as_deref() == Some("WATCHDOG=1") {
+                last = Instant::now();
+            }
+        }
+    }
+
+    fn ends(mut self) {
+        sys::process::terminate(self.child.id()).unwrap();
+        self.tells("STOPPING=1\nSTATUS=stops");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        // It has ended unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn a_service_manager_hears_of_every_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| format!("{:?}", folder.path().join(name));
+    let (namenode, jobtracker) = (free_address(), free_address());
+    let secret = format!("secret_file = {}\n", at("secret"));
+    let with_namenode = format!("{secret}namenode = \"http://{namenode}\"\n");
+    let start = |daemon: &str, keys: String| Supervised::start(folder.path(), daemon, &keys);
+
+    let keys = format!("bind = {namenode:?}\ndata_dir = {}\nheartbeat_ms = 100\n", at("names"));
+    let mut names = start("namenode", keys + secret.as_str());
+    names.tells("READY=1");
+    names.tells("STATUS=serves reads: safe mode is on");
+    let keys = format!("data_directories = [{}]\n", at("blocks"));
+    let mut blocks = start("datanode", keys + with_namenode.as_str());
+    blocks.tells("READY=1");
+    blocks.tells("STATUS=serves");
+    names.tells("STATUS=serves");
+    let keys = format!("bind = {jobtracker:?}\ndata = {}\n", at("jobs"));
+    let mut jobs = start("jobtracker", keys + with_namenode.as_str());
+    jobs.tells("STATUS=serves");
+    jobs.tells("READY=1");
+    let keys = format!("data = {}\njobtracker = \"http://{jobtracker}\"\n", at("tasks"));
+    let mut tasks = start("worker", keys + with_namenode.as_str());
+    tasks.tells("STATUS=waits for the JobTracker");
+    tasks.tells("READY=1");
+    tasks.tells("STATUS=serves");
+    let mut gateway = start("gateway", with_namenode.clone() + "bind = \"127.0.0.1:0\"\n");
+    gateway.tells("READY=1");
+
+    // Also with nothing to do.
+    for daemon in [&mut names, &mut blocks, &mut jobs, &mut tasks] {
+        daemon.is_alive();
+    }
+    for daemon in [gateway, tasks, jobs, blocks, names] {
+        daemon.ends();
+    }
+}
