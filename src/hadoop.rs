@@ -17,7 +17,7 @@ use crate::generic::of_script;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::{
     balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, storage_policies,
-    token,
+    token, yarn,
 };
 
 /// Runs a command with the words after its name; returns the exit code.
@@ -37,6 +37,7 @@ const HADOOP: &[&str] = &["hadoop"];
 /// Of `hdfs`; `hadoop` passes them on, as it always did.
 const BOTH: &[&str] = &["hdfs", "hadoop"];
 const JOBS: &[&str] = &["hadoop", "mapred"];
+const YARN: &[&str] = &["yarn"];
 const ALL: &[&str] = &["hdfs", "hadoop", "mapred", "yarn"];
 
 /// See the module. A new command is one more line.
@@ -72,6 +73,13 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "lsSnapshot", about: "list all snapshots for a snapshottable directory", programs: HDFS, run: snapshots::list_snapshots },
     Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff },
     Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run },
+    Command { name: "app", about: "list, look at and end applications: jobs", programs: YARN, run: yarn::application },
+    Command { name: "application", about: "list, look at and end applications: jobs", programs: YARN, run: yarn::application },
+    Command { name: "applicationattempt", about: "look at the attempt of an application", programs: YARN, run: yarn::attempt },
+    Command { name: "container", about: "look at containers: attempts of tasks", programs: YARN, run: yarn::container },
+    Command { name: "logs", about: "print what the attempts of an application wrote", programs: YARN, run: yarn::logs },
+    Command { name: "node", about: "look at nodes: workers", programs: YARN, run: yarn::node },
+    Command { name: "top", about: "watch jobs, queues and slots", programs: YARN, run: yarn::top },
     Command { name: "version", about: "print the version", programs: ALL, run: version },
 ];
 
@@ -186,7 +194,9 @@ mod tests {
             ("hdfs", &["fs", "-ls"], EXIT_USAGE),
             ("hadoop", &["fsck", "-help"], EXIT_OK),
             ("yarn", &["version"], EXIT_OK),
-            ("yarn", &["application", "-list"], EXIT_USAGE),
+            ("yarn", &["application", "-moveToQueue", "q"], EXIT_USAGE),
+            ("yarn", &["app", "-help"], EXIT_OK),
+            ("yarn", &["rmadmin", "-refreshQueues"], EXIT_USAGE),
             ("hadoop", &["distcp", "/a", "/b"], EXIT_USAGE),
             ("hdfs", &[], EXIT_USAGE),
             ("mapred", &["nothing"], EXIT_USAGE),
