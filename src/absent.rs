@@ -38,8 +38,7 @@ const COPY: &str = "`hadoop fs -cp -p -t 32 SRC DST` copies trees within a clust
 const IMAGES: &str = "`hanno admin metadata verify|dump --dir DIR` reads images and logs";
 const ONE_TYPE: &str = "there is one type of storage; `hdfs balancer` evens out the use of DataNodes, \
                         which spread blocks over their directories by themselves";
-const NO_YARN: &str =
-    "there is no YARN here; `mapred job` and `mapred queue` look at jobs, workers and queues";
+const NO_YARN: &str = "there is no YARN here; `yarn application`, `yarn node` and `yarn queue` look at jobs, workers and queues";
 
 /// Of `hdfs`.
 #[rustfmt::skip]
@@ -119,16 +118,10 @@ pub(crate) const MAPRED: &[Absent] = &[
 /// Of `yarn`.
 #[rustfmt::skip]
 pub(crate) const YARN: &[Absent] = &[
-    absent("app", "there is no YARN here; `mapred job -list`, `-status`, `-kill` take the job of that number (job_… for application_…)"),
-    absent("application", "there is no YARN here; `mapred job -list`, `-status`, `-kill` take the job of that number (job_… for application_…)"),
-    absent("applicationattempt", "there is no YARN here; `mapred job -list-attempt-ids ID MAP|REDUCE STATE` lists attempts"),
     absent("classpath", NO_JAVA),
     absent("cluster", "there is no YARN here; `hanno job top --once` shows workers, queues and jobs"),
-    absent("container", "there is no YARN here; `mapred job -list-attempt-ids ID MAP|REDUCE STATE` lists attempts"),
     absent("daemonlog", "`hanno admin log-level DAEMON LOGGER [LEVEL]` tells and sets what a daemon logs"),
     absent("fs2cs", NO_YARN),
-    absent("logs", "there is no YARN here; `mapred job -logs ID` shows what the attempts of a job wrote"),
-    absent("node", "there is no YARN here; `mapred job -list-active-trackers` lists workers"),
     absent("nodeattributes", NO_YARN),
     absent("nodemanager", DAEMON),
     absent("proxyserver", NO_YARN),
@@ -141,7 +134,6 @@ pub(crate) const YARN: &[Absent] = &[
     absent("sharedcachemanager", NO_YARN),
     absent("timelinereader", NO_YARN),
     absent("timelineserver", NO_YARN),
-    absent("top", "there is no YARN here; `hanno job top` watches jobs, queues and slots"),
 ];
 
 const NO_SECOND: &str = "there are no such files here: who may do what is in permissions, ACLs and the daemons' own files";

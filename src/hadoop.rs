@@ -18,7 +18,7 @@ use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::reference::Outline;
 use crate::{
     balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, storage_policies,
-    token,
+    token, yarn,
 };
 
 /// Runs a command with the words after its name; returns the exit code.
@@ -40,6 +40,7 @@ const HADOOP: &[&str] = &["hadoop"];
 /// Of `hdfs`; `hadoop` passes them on, as it always did.
 const BOTH: &[&str] = &["hdfs", "hadoop"];
 const JOBS: &[&str] = &["hadoop", "mapred"];
+const YARN: &[&str] = &["yarn"];
 const ALL: &[&str] = &["hdfs", "hadoop", "mapred", "yarn"];
 
 /// See the module. A new command is one more line.
@@ -77,6 +78,13 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "lsSnapshot", about: "list all snapshots for a snapshottable directory", programs: HDFS, run: snapshots::list_snapshots, outline: || Outline::plain(snapshots::LIST_USAGE) },
     Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff, outline: || Outline::plain(snapshots::DIFF_USAGE) },
     Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run, outline: storage_policies::outline },
+    Command { name: "app", about: "list, look at and end applications: jobs", programs: YARN, run: yarn::application, outline: || Outline::with_options(yarn::APPLICATION_USAGE) },
+    Command { name: "application", about: "list, look at and end applications: jobs", programs: YARN, run: yarn::application, outline: || Outline::with_options(yarn::APPLICATION_USAGE) },
+    Command { name: "applicationattempt", about: "look at the attempt of an application", programs: YARN, run: yarn::attempt, outline: || Outline::with_options(yarn::ATTEMPT_USAGE) },
+    Command { name: "container", about: "look at containers: attempts of tasks", programs: YARN, run: yarn::container, outline: || Outline::with_options(yarn::CONTAINER_USAGE) },
+    Command { name: "logs", about: "print what the attempts of an application wrote", programs: YARN, run: yarn::logs, outline: || Outline::with_options(yarn::LOGS_USAGE) },
+    Command { name: "node", about: "look at nodes: workers", programs: YARN, run: yarn::node, outline: || Outline::with_options(yarn::NODE_USAGE) },
+    Command { name: "top", about: "watch jobs, queues and slots", programs: YARN, run: yarn::top, outline: || Outline::with_options(yarn::TOP_USAGE) },
     Command { name: "version", about: "print the version", programs: ALL, run: version, outline: || Outline::plain("Usage: hdfs version") },
 ];
 
@@ -195,7 +203,9 @@ mod tests {
             ("hdfs", &["fs", "-ls"], EXIT_USAGE),
             ("hadoop", &["fsck", "-help"], EXIT_OK),
             ("yarn", &["version"], EXIT_OK),
-            ("yarn", &["application", "-list"], EXIT_USAGE),
+            ("yarn", &["application", "-moveToQueue", "q"], EXIT_USAGE),
+            ("yarn", &["app", "-help"], EXIT_OK),
+            ("yarn", &["rmadmin", "-refreshQueues"], EXIT_USAGE),
             ("hadoop", &["distcp", "/a", "/b"], EXIT_USAGE),
             ("hdfs", &[], EXIT_USAGE),
             ("mapred", &["nothing"], EXIT_USAGE),

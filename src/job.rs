@@ -4,7 +4,7 @@ mod attempts;
 mod config;
 mod exit;
 mod history;
-mod logs;
+pub(crate) mod logs;
 pub(crate) mod queues;
 mod replay;
 pub(crate) mod trackers;
@@ -157,7 +157,7 @@ fn dispatch(arguments: &[OsString], overrides: &Overrides) -> u8 {
 }
 
 /// `hanno job top`.
-fn watch(arguments: &[OsString], overrides: &Overrides) -> u8 {
+pub(crate) fn watch(arguments: &[OsString], overrides: &Overrides) -> u8 {
     with_args("hanno job top", arguments, |Top { args }| top::jobs(&args, overrides))
 }
 

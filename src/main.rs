@@ -35,6 +35,7 @@ mod snapshots;
 mod storage_policies;
 mod token;
 mod top;
+mod yarn;
 
 fn main() -> ExitCode {
     ExitCode::from(cli::run(std::env::args_os().collect()))

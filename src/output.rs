@@ -243,6 +243,11 @@ pub(crate) fn java_date(ms: u64, zone: &TimeZone) -> String {
     format_time(ms, zone, "%a %b %d %H:%M:%S %Z %Y")
 }
 
+/// The same with the zone as an offset: `Mon Jan 05 10:30:00 +0000 2026`.
+pub(crate) fn offset_date(ms: u64, zone: &TimeZone) -> String {
+    format_time(ms, zone, "%a %b %d %H:%M:%S %z %Y")
+}
+
 fn format_time(ms: u64, zone: &TimeZone, format: &str) -> String {
     let ms = i64::try_from(ms).unwrap_or(i64::MAX);
     match Timestamp::from_millisecond(ms) {
@@ -305,6 +310,7 @@ mod tests {
         assert_eq!(minute_time(ms, &TimeZone::UTC), "2026-01-05 10:30");
         assert_eq!(second_time_utc(ms), "2026-01-05 10:30:05");
         assert_eq!(java_date(ms, &TimeZone::UTC), "Mon Jan 05 10:30:05 UTC 2026");
+        assert_eq!(offset_date(ms, &TimeZone::UTC), "Mon Jan 05 10:30:05 +0000 2026");
         assert_eq!(minute_time(u64::MAX, &TimeZone::UTC), "?");
     }
 

@@ -429,7 +429,7 @@ mod tests {
         }
         let path = layout.write_client_config(&ports).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        let client = client::ClientConfig::parse(&path, &text).unwrap();
+        let client: client::ClientConfig = toml::from_str(&text).unwrap();
         assert_eq!(client.namenode, Some(url(ports.namenode)));
         assert_eq!(client.jobtracker, Some(url(ports.jobtracker)));
         assert_eq!(client.secret_file, Some(layout.secret()));

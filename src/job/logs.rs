@@ -44,7 +44,7 @@ struct Args {
 }
 
 /// Runs the command line after `job logs` and returns the exit code.
-pub(super) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     with_args("hanno job logs", arguments, |args: Args| print(&args, overrides))
 }
 

@@ -10,6 +10,7 @@ mod stepping;
 mod streaming;
 mod streaming_rules;
 mod wide;
+mod yarn;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
