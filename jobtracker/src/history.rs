@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::JobId;
-use protocol::history::{HistoryEvent, LineCheck};
+use protocol::history::{End, HistoryEvent, LineCheck};
 
 use crate::core::rights::{Operation, Whose};
 use crate::core::views::Picture;
@@ -200,12 +200,18 @@ impl KeptFile {
         &self.whose
     }
 
-    /// The file from its start, if every line is as it was written.
+    /// The file from its start, if every line is as it was written and none is missing. Only jobs that are over have files, so one that ends without the mark
+    /// of its end, or in a version without such marks without the event that ends the job, was cut.
     ///
     /// # Errors
     /// As for [`History::file`].
     pub(crate) fn checked(mut self) -> io::Result<File> {
         while self.lines.read()?.is_some() {}
+        if self.lines.check.end() == End::Open {
+            let Lines { path, number, .. } = &self.lines;
+            let what = format!("{} is cut: what followed line {number} is missing", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
         let mut file = self.lines.file.into_inner();
         file.rewind()?;
         Ok(file)
@@ -231,10 +237,10 @@ impl Lines {
             return Ok(None);
         }
         self.number += 1;
-        let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
-        match self.check.is_good(text) {
-            true => Ok(Some(text)),
-            false => Err(self.damaged(self.number)),
+        // Each line was written with its end.
+        match self.line.strip_suffix(b"\n") {
+            Some(text) if self.check.is_good(text) => Ok(Some(text)),
+            _ => Err(self.damaged(self.number)),
         }
     }
 
@@ -322,7 +328,7 @@ mod tests {
         }
         let text = text(&again, 3).unwrap();
         assert!(
-            text.starts_with("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":2},\"crc32\":")
+            text.starts_with("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":3},\"crc32\":")
         );
         assert!(data.path().join("history/1970/01/04/job_202611201830_0003.jsonl").is_file());
         assert!(!data.path().join("history/1970/01/02").is_dir(), "an empty day is gone");
@@ -374,6 +380,36 @@ mod tests {
         fs::write(&path, [&rest[..rest.len() - 1], b" ", &[*last]].concat()).unwrap();
         let kept = history.file(job(1)).unwrap().unwrap();
         assert!(kept.checked().is_err(), "whose it is, is known before all of it is read");
+    }
+
+    #[test]
+    fn a_file_that_is_cut_anywhere_is_not_told_as_whole() {
+        let data = tempfile::tempdir().unwrap();
+        let history = History::open(data.path(), 2).unwrap();
+        write(&history, 1, 1).unwrap();
+        let path = data.path().join("history/1970/01/02/job_202611201830_0001.jsonl");
+        let checked = || {
+            let kept = history.file(job(1)).and_then(|kept| kept.unwrap().checked());
+            kept.map(drop).map_err(|error| error.to_string())
+        };
+        let new = fs::read(&path).unwrap();
+        let old: [&[u8]; 2] = [
+            include_bytes!("../testdata/history-v1.jsonl"),
+            include_bytes!("../testdata/history-v2.jsonl"),
+        ];
+        for whole in [&new[..], old[0], old[1]] {
+            fs::write(&path, whole).unwrap();
+            assert_eq!(checked(), Ok(()));
+            for end in 0..whole.len() {
+                fs::write(&path, &whole[..end]).unwrap();
+                let error = checked().unwrap_err();
+                assert!(error.contains(&path.display().to_string()), "{error}");
+            }
+            let line_end = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n');
+            fs::write(&path, &whole[..=line_end.unwrap()]).unwrap();
+            let error = checked().unwrap_err();
+            assert!(error.contains("is cut: what followed line"), "{error}");
+        }
     }
 
     #[test]

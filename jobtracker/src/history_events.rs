@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use protocol::TaskKind;
 use protocol::history::{
     AttemptEnded, AttemptStarted, HistoryEvent, JobEnded, JobInited, JobSubmitted, TaskFinished,
-    TaskStarted, VERSION, seal,
+    TaskStarted, Total, VERSION, seal,
 };
 use protocol::jobs::JobState;
 
@@ -26,13 +26,14 @@ enum Step {
     TaskFinished,
 }
 
-/// Writes all events of a job so far, in many small pieces.
+/// Writes all events of a job so far, in many small pieces; and, if it is over, that these are all.
 pub(crate) fn write_lines(picture: &Picture, out: &mut dyn Write) -> io::Result<()> {
-    let mut text = Vec::new();
+    let (mut text, mut total) = (Vec::new(), Total::default());
     let mut line = |event: &HistoryEvent| {
         text.clear();
         serde_json::to_writer(&mut text, event)?;
         seal(&mut text);
+        total.add(&text);
         text.push(b'\n');
         out.write_all(&text)
     };
@@ -40,7 +41,10 @@ pub(crate) fn write_lines(picture: &Picture, out: &mut dyn Write) -> io::Result<
     for (_, place, step) in moments(picture) {
         line(&event(picture, place as usize, step))?;
     }
-    end(picture).iter().try_for_each(&mut line)
+    let Some(last) = end(picture) else { return Ok(()) };
+    line(&last)?;
+    out.write_all(&total.end_line())?;
+    out.write_all(b"\n")
 }
 
 fn beginning(picture: &Picture) -> [HistoryEvent; 3] {
@@ -204,7 +208,7 @@ mod tests {
         picture.diagnostics.insert(0, "a \"bad\"\nrecord".to_owned());
         picture.report.counters.add("g", "n", 7);
         let text = lines(&picture);
-        let expected = include_str!("../testdata/history-v2.jsonl");
+        let expected = include_str!("../testdata/history-v3.jsonl");
         assert_eq!(text, expected, "\n{text}");
         for line in text.lines() {
             let event: HistoryEvent = serde_json::from_str(line).unwrap();

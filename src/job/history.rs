@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 use client::job::{JobClient, JobError, counters_text};
 use protocol::JobId;
 use protocol::history::{
-    AttemptEnded, HistoryEvent, JobEnded, JobInited, JobSubmitted, LineCheck, VERSION,
-    VERSION_UNCHECKED,
+    AttemptEnded, End, HistoryEvent, JobEnded, JobInited, JobSubmitted, LineCheck, VERSION,
+    VERSION_UNCHECKED, VERSION_WITHOUT_END,
 };
 use protocol::jobs::Counters;
 
@@ -135,12 +135,12 @@ fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
         };
         match &event {
             HistoryEvent::HistoryVersion { version }
-                if ![VERSION, VERSION_UNCHECKED].contains(version) =>
+                if ![VERSION, VERSION_WITHOUT_END, VERSION_UNCHECKED].contains(version) =>
             {
                 bail!("this history is of version {version}; this program reads version {VERSION}");
             }
             _ if !is_good => bail!(damaged(number)),
-            HistoryEvent::HistoryVersion { .. } => {}
+            HistoryEvent::HistoryVersion { .. } | HistoryEvent::HistoryEnd(_) => {}
             _ if number == 1 => bail!("this is no history of a job: its first line has no version"),
             _ => events.push(event),
         }
@@ -148,11 +148,21 @@ fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
     if events.is_empty() {
         bail!("this is no history of a job: it has no events");
     }
+    if check.end() == End::Open && events.last().is_some_and(ends_a_job) {
+        bail!(
+            "this history is cut: the job is over, and the line that says that all is there is missing"
+        );
+    }
     Ok(events)
 }
 
+fn ends_a_job(event: &HistoryEvent) -> bool {
+    use HistoryEvent::{JobFailed, JobFinished, JobKilled};
+    matches!(event, JobFinished(_) | JobFailed(_) | JobKilled(_))
+}
+
 fn is_known(kind: &serde_json::Value) -> bool {
-    const KNOWN: [&str; 16] = [
+    const KNOWN: [&str; 17] = [
         "HISTORY_VERSION",
         "JOB_SUBMITTED",
         "JOB_INITED",
@@ -169,6 +179,7 @@ fn is_known(kind: &serde_json::Value) -> bool {
         "JOB_FINISHED",
         "JOB_FAILED",
         "JOB_KILLED",
+        "HISTORY_END",
     ];
     kind.as_str().is_none_or(|kind| KNOWN.contains(&kind))
 }
@@ -216,7 +227,10 @@ impl Summary {
             E::ReduceAttemptFailed(event) => self.end_badly(1, true, event),
             E::MapAttemptKilled(event) => self.end_badly(0, false, event),
             E::ReduceAttemptKilled(event) => self.end_badly(1, false, event),
-            E::HistoryVersion { .. } | E::TaskStarted(_) | E::TaskFinished(_) => {}
+            E::HistoryVersion { .. }
+            | E::HistoryEnd(_)
+            | E::TaskStarted(_)
+            | E::TaskFinished(_) => {}
         }
     }
 
@@ -361,7 +375,8 @@ fn seconds(ms: u64) -> String {
 mod tests {
     use super::*;
 
-    const SAMPLE: &str = include_str!("../../jobtracker/testdata/history-v2.jsonl");
+    const SAMPLE: &str = include_str!("../../jobtracker/testdata/history-v3.jsonl");
+    const WITHOUT_END: &str = include_str!("../../jobtracker/testdata/history-v2.jsonl");
     const UNCHECKED: &str = include_str!("../../jobtracker/testdata/history-v1.jsonl");
 
     fn sealed(line: &str) -> String {
@@ -371,8 +386,9 @@ mod tests {
     }
 
     #[test]
-    fn a_history_without_checksums_is_read_too() {
+    fn histories_of_earlier_versions_are_read_too() {
         assert_eq!(parse(UNCHECKED).unwrap(), parse(SAMPLE).unwrap());
+        assert_eq!(parse(WITHOUT_END).unwrap(), parse(SAMPLE).unwrap());
     }
 
     #[test]
@@ -429,10 +445,11 @@ mod tests {
             ("", "no events"),
             ("hello\n", "line 1 is no event"),
             (second, "has no version"),
-            (&sealed("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":3}}"), "version 3"),
-            (&first.replace("version\":2", "version\":1"), "line 1 is damaged"),
+            (&sealed("{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":4}}"), "version 4"),
+            (&first.replace("version\":3", "version\":1"), "line 1 is damaged"),
             (&format!("{first}\n{}", second.replacen("a job", "b job", 1)), "line 2 is damaged"),
             (&format!("{first}\n{}", &second[..second.len() / 2]), "line 2"),
+            (SAMPLE.trim_end().rsplit_once('\n').unwrap().0, "is cut"),
             (
                 &format!("{first}\n{}", sealed("{\"type\":\"JOB_INITED\",\"event\":{}}")),
                 "line 2 cannot",

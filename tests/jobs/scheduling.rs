@@ -110,7 +110,8 @@ fn history_outlives_everything(mut stand: Stand, job: &str) {
     let told = stand.cluster.hanno(&["job", "-history", job, "-format", "json"]).ok().stdout_text();
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines[0].contains("HISTORY_VERSION"), "{told}");
-    assert!(lines[lines.len() - 1].contains("JOB_FINISHED"), "{told}");
+    assert!(lines[lines.len() - 2].contains("JOB_FINISHED"), "{told}");
+    assert!(lines[lines.len() - 1].contains("HISTORY_END"), "{told}");
     let text = stand.cluster.hanno(&["job", "-history", job]).ok().stdout_text();
     for part in ["Status: SUCCEEDED", "KILLED attempts", "another attempt was faster"] {
         assert!(text.contains(part), "{part} is not in {text}");

@@ -1,13 +1,15 @@
 //! The history of a job as events, one JSON object a line, under Hadoop's event names.
 //!
 //! ```text
-//! {"type":"HISTORY_VERSION","event":{"version":2},"crc32":"8 digits"}
+//! {"type":"HISTORY_VERSION","event":{"version":3},"crc32":"8 digits"}
 //! {"type":"JOB_SUBMITTED","event":{"jobid":"job_…",…},"crc32":"…"}
 //! …
 //! {"type":"JOB_FINISHED","event":{…},"crc32":"…"}
+//! {"type":"HISTORY_END","event":{"lines":27,"total":"8 digits"},"crc32":"…"}
 //! ```
 //!
-//! Each line ends with the checksum of the rest of the line. Lines of version 1 have none.
+//! Each line ends with the checksum of the rest of the line. Lines of version 1 have none. The last line of a job that is over has the number of the lines
+//! before it and the CRC-32 of all of them, with their line ends; before version 3 there was no such line, and the event that ends the job is the last.
 //!
 //! The JobTracker writes it once, when a job is over, and never changes it; for a running job the JobTracker sends the events so far. `hanno job -history`
 //! reads it. A reader skips events of a type it does not know and refuses a version it does not know. Times are milliseconds since the epoch.
@@ -17,7 +19,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Version of these lines.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
+
+/// The version whose last line is the event that ends the job; still read.
+pub const VERSION_WITHOUT_END: u16 = 2;
 
 /// The version without checksums; still read.
 pub const VERSION_UNCHECKED: u16 = 1;
@@ -60,22 +65,93 @@ pub fn check(line: &[u8]) -> Seal {
     if digits == format!("{:08x}", crc.finalize()).as_bytes() { Seal::Fits } else { Seal::Broken }
 }
 
+/// All lines of a history so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Total {
+    lines: u64,
+    crc: u32,
+}
+
+impl Total {
+    /// Adds a line, which comes without its line end.
+    pub fn add(&mut self, line: &[u8]) {
+        let mut crc = crc32fast::Hasher::new_with_initial(self.crc);
+        crc.update(line);
+        crc.update(b"\n");
+        *self = Total { lines: self.lines + 1, crc: crc.finalize() };
+    }
+
+    /// The line that says that these are all ([`HistoryEvent::HistoryEnd`]), without its line end.
+    pub fn end_line(&self) -> Vec<u8> {
+        let Total { lines, crc } = self;
+        let event = format!("{{\"lines\":{lines},\"total\":\"{crc:08x}\"}}}}");
+        let mut line = [END_LINE, &event].concat().into_bytes();
+        seal(&mut line);
+        line
+    }
+}
+
+/// How the lines of a history end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// By their end mark: they are all there.
+    Marked,
+    /// Without one: the job runs, or lines are missing.
+    Open,
+    /// By the event that ends the job, in a version without end marks.
+    Event,
+}
+
 /// Checks the lines of a history one after the other.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LineCheck {
     /// Whether lines have checksums, once the first has been read.
     is_sealed: Option<bool>,
+    has_end_mark: bool,
+    total: Total,
+    end: Option<End>,
 }
 
 impl LineCheck {
     /// True if the next line is as it was written, as far as its checksum can show.
     pub fn is_good(&mut self, line: &[u8]) -> bool {
         let unchecked = format!("\"version\":{VERSION_UNCHECKED}}}}}");
-        let is_sealed =
-            *self.is_sealed.get_or_insert_with(|| !line.ends_with(unchecked.as_bytes()));
-        check(line) == if is_sealed { Seal::Fits } else { Seal::None }
+        if self.is_sealed.is_none() {
+            let without_end = format!("\"version\":{VERSION_WITHOUT_END}}},");
+            self.is_sealed = Some(!line.ends_with(unchecked.as_bytes()));
+            self.has_end_mark = self.is_sealed == Some(true)
+                && !String::from_utf8_lossy(line).contains(&without_end);
+        }
+        let is_sealed = self.is_sealed == Some(true);
+        let is_good = check(line) == if is_sealed { Seal::Fits } else { Seal::None };
+        // Nothing follows upon an end mark.
+        let is_last = self.end != Some(End::Marked);
+        let is_mark = self.has_end_mark && line.starts_with(END_LINE.as_bytes());
+        let is_end = is_mark && self.total.end_line() == line;
+        self.end = match is_mark {
+            true => Some(End::Marked),
+            false
+                if !self.has_end_mark
+                    && ENDS.iter().any(|end| line.starts_with(end.as_bytes())) =>
+            {
+                Some(End::Event)
+            }
+            false => None,
+        };
+        self.total.add(line);
+        is_good && is_last && (is_end || !is_mark)
+    }
+
+    /// How the lines so far end.
+    pub fn end(&self) -> End {
+        self.end.unwrap_or(End::Open)
     }
 }
+
+const END_LINE: &str = "{\"type\":\"HISTORY_END\",\"event\":";
+/// How lines of events begin that end a job.
+const ENDS: [&str; 3] =
+    ["{\"type\":\"JOB_FINISHED\",", "{\"type\":\"JOB_FAILED\",", "{\"type\":\"JOB_KILLED\","];
 
 /// An event. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -116,6 +192,17 @@ pub enum HistoryEvent {
     JobFailed(JobEnded),
     /// The job was killed.
     JobKilled(JobEnded),
+    /// Last line, once the job is over.
+    HistoryEnd(HistoryEnd),
+}
+
+/// See [`HistoryEvent::HistoryEnd`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HistoryEnd {
+    /// Lines before this one.
+    pub lines: u64,
+    /// CRC-32 of them with their line ends, as 8 hexadecimal digits.
+    pub total: String,
 }
 
 /// See [`HistoryEvent::JobSubmitted`].
@@ -276,7 +363,52 @@ mod tests {
         for cut in 0..lines[1].len() {
             assert!(!all_good(&[lines[0].clone(), lines[1][..cut].to_vec()]), "cut at {cut}");
         }
-        let old = ["{\"type\":\"HISTORY_VERSION\",\"event\":{\"version\":1}}", "{}"];
+        let old = [r#"{"type":"HISTORY_VERSION","event":{"version":1}}"#, "{}"];
         assert!(all_good(&old.map(|line| line.as_bytes().to_vec())));
+    }
+
+    /// Lines with their ends, as a writer makes them.
+    fn ended(version: u16, last: &str) -> Vec<Vec<u8>> {
+        let first = format!("{{\"type\":\"HISTORY_VERSION\",\"event\":{{\"version\":{version}}}}}");
+        let mut lines = vec![sealed(&first), sealed("{\"type\":\"X\"}"), sealed(last)];
+        if version == VERSION {
+            let mut total = Total::default();
+            lines.iter().for_each(|line| total.add(line));
+            lines.push(total.end_line());
+        }
+        lines
+    }
+
+    fn checked(lines: &[Vec<u8>]) -> (bool, End) {
+        let mut check = LineCheck::default();
+        let all_good = lines.iter().all(|line| check.is_good(line));
+        (all_good, check.end())
+    }
+
+    #[test]
+    fn a_history_without_one_of_its_lines_is_found() {
+        let finished = r#"{"type":"JOB_FINISHED","event":{}}"#;
+        let lines = ended(VERSION, finished);
+        assert_eq!(
+            lines[3],
+            br#"{"type":"HISTORY_END","event":{"lines":3,"total":"6c532555"},"crc32":"001732e6"}"#
+        );
+        assert_eq!(checked(&lines), (true, End::Marked));
+        for end in 0..lines.len() {
+            assert_eq!(checked(&lines[..end]), (true, End::Open), "cut behind line {end}");
+        }
+        for number in 0..lines.len() - 1 {
+            let mut fewer = lines.clone();
+            fewer.remove(number);
+            assert!(!checked(&fewer).0, "without line {number}");
+            let mut more = lines.clone();
+            more.insert(number, lines[number].clone());
+            assert!(!checked(&more).0, "line {number} twice");
+        }
+        let longer = [&lines[..], &lines[3..]].concat();
+        assert!(!checked(&longer).0, "two ends");
+        let old = ended(VERSION_WITHOUT_END, finished);
+        assert_eq!(checked(&old), (true, End::Event));
+        assert_eq!(checked(&old[..2]), (true, End::Open));
     }
 }
