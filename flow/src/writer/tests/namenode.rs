@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::auth::Key;
-use protocol::namenode::{Call, FileStatus, LocatedBlock, Reply, WrittenBlock};
+use protocol::namenode::{Call, LocatedBlock, Reply, WrittenBlock};
 use protocol::token::{AccessMode, TokenKeys};
 use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp, InodeId};
 
