@@ -46,7 +46,7 @@ pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
     match &wanted.file {
         Some(file) => {
             let text = format!("{}\n", text.trim_end());
-            sys::fs::publish(file.as_ref(), FILE_MODE, |out| out.write_all(text.as_bytes()))
+            sys::fs::write_output(file.as_ref(), FILE_MODE, text.as_bytes())
                 .with_context(|| format!("cannot write {file}"))?;
         }
         None => say!("{}", text.trim_end()),

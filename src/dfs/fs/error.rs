@@ -120,6 +120,8 @@ impl Failure {
             Some(ErrorKind::ParentNotDirectory) => return Failure::FileAbove(words()),
             Some(ErrorKind::NotDirectory) => Problem::NotDirectory,
             Some(ErrorKind::NotEmpty) => Problem::NotEmpty,
+            // Its words name a temporary file, if any.
+            Some(ErrorKind::LeaseExpired) => Problem::Other(words()),
             _ => return Failure::Text(words()),
         };
         Failure::at(path, problem)
@@ -180,6 +182,7 @@ mod tests {
             (ErrorKind::IsDirectory, "`/x y': Is a directory"),
             (ErrorKind::NotDirectory, "`/x y': Is not a directory"),
             (ErrorKind::NotEmpty, "`/x y': Directory is not empty"),
+            (ErrorKind::LeaseExpired, "`/x y': server text"),
             (ErrorKind::PermissionDenied, "server text"),
             (ErrorKind::SafeMode, "server text"),
             (ErrorKind::StartupSafeMode, "server text"),

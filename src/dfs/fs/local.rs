@@ -94,15 +94,12 @@ pub(crate) fn sorted_entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> 
 
 /// An unused temporary name beside `path`, however long that name is.
 pub(crate) fn copying(path: &Path) -> PathBuf {
-    path.with_file_name(format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()))
+    path.with_file_name(unused_name())
 }
 
-/// The suffix for the name of a file of the cluster during a copy. If a file beside it already has that suffix, it gets a random part.
-pub(crate) fn copying_suffix<'a>(mut beside: impl Iterator<Item = &'a str>) -> String {
-    match beside.any(|name| name.ends_with(COPYING_SUFFIX)) {
-        true => format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()),
-        false => COPYING_SUFFIX.to_owned(),
-    }
+/// A name for a file being copied that nothing else has.
+pub(crate) fn unused_name() -> String {
+    format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>())
 }
 
 /// A target needs a parent directory; Hadoop's message names the target and its full path.
