@@ -29,7 +29,7 @@ const FILE_MODE: u32 = 0o666;
 pub(super) fn get(context: &Context) -> Result<(), Failure> {
     let operands = &context.args.operands;
     let (sources, target) = match operands.split_last() {
-        Some((last, sources)) if !sources.is_empty() => (sources, local::path_of(last)),
+        Some((last, sources)) if !sources.is_empty() => (sources, local::path_of(last)?),
         _ => (&operands[..], PathBuf::from(".")),
     };
     let sizes = pool::Sizes::of(context)?;
@@ -274,7 +274,7 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
     interrupt::watch(&context.store)?;
-    let target = local::path_of(last);
+    let target = local::path_of(last)?;
     let mut files = Vec::new();
     context.for_each(sources, |item| {
         if item.status.directory {

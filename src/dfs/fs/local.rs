@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::address::Typed;
+use protocol::address::{AddressError, Scheme, Typed};
 use protocol::glob::{self, Pattern};
 
 use super::error::Failure;
@@ -13,19 +13,27 @@ use super::named::alternatives;
 /// A suffix that marks a file being copied, as Hadoop's shell has it.
 pub(crate) const COPYING_SUFFIX: &str = "._COPYING_";
 
-/// The path that an operand names: plain, or with the scheme `file`.
-pub(crate) fn path_of(operand: &OsStr) -> PathBuf {
-    match operand.to_str().map(Typed::new) {
-        Some(typed) if typed.is_of_machine() && typed.authority.is_empty() => {
-            PathBuf::from(typed.path)
+/// The path that an operand names: plain, or with the scheme `file`. Any other scheme is refused, so that nobody's cluster becomes a directory here; a colon
+/// that begins no scheme is part of a name.
+pub(crate) fn path_of(operand: &OsStr) -> Result<PathBuf, Failure> {
+    let Some(typed) = operand.to_str().map(Typed::new) else { return Ok(PathBuf::from(operand)) };
+    let refusal = match &typed.scheme {
+        None => return Ok(PathBuf::from(operand)),
+        Some(Scheme::Machine) if typed.authority.is_empty() => {
+            return Ok(PathBuf::from(typed.path));
         }
-        _ => PathBuf::from(operand),
-    }
+        Some(Scheme::Unknown(scheme)) => AddressError::Scheme { scheme: scheme.clone() },
+        Some(Scheme::Machine | Scheme::Namenode | Scheme::Hdfs) => AddressError::Wrong {
+            typed: operand.to_string_lossy().into_owned(),
+            expected: "file:///".to_owned(),
+        },
+    };
+    Err(Failure::Text(refusal.to_string()))
 }
 
 /// The paths that an operand names: itself if it exists, otherwise all matches if it is a glob, otherwise itself.
 pub(crate) fn expand(operand: &OsStr) -> Result<Vec<PathBuf>, Failure> {
-    let path = path_of(operand);
+    let path = path_of(operand)?;
     let text = match path.to_str() {
         Some(text) if glob::is_glob(text) && fs::symlink_metadata(&path).is_err() => text,
         _ => return Ok(vec![path]),
@@ -128,10 +136,22 @@ mod tests {
             ("file:///a", "/a"),
             ("file:/a", "/a"),
             ("file:x", "file:x"),
-            ("file://host/a", "file://host/a"),
+            ("hdfs:x", "hdfs:x"),
+            ("a/hdfs:/x", "a/hdfs:/x"),
+            ("12:30", "12:30"),
             ("-", "-"),
         ] {
-            assert_eq!(path_of(OsStr::new(operand)), Path::new(path));
+            assert_eq!(path_of(OsStr::new(operand)).unwrap(), Path::new(path));
+        }
+        for (operand, text) in [
+            ("file://host/a", "Wrong FS: file://host/a, expected: file:///"),
+            ("hdfs:///t/x", "Wrong FS: hdfs:///t/x, expected: file:///"),
+            ("hdfs:/t/x", "Wrong FS: hdfs:/t/x, expected: file:///"),
+            ("WebHDFS://h:1/x", "Wrong FS: WebHDFS://h:1/x, expected: file:///"),
+            ("s3a://b/x", "No FileSystem for scheme \"s3a\""),
+        ] {
+            assert_eq!(path_of(OsStr::new(operand)).unwrap_err().to_string(), text);
+            assert!(expand(OsStr::new(operand)).is_err(), "{operand}");
         }
     }
 
