@@ -130,8 +130,13 @@ impl Put<'_> {
         let typed = source.to_string_lossy().into_owned();
         publish::check_raw(&(typed, false), &(target.typed.clone(), target.path.is_raw()))?;
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
+        self.refuse_link(source, &metadata)?;
         queue.claim(&target.path);
         let existing = self.context.store.find(target)?;
+        // A move does not fill a directory that is there, as in Hadoop: its own would be gone.
+        if self.moves && existing.as_ref().is_some_and(|status| status.directory) {
+            return Err(Failure::at(&*target.typed, Problem::Exists));
+        }
         if metadata.is_dir() {
             let mut ancestors = Vec::new();
             self.tree(source, metadata, target, existing, queue, &mut ancestors)?;
@@ -186,6 +191,21 @@ impl Put<'_> {
         Ok(())
     }
 
+    /// A move deletes what it copied; what lies behind a link to a directory was not named for that.
+    fn refuse_link(&self, source: &Path, metadata: &Metadata) -> Result<(), Failure> {
+        if !self.moves || !metadata.is_dir() {
+            return Ok(());
+        }
+        // Without a slash at its end, which leads behind the link.
+        let entry: PathBuf = source.components().collect();
+        let own = fs::symlink_metadata(&entry).map_err(|error| Failure::local(source, &error))?;
+        if own.is_symlink() {
+            let text = "it is a link to a directory, and stays";
+            return Err(Failure::at(source.to_string_lossy(), text));
+        }
+        Ok(())
+    }
+
     /// One entry of a local directory. An entry for a new directory of the cluster needs no check there first.
     fn entry(
         &self,
@@ -195,6 +215,7 @@ impl Put<'_> {
         ancestors: &mut Vec<(u64, u64)>,
     ) -> Result<(), Failure> {
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
+        self.refuse_link(source, &metadata)?;
         let target = directory.child(&local::name_of(source)?)?;
         let existing = if *is_new { None } else { self.context.store.find(&target)? };
         if metadata.is_dir() {
