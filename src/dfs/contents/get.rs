@@ -19,7 +19,7 @@ use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::{publish, read};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, FsPath, Item, Problem, local, users};
+use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Problem, local, users};
 use crate::dfs::target;
 
 /// Permissions of new files, less the process's mask.
@@ -259,7 +259,7 @@ fn set_owner(path: &Path, status: &FileStatus) -> Result<(), Failure> {
 }
 
 fn set_mode(path: &Path, mode: u16) -> Result<(), Failure> {
-    fs::set_permissions(path, Permissions::from_mode(u32::from(mode & 0o777)))
+    fs::set_permissions(path, Permissions::from_mode(u32::from(mode) & MODE_MASK))
         .map_err(|error| Failure::local(path, &error))
 }
 

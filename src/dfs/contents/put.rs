@@ -18,7 +18,7 @@ use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, Named, Problem, local, users};
+use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local, users};
 use crate::dfs::target::{Target, missing_parent};
 
 /// Copies local files into the cluster.
@@ -314,7 +314,7 @@ impl Put<'_> {
         let owner = users::user_name(metadata.uid());
         let group = users::group_name(metadata.gid());
         store.set_owner(target, &owner, &group)?;
-        let mode = u16::try_from(metadata.mode() & 0o777).expect("nine bits");
+        let mode = u16::try_from(metadata.mode() & MODE_MASK).expect("ten bits");
         store.set_mode(target, mode)?;
         let ms = |seconds: i64, nanos: i64| u64::try_from(seconds * 1000 + nanos / 1_000_000).ok();
         let mtime = ms(metadata.mtime(), metadata.mtime_nsec());

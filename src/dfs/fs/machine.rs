@@ -22,7 +22,7 @@ const BLOCK_BYTES: u64 = 32 << 20;
 /// Bytes moved at a time: few system calls, and little memory for a copy.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Permission bits that the shell knows.
-const MODE_MASK: u32 = 0o1777;
+pub(crate) const MODE_MASK: u32 = 0o1777;
 
 /// See the module.
 #[derive(Debug, Default)]
