@@ -36,5 +36,6 @@ mod token;
 mod top;
 
 fn main() -> ExitCode {
-    ExitCode::from(cli::run(std::env::args_os().collect()))
+    let code = cli::run(std::env::args_os().collect());
+    ExitCode::from(output::ended(code))
 }

@@ -57,7 +57,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         return match help::print(rest, name != "usage") {
             Ok(true) | Err(Failure::ReaderLeft) => EXIT_OK,
             Ok(false) => EXIT_USAGE,
-            Err(_) => EXIT_FAILED,
+            Err(failure) => {
+                report!("{name}: {failure}");
+                EXIT_FAILED
+            }
         };
     }
     let Some(command) = named(name) else {

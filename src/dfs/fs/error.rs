@@ -7,6 +7,8 @@ use client::dfs::DfsError;
 use protocol::{ErrorKind, PathError};
 use transport::RpcError;
 
+use crate::output::{unless_reader_left, without_number};
+
 /// A failure of one argument; its kind stays until it is printed after `cmd: `.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -25,7 +27,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// A value is wrong: printed without the usage, exit code 255.
     Value(String),
-    /// The reader of standard output left: there is nothing more to do or print.
+    /// The reader of standard output left, or it cannot be written, which `main` tells: there is nothing more to do or print.
     ReaderLeft,
 }
 
@@ -98,14 +100,14 @@ impl Failure {
         Failure::at(path.to_string_lossy(), problem)
     }
 
-    /// An error while writing to standard output.
-    pub(crate) fn output(error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
-            _ => Failure::Text(format!(
-                "cannot write to standard output: {}",
-                without_number(&error.to_string())
-            )),
+    /// An error of standard output: of writing, which is told at the end of the process, or of using it at all.
+    pub(crate) fn output(error: io::Error) -> Self {
+        match unless_reader_left(Err(error)) {
+            Ok(_) => Failure::ReaderLeft,
+            Err(error) => {
+                let reason = without_number(&error.to_string());
+                Failure::Text(format!("cannot use standard output: {reason}"))
+            }
         }
     }
 
@@ -144,10 +146,6 @@ pub(crate) fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<Error
         cause = current.source();
     }
     None
-}
-
-fn without_number(text: &str) -> String {
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 impl From<PathError> for Failure {
