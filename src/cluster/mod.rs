@@ -91,7 +91,6 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             bail!("the parent is gone");
         }
     }
-    let layout = Layout::open(&args.data)?;
     let plan = Plan {
         datanode_count: args.datanodes,
         disk_count: args.disks,
@@ -102,6 +101,8 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             AuthMode::Simple => Auth::Simple,
         },
     };
+    layout::check_port_base(&plan)?;
+    let layout = Layout::open(&args.data)?;
     if plan.auth == Auth::Simple {
         crate::output::report!("hanno cluster: warning: {}", webhdfs::config::SIMPLE_WARNING);
     }
@@ -125,7 +126,8 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         };
         let outcome = match outcome {
             Ok(()) if !stop.has_begun() => {
-                announce(&ports, plan.auth, &client_config).context("cannot print the addresses")?;
+                announce(&ports, plan.auth, &client_config)
+                    .context("cannot print the addresses")?;
                 stop.wait().await;
                 Ok(())
             }

@@ -154,16 +154,18 @@ impl From<PathError> for Failure {
     }
 }
 
+/// One line, whatever names and others' messages hold.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::At { path, problem } => write!(f, "`{path}': {problem}"),
+        let text = match self {
+            Failure::At { path, problem } => format!("`{path}': {problem}"),
             Failure::FileAbove(text)
             | Failure::Text(text)
             | Failure::Usage(text)
-            | Failure::Value(text) => f.write_str(text),
-            Failure::ReaderLeft => Ok(()),
-        }
+            | Failure::Value(text) => text.clone(),
+            Failure::ReaderLeft => return Ok(()),
+        };
+        f.write_str(&text.replace('\n', "\\n").replace('\r', "\\r"))
     }
 }
 
@@ -197,6 +199,14 @@ mod tests {
         let failure = Failure::remote("/f/x", &error);
         assert!(matches!(failure, Failure::FileAbove(_)));
         assert_eq!(failure.to_string(), text);
+    }
+
+    #[test]
+    fn a_failure_is_one_line() {
+        for failure in [Failure::missing("a\nb\r"), Failure::Text("a\nb\r".to_owned())] {
+            let text = failure.to_string();
+            assert!(text.contains("a\\nb\\r") && text.lines().count() == 1, "{text}");
+        }
     }
 
     #[test]
