@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::connect::Overrides;
-use crate::output::{EXIT_OK, EXIT_USAGE, say};
+use crate::output::{EXIT_OK, end_by_clap, say};
 use crate::{admin, bench, cluster, daemons, debug, dfs, dfsadmin, fsck, hadoop, job, reference};
 
 /// The page of `hanno --help`.
@@ -133,11 +133,7 @@ fn hanno(args: Vec<OsString>) -> u8 {
     }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => {
-            // If the terminal is gone, nobody reads this.
-            let _ = error.print();
-            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
-        }
+        Err(error) => return end_by_clap(&error),
     };
     let overrides = cli.overrides;
     match cli.command {

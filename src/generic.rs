@@ -14,10 +14,8 @@ use crate::output::report;
 
 /// Names the directory of Hadoop's configuration files, as `--config` does.
 pub(crate) const DIRECTORY_VARIABLE: &str = "HADOOP_CONF_DIR";
-/// The file of such a directory that names the file system.
-const SITE_FILE: &str = "core-site.xml";
-/// Others that clients read, if they are there.
-const MORE_SITE_FILES: [&str; 2] = ["hdfs-site.xml", "mapred-site.xml"];
+/// The files of such a directory that clients read. The first names the file system.
+const SITE_FILES: [&str; 3] = ["core-site.xml", "hdfs-site.xml", "mapred-site.xml"];
 /// Generic options; each has a value.
 const GENERIC: [&str; 7] = ["-fs", "-jt", "-D", "-conf", "-files", "-libjars", "-archives"];
 /// Properties that name the file system.
@@ -50,12 +48,15 @@ pub(crate) fn of_script(args: &[OsString]) -> Result<(&[OsString], Overrides), S
     let variable = std::env::var_os(DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
     match (directory, variable) {
         (Some(directory), _) => {
-            overrides.site = site_in(Path::new(directory))?;
+            let directory = Path::new(directory);
+            std::fs::metadata(directory.join(SITE_FILES[0]))
+                .map_err(|error| format!("{}: {error}", directory.join(SITE_FILES[0]).display()))?;
+            overrides.site = site_in(directory)?;
             let named = file_system_among(&overrides.site);
             overrides.file_system = named.map(|address| ("--config", address));
         }
         // It may serve other programs.
-        (None, Some(directory)) if Path::new(&directory).join(SITE_FILE).is_file() => {
+        (None, Some(directory)) => {
             of_variable(Path::new(&directory), &mut overrides)?;
         }
         _ => {}
@@ -63,7 +64,7 @@ pub(crate) fn of_script(args: &[OsString]) -> Result<(&[OsString], Overrides), S
     Ok((rest, overrides))
 }
 
-/// Takes what the environment's directory says, unless our own settings name another cluster.
+/// Takes what the environment's directory says. Our own settings win over the file system that it names, not over its other properties.
 fn of_variable(directory: &Path, overrides: &mut Overrides) -> Result<(), String> {
     let site = site_in(directory)?;
     let ours = ClientConfig::load().map_err(|error| error.to_string())?.namenode;
@@ -76,7 +77,6 @@ fn of_variable(directory: &Path, overrides: &mut Overrides) -> Result<(), String
             report!(
                 "hanno: {DIRECTORY_VARIABLE} names {address}; {ours} is used, which our own configuration names"
             );
-            return Ok(());
         }
         _ => {}
     }
@@ -86,11 +86,13 @@ fn of_variable(directory: &Path, overrides: &mut Overrides) -> Result<(), String
 
 /// The properties of a directory of Hadoop's configuration files.
 fn site_in(directory: &Path) -> Result<Vec<(String, String)>, String> {
-    let mut files = vec![directory.join(SITE_FILE)];
-    let more = MORE_SITE_FILES.iter().map(|name| directory.join(name));
+    let files = SITE_FILES.iter().map(|name| directory.join(name));
     // Whatever else is wrong with one, reading it tells.
-    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-    files.extend(more.filter(|path| !std::fs::metadata(path).is_err_and(is_absent)));
+    let is_absent = |error: io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    let files: Vec<_> =
+        files.filter(|path| !std::fs::metadata(path).is_err_and(is_absent)).collect();
     properties_of(&files).map_err(|error| chain(&error))
 }
 
@@ -210,11 +212,23 @@ mod tests {
             assert!(of_script(&words(line)).is_err(), "{line:?}");
         }
         let site = "<configuration><property><name>fs.defaultFS</name><value>hanno://g:2</value></property></configuration>";
-        std::fs::write(directory.path().join(SITE_FILE), site).unwrap();
+        std::fs::write(directory.path().join(SITE_FILES[0]), site).unwrap();
         let args = words(&["--loglevel", "WARN", "--config", dir, "dfs", "-ls"]);
         let (rest, overrides) = of_script(&args).unwrap();
         assert_eq!(rest, words(&["dfs", "-ls"]));
         assert_eq!(overrides.file_system, Some(("--config", "hanno://g:2".to_owned())));
+    }
+
+    #[test]
+    fn every_file_of_a_directory_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(site_in(directory.path()).unwrap(), []);
+        let site = "<configuration><property><name>dfs.replication</name><value>2</value></property></configuration>";
+        std::fs::write(directory.path().join(SITE_FILES[1]), site).unwrap();
+        let found = [("dfs.replication".to_owned(), "2".to_owned())];
+        assert_eq!(site_in(directory.path()).unwrap(), found);
+        std::fs::write(directory.path().join(SITE_FILES[2]), "<configuration>").unwrap();
+        assert!(site_in(directory.path()).is_err());
     }
 
     #[test]

@@ -215,13 +215,19 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let count = words.len();
     words.retain(|word| word != "--json" && word != "-json");
     let json = words.len() < count;
-    let Some(request) = parse(&words) else {
-        let name = words.first().map_or("", |word| word.trim_start_matches('-'));
-        if absent::refuse("job", name, absent::JOB) {
+    let request = match parse(&words) {
+        Ok(request) => request,
+        Err(wrong) => {
+            let name = words.first().map_or("", |word| word.trim_start_matches('-'));
+            if absent::refuse("job", name, absent::JOB) {
+                return EXIT_USAGE;
+            }
+            if wrong != Wrong::Nothing {
+                report!("job: {wrong}");
+            }
+            report_text!("{USAGE}");
             return EXIT_USAGE;
         }
-        report_text!("{USAGE}");
-        return EXIT_USAGE;
     };
     if request == Request::Help {
         say!("{}", USAGE.trim_end());
@@ -240,49 +246,102 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     }
 }
 
-fn parse(words: &[String]) -> Option<Request> {
+/// What is wrong with a command line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+enum Wrong {
+    #[error("no command")]
+    Nothing,
+    #[error("{0}: Unknown command")]
+    Command(String),
+    #[error("{option}: {what} is missing")]
+    Missing { option: String, what: &'static str },
+    #[error("{option}: `{word}' is one word too many")]
+    TooMany { option: String, word: String },
+    #[error("{option}: `{word}' is not {expected}")]
+    Word { option: String, word: String, expected: &'static str },
+}
+
+/// Commands with the words that must follow.
+const FORMS: &[(&str, &[&str])] = &[
+    ("status", &["ID"]),
+    ("kill", &["ID"]),
+    ("kill-task", &["ATTEMPT"]),
+    ("fail-task", &["ATTEMPT"]),
+    ("set-priority", &["ID", "PRIORITY"]),
+    ("events", &["ID", "FROM", "COUNT"]),
+    ("list-attempt-ids", &["ID", "TYPE", "STATE"]),
+    ("config", &["ID", "FILE"]),
+    ("list-active-trackers", &[]),
+    ("list-blacklisted-trackers", &[]),
+    ("counter", &["ID", "GROUP", "NAME"]),
+    ("properties", &[]),
+];
+
+fn parse(words: &[String]) -> Result<Request, Wrong> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (first, rest) = words.split_first()?;
-    let name = first.trim_start_matches('-');
-    Some(match (name, rest) {
+    let (option, rest) = words.split_first().ok_or(Wrong::Nothing)?;
+    let name = option.trim_start_matches('-');
+    let not = |word: &str, expected| {
+        let (option, word) = ((*option).to_owned(), word.to_owned());
+        Wrong::Word { option, word, expected }
+    };
+    let text = |word: &str| word.to_owned();
+    Ok(match (name, rest) {
         ("help" | "h", _) => Request::Help,
         ("list", []) => Request::List { all: false },
         ("list", ["all" | "-all"]) => Request::List { all: true },
-        ("status", [id]) => Request::Status((*id).to_owned()),
-        ("kill", [id]) => Request::Kill((*id).to_owned()),
+        ("list", [word]) => return Err(not(word, "`all'")),
+        ("list", [_, word, ..]) => return Err(too_many(option, word)),
+        ("status", [id]) => Request::Status(text(id)),
+        ("kill", [id]) => Request::Kill(text(id)),
         ("kill-task" | "fail-task", [attempt]) => {
-            Request::StopTask { attempt: (*attempt).to_owned(), fail: name == "fail-task" }
+            Request::StopTask { attempt: text(attempt), fail: name == "fail-task" }
         }
         ("set-priority", [id, priority]) => {
-            Request::SetPriority { id: (*id).to_owned(), priority: (*priority).to_owned() }
+            Request::SetPriority { id: text(id), priority: text(priority) }
         }
-        ("events", [id, from, count]) => Request::Events {
-            id: (*id).to_owned(),
-            from: from.parse().ok()?,
-            count: count.parse().ok()?,
-        },
+        ("events", [id, from, count]) => {
+            let number = |word: &str| word.parse().map_err(|_| not(word, "a number from 0"));
+            Request::Events { id: text(id), from: number(from)?, count: number(count)? }
+        }
         ("list-attempt-ids", [id, kind, state]) => Request::AttemptIds {
-            id: (*id).to_owned(),
+            id: text(id),
             kind: match kind.to_ascii_uppercase().as_str() {
                 "MAP" => TaskKind::Map,
                 "REDUCE" => TaskKind::Reduce,
-                _ => return None,
+                _ => return Err(not(kind, "MAP or REDUCE")),
             },
-            state: attempt_state(state)?,
+            state: attempt_state(state)
+                .ok_or_else(|| not(state, "running, completed, failed or killed"))?,
         },
-        ("history", rest) => Request::History(history::Wanted::parse(rest)?),
-        ("config", [id, file]) => {
-            Request::Config { id: (*id).to_owned(), file: (*file).to_owned() }
-        }
+        ("history", rest) => Request::History(history::Wanted::parse(option, rest)?),
+        ("config", [id, file]) => Request::Config { id: text(id), file: text(file) },
         ("list-active-trackers", []) => Request::Trackers { blacklisted: false },
         ("list-blacklisted-trackers", []) => Request::Trackers { blacklisted: true },
-        ("counter", [id, group, name]) => Request::Counter {
-            id: (*id).to_owned(),
-            group: (*group).to_owned(),
-            name: (*name).to_owned(),
-        },
-        _ => return None,
+        ("counter", [id, group, name]) => {
+            Request::Counter { id: text(id), group: text(group), name: text(name) }
+        }
+        _ => return Err(unfit(option, rest)),
     })
+}
+
+/// What is wrong with a command line that has no meaning: its command, or the number of words after that.
+fn unfit(option: &str, rest: &[&str]) -> Wrong {
+    let name = option.trim_start_matches('-');
+    let Some((_, form)) = FORMS.iter().find(|(known, _)| *known == name) else {
+        return Wrong::Command(option.to_owned());
+    };
+    match rest.get(form.len()) {
+        Some(word) => too_many(option, word),
+        None => {
+            let what = form.get(rest.len()).copied().unwrap_or("a word");
+            Wrong::Missing { option: option.to_owned(), what }
+        }
+    }
+}
+
+fn too_many(option: &str, word: &str) -> Wrong {
+    Wrong::TooMany { option: option.to_owned(), word: word.to_owned() }
 }
 
 fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {
@@ -557,41 +616,54 @@ mod tests {
             "-config ID FILE",
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            assert!(parse(&words).is_some(), "{line}");
+            assert!(parse(&words).is_ok(), "{line}");
         }
         let parse = |words: &[&str]| {
             parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };
-        assert_eq!(parse(&["-list"]), Some(Request::List { all: false }));
-        assert_eq!(parse(&["list", "all"]), Some(Request::List { all: true }));
-        assert_eq!(parse(&["--kill", "x"]), Some(Request::Kill("x".into())));
+        assert_eq!(parse(&["-list"]), Ok(Request::List { all: false }));
+        assert_eq!(parse(&["list", "all"]), Ok(Request::List { all: true }));
+        assert_eq!(parse(&["--kill", "x"]), Ok(Request::Kill("x".into())));
         assert_eq!(
             parse(&["-counter", "i", "g", "n"]),
-            Some(Request::Counter { id: "i".into(), group: "g".into(), name: "n".into() })
+            Ok(Request::Counter { id: "i".into(), group: "g".into(), name: "n".into() })
         );
         assert_eq!(
             parse(&["-fail-task", "a"]),
-            Some(Request::StopTask { attempt: "a".into(), fail: true })
+            Ok(Request::StopTask { attempt: "a".into(), fail: true })
         );
         assert_eq!(
             parse(&["-list-attempt-ids", "i", "map", "completed"]),
-            Some(Request::AttemptIds {
+            Ok(Request::AttemptIds {
                 id: "i".into(),
                 kind: TaskKind::Map,
                 state: "SUCCEEDED".into()
             })
         );
-        for words in [
-            &[][..],
-            &["-list", "some"],
-            &["-status"],
-            &["-counter", "i", "g"],
-            &["x"],
-            &["-events", "i", "0"],
-            &["-events", "i", "-1", "3"],
-            &["-list-attempt-ids", "i", "SETUP", "running"],
+        for (words, text) in [
+            (&[][..], "no command"),
+            (&["-foo"], "-foo: Unknown command"),
+            (&["x", "y"], "x: Unknown command"),
+            (&["-list", "some"], "-list: `some' is not `all'"),
+            (&["-list", "all", "x"], "-list: `x' is one word too many"),
+            (&["-status"], "-status: ID is missing"),
+            (&["-kill", "a", "b"], "-kill: `b' is one word too many"),
+            (&["-counter", "i", "g"], "-counter: NAME is missing"),
+            (&["-events", "i", "0"], "-events: COUNT is missing"),
+            (&["-events", "i", "-1", "3"], "-events: `-1' is not a number from 0"),
+            (
+                &["-list-attempt-ids", "i", "SETUP", "running"],
+                "-list-attempt-ids: `SETUP' is not MAP or REDUCE",
+            ),
+            (
+                &["-list-attempt-ids", "i", "MAP", "x"],
+                "-list-attempt-ids: `x' is not running, completed, failed or killed",
+            ),
+            (&["-history", ""], "-history: ID or FILE is missing"),
+            (&["-history", "J", "-format", "xml"], "-format: `xml' is not human or json"),
+            (&["-properties", "x"], "-properties: `x' is one word too many"),
         ] {
-            assert_eq!(parse(words), None, "{words:?}");
+            assert_eq!(parse(words).unwrap_err().to_string(), text, "{words:?}");
         }
     }
 

@@ -38,5 +38,6 @@ mod top;
 mod yarn;
 
 fn main() -> ExitCode {
-    ExitCode::from(cli::run(std::env::args_os().collect()))
+    let code = cli::run(std::env::args_os().collect());
+    ExitCode::from(output::ended(code))
 }

@@ -2,13 +2,13 @@
 //!
 //! Invariants: nothing else in this program writes to the standard streams (except the drawing of progress). So text from others reaches a terminal only in
 //! printable form; a pipe or file gets it unchanged. The buffer ([`Buffered`]) is flushed before anything else goes to either stream, so both streams in one
-//! file keep the order of the command. A reader that leaves ends no command.
+//! file keep the order of the command. A reader that leaves ends no command; any other failure to write standard output is remembered, and told at the end.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -25,15 +25,67 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 /// Wrong arguments (Hadoop's -1).
 pub(crate) const EXIT_USAGE: u8 = 255;
 
-/// Writes to standard output go through here: true if the reader is still there.
+/// Why standard output was not written; empty while all went well.
+static UNWRITTEN: OnceLock<String> = OnceLock::new();
+
+/// Remembers why standard output could not be written, for [`ended`]; only the first reason counts. A reader that left is none.
+fn remember(error: &io::Error) {
+    if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) {
+        UNWRITTEN.get_or_init(|| without_number(&error.to_string()));
+    }
+}
+
+/// The exit code of this process after a command that returned `code`. If something that it printed is lost, says so.
+pub(crate) fn ended(code: u8) -> u8 {
+    // What fails is remembered.
+    let _ = pass_on().and_then(|()| out().flush());
+    let Some(reason) = UNWRITTEN.get() else { return code };
+    report!("hanno: cannot write to standard output: {reason}");
+    if code == EXIT_OK { EXIT_FAILED } else { code }
+}
+
+/// Writes to standard output go through here: true if it takes more. If not, the reader has left, or [`ended`] tells why; there is nothing more to print.
 ///
 /// # Errors
-/// Anything but a reader that left.
+/// Those of others than standard output.
 pub(crate) fn unless_reader_left(result: io::Result<()>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(_) if UNWRITTEN.get().is_some() => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// Prints the help or the refusal that clap has for a command line; returns the exit code.
+pub(crate) fn end_by_clap(error: &clap::Error) -> u8 {
+    if error.use_stderr() {
+        // If the terminal is gone, nobody reads this.
+        let _ = error.print();
+        return EXIT_USAGE;
+    }
+    if let Err(error) = sys::streams::check_stdout().and_then(|()| error.print()) {
+        remember(&error);
+    }
+    EXIT_OK
+}
+
+/// A system's error without its number.
+pub(crate) fn without_number(text: &str) -> String {
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Standard output itself: a failure is remembered.
+pub(crate) struct Standard<W>(W);
+
+impl<W: Write> Write for Standard<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = sys::streams::check_stdout().and_then(|()| self.0.write(bytes));
+        written.inspect_err(remember)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().inspect_err(remember)
     }
 }
 
@@ -59,7 +111,7 @@ impl<W: Write> Write for Stream<W> {
 }
 
 /// Output of [`Buffered`] that is not flushed yet.
-static BUFFER: Mutex<Option<BufWriter<File>>> = Mutex::new(None);
+static BUFFER: Mutex<Option<BufWriter<Standard<File>>>> = Mutex::new(None);
 /// Large enough that a listing of thousands of lines takes a handful of writes.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -71,12 +123,12 @@ pub(crate) struct Buffered {
 
 impl Buffered {
     /// # Errors
-    /// If standard output is closed.
+    /// If this process has too many files open.
     pub(crate) fn new() -> io::Result<Self> {
         let mut buffer = BUFFER.lock().unwrap_or_else(PoisonError::into_inner);
         if buffer.is_none() {
             let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            *buffer = Some(BufWriter::with_capacity(BUFFER_BYTES, out));
+            *buffer = Some(BufWriter::with_capacity(BUFFER_BYTES, Standard(out)));
         }
         Ok(Buffered { is_terminal: io::stdout().is_terminal() })
     }
@@ -124,12 +176,14 @@ impl Write for Buffered {
 
 impl Drop for Buffered {
     fn drop(&mut self) {
-        // Callers that need to see a failure flush.
+        // What fails is remembered.
         let _ = pass_on();
     }
 }
 
-fn with_buffer(work: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+fn with_buffer(
+    work: impl FnOnce(&mut BufWriter<Standard<File>>) -> io::Result<()>,
+) -> io::Result<()> {
     match &mut *BUFFER.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(out) => work(out),
         None => Ok(()),
@@ -142,10 +196,10 @@ fn pass_on() -> io::Result<()> {
 }
 
 /// Standard output.
-pub(crate) fn out() -> Stream<io::StdoutLock<'static>> {
+pub(crate) fn out() -> Stream<Standard<io::StdoutLock<'static>>> {
     let _ = pass_on();
     let inner = io::stdout().lock();
-    Stream { is_terminal: inner.is_terminal(), inner }
+    Stream { is_terminal: inner.is_terminal(), inner: Standard(inner) }
 }
 
 /// Standard error.
@@ -161,7 +215,7 @@ pub(crate) fn draw(own: &str) {
     let _ = err.write_all(own.as_bytes()).and_then(|()| err.flush());
 }
 
-/// Prints a line on standard output; the reader may have left, and then nobody misses the rest.
+/// Prints a line on standard output. If the reader has left, nobody misses the rest; [`ended`] tells of other failures.
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let _ = out().write_all(format!("{text}\n").as_bytes());
 }
@@ -193,7 +247,7 @@ pub(crate) use report_text;
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> io::Result<()> {
     // No part of it may be split between two writes.
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-    out().write_all(format!("{text}\n").as_bytes())
+    unless_reader_left(out().write_all(format!("{text}\n").as_bytes())).map(drop)
 }
 
 const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];

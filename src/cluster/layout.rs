@@ -284,11 +284,29 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Refuses a port base that leaves too few ports, before anything is made.
+pub(super) fn check_port_base(plan: &Plan) -> Result<()> {
+    let count = 2 + 2 * usize::from(plan.datanode_count) + plan.worker_slots.len();
+    match plan.port_base {
+        Some(base) if usize::from(base) + count - 1 > usize::from(u16::MAX) => {
+            bail!(too_high(base))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn too_high(base: u16) -> String {
+    format!(
+        "--port-base {base} is too high: every daemon needs ports, and the last there is is {}",
+        u16::MAX
+    )
+}
+
 /// Ports base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers.
 fn ports_from(base: u16, plan: &Plan) -> Result<Ports> {
     let mut next = u32::from(base);
     let mut take = || {
-        let port = u16::try_from(next).context("--port-base is too high for all daemons")?;
+        let port = u16::try_from(next).ok().with_context(|| too_high(base))?;
         next += 1;
         if is_free(port) {
             Ok(port)

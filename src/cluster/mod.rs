@@ -92,7 +92,6 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         }
     }
     supervisor::attach();
-    let layout = Layout::open(&args.data)?;
     let plan = Plan {
         datanode_count: args.datanodes,
         disk_count: args.disks,
@@ -103,6 +102,8 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             AuthMode::Simple => Auth::Simple,
         },
     };
+    layout::check_port_base(&plan)?;
+    let layout = Layout::open(&args.data)?;
     if plan.auth == Auth::Simple {
         crate::output::report!("hanno cluster: warning: {}", webhdfs::config::SIMPLE_WARNING);
     }

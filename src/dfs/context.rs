@@ -221,18 +221,18 @@ impl Screen {
     /// # Errors
     /// If standard output is closed.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let out = Buffered::new().map_err(|error| Failure::output(&error))?;
+        let out = Buffered::new().map_err(Failure::output)?;
         Ok(Screen { out })
     }
 
     /// Prints one line.
     pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) -> Result<(), Failure> {
-        self.out.line(text).map_err(|error| Failure::output(&error))
+        self.out.line(text).map_err(Failure::output)
     }
 
     /// Prints without ending the line.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        self.out.text(text).map_err(|error| Failure::output(&error))
+        self.out.text(text).map_err(Failure::output)
     }
 
     /// Prints what somebody stored beside a file; it may not be text.
@@ -245,11 +245,11 @@ impl Screen {
 
     /// Writes the bytes of a file unchanged. Large slices are not copied.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.out.bytes(bytes).map_err(|error| Failure::output(&error))
+        self.out.bytes(bytes).map_err(Failure::output)
     }
 
     /// Flushes the buffer.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.out.flush().map_err(|error| Failure::output(&error))
+        self.out.flush().map_err(Failure::output)
     }
 }

@@ -58,7 +58,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         return match help::print(rest, name != "usage") {
             Ok(true) | Err(Failure::ReaderLeft) => EXIT_OK,
             Ok(false) => EXIT_USAGE,
-            Err(_) => EXIT_FAILED,
+            Err(failure) => {
+                report!("{name}: {failure}");
+                EXIT_FAILED
+            }
         };
     }
     let Some(command) = named(name) else {
@@ -99,9 +102,9 @@ fn end(command: &Command, outcome: Result<(), Failure>, has_failed: bool) -> u8 
         Ok(()) if !has_failed => EXIT_OK,
         Ok(()) => EXIT_FAILED,
         Err(Failure::ReaderLeft) => EXIT_OK,
-        Err(Failure::Usage(text)) => usage_error(command, &text),
-        Err(Failure::Value(text)) => {
-            report!("{}: {text}", command.name);
+        Err(failure @ Failure::Usage(_)) => usage_error(command, &failure.to_string()),
+        Err(failure @ Failure::Value(_)) => {
+            report!("{}: {failure}", command.name);
             EXIT_USAGE
         }
         Err(failure) => {

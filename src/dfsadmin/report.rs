@@ -72,7 +72,7 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
         Err(_) => text.find(RULE).map_or(&*text, |at| &text[..at + RULE.len()]),
     };
     let written = crate::output::out().write_all(visible.as_bytes());
-    unless_reader_left(written).map_err(|error| Failure::output(&error))?;
+    unless_reader_left(written).map_err(Failure::output)?;
     allowed
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn report_as_json(session: &Session) -> Result<(), Failure> {
     let (status, datanodes) = facts(session)?;
     let json =
         report_json(&status, &datanodes).map_err(|error| Failure::Text(error.to_string()))?;
-    print_json(&json).map_err(|error| Failure::output(&error))
+    print_json(&json).map_err(Failure::output)
 }
 
 fn facts(session: &Session) -> Result<(ClusterStatus, Vec<DatanodeReport>), Failure> {

@@ -22,7 +22,7 @@ pub(super) fn write(client: &JobClient, id: JobId, file: &str) -> Result<u8> {
         }
         Err(error) => return Err(error.into()),
     };
-    sys::fs::publish(file.as_ref(), FILE_MODE, |out| out.write_all(text.as_bytes()))
+    sys::fs::write_output(file.as_ref(), FILE_MODE, text.as_bytes())
         .with_context(|| format!("cannot write {file}"))?;
     Ok(EXIT_OK)
 }

@@ -8,7 +8,7 @@ use client::job::JobError;
 use protocol::{ErrorKind, JobId};
 
 use crate::connect::describe;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report};
+use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, end_by_clap, report};
 
 /// Runs a command with options of its own; reports wrong ones with its usage.
 pub(super) fn with_args<A: Parser>(
@@ -19,10 +19,7 @@ pub(super) fn with_args<A: Parser>(
     let program = std::iter::once(OsString::from(name));
     let args = match A::try_parse_from(program.chain(arguments.iter().cloned())) {
         Ok(args) => args,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { EXIT_USAGE } else { EXIT_OK };
-        }
+        Err(error) => return end_by_clap(&error),
     };
     command(args).unwrap_or_else(|error| {
         report!("job: {}", describe(error.as_ref()));

@@ -14,6 +14,7 @@ use protocol::history::{
 use protocol::jobs::Counters;
 
 use super::exit::unknown;
+use super::{Wrong, too_many};
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, say, second_time_utc};
 
@@ -46,7 +47,7 @@ pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
     match &wanted.file {
         Some(file) => {
             let text = format!("{}\n", text.trim_end());
-            sys::fs::publish(file.as_ref(), FILE_MODE, |out| out.write_all(text.as_bytes()))
+            sys::fs::write_output(file.as_ref(), FILE_MODE, text.as_bytes())
                 .with_context(|| format!("cannot write {file}"))?;
         }
         None => say!("{}", text.trim_end()),
@@ -69,31 +70,45 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Reads `[all] ID|FILE [-outfile FILE] [-format human|json]`; options may stand in any order, each once.
-    pub(super) fn parse(words: &[&str]) -> Option<Self> {
+    pub(super) fn parse(command: &str, words: &[&str]) -> Result<Self, Wrong> {
+        let missing = |option: &str, what| Wrong::Missing { option: option.to_owned(), what };
         let (all, words) = match words {
             ["all", rest @ ..] if !rest.is_empty() => (true, rest),
             words => (false, words),
         };
-        let (what, mut rest) = words.split_first()?;
-        let mut wanted = Wanted { what: (*what).to_owned(), all, ..Wanted::default() };
+        let (what, mut rest) = match words {
+            [] | ["", ..] => return Err(missing(command, "ID or FILE")),
+            [what, rest @ ..] => (*what, rest),
+        };
+        let mut wanted = Wanted { what: what.to_owned(), all, ..Wanted::default() };
         let mut format = None;
-        while let [option, value, more @ ..] = rest {
-            let taken = match *option {
-                "-outfile" => wanted.file.replace((*value).to_owned()).is_some(),
-                "-format" => format.replace(*value).is_some(),
-                _ => return None,
+        while let [option, more @ ..] = rest {
+            let value = || more.first().copied().filter(|value| !value.is_empty());
+            let was_given = match *option {
+                "-outfile" => {
+                    let file = value().ok_or_else(|| missing(option, "FILE"))?;
+                    wanted.file.replace(file.to_owned()).is_some()
+                }
+                "-format" => {
+                    let value = value().ok_or_else(|| missing(option, "human or json"))?;
+                    format.replace(value).is_some()
+                }
+                word => return Err(too_many(command, word)),
             };
-            if taken {
-                return None;
+            if was_given {
+                return Err(too_many(command, option));
             }
-            rest = more;
+            rest = more.get(1..).unwrap_or_default();
         }
         wanted.json = match format {
             None | Some("human") => false,
             Some("json") => true,
-            Some(_) => return None,
+            Some(word) => {
+                let (option, word) = ("-format".to_owned(), word.to_owned());
+                return Err(Wrong::Word { option, word, expected: "human or json" });
+            }
         };
-        rest.is_empty().then_some(wanted)
+        Ok(wanted)
     }
 }
 
@@ -429,9 +444,9 @@ mod tests {
             (&["j", "k"], None),
             (&[], None),
         ] {
-            assert_eq!(Wanted::parse(words), expected, "{words:?}");
+            assert_eq!(Wanted::parse("-history", words).ok(), expected, "{words:?}");
         }
-        assert_eq!(Wanted::parse(&["all"]).unwrap().what, "all", "a file of this name");
+        assert_eq!(Wanted::parse("-history", &["all"]).unwrap().what, "all", "a file of this name");
     }
 
     #[test]

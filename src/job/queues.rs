@@ -50,7 +50,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             say!("{}", USAGE.trim_end());
             return EXIT_OK;
         }
-        _ => {
+        ref rest => {
+            if let Some(text) = wrong(rest) {
+                report!("queue: {text}");
+            }
             report_text!("{USAGE}");
             return EXIT_USAGE;
         }
@@ -58,6 +61,18 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     outcome.unwrap_or_else(|error| {
         report!("queue: {}", describe(error.as_ref()));
         EXIT_FAILED
+    })
+}
+
+/// What is wrong with words that are no command line; names the one.
+fn wrong(words: &[&str]) -> Option<String> {
+    Some(match words {
+        [] => return None,
+        ["list" | "showacls", word, ..] => format!("-{}: `{word}' is one word too many", words[0]),
+        ["info"] => "-info: QUEUE is missing".to_owned(),
+        ["info", _, "showJobs", word, ..] => format!("-info: `{word}' is one word too many"),
+        ["info", _, word, ..] => format!("-info: `{word}' is not -showJobs"),
+        [command, ..] => format!("-{command}: Unknown command"),
     })
 }
 
@@ -143,6 +158,20 @@ fn text(queue: &QueueReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wrong_word_is_named() {
+        for (words, text) in [
+            (&["list", "x"][..], "-list: `x' is one word too many"),
+            (&["info"], "-info: QUEUE is missing"),
+            (&["info", "q", "x"], "-info: `x' is not -showJobs"),
+            (&["info", "q", "showJobs", "x"], "-info: `x' is one word too many"),
+            (&["foo"], "-foo: Unknown command"),
+        ] {
+            assert_eq!(wrong(words).as_deref(), Some(text), "{words:?}");
+        }
+        assert_eq!(wrong(&[]), None);
+    }
 
     #[test]
     fn a_queue_reads_as_hadoops() {

@@ -102,6 +102,64 @@ pub fn create_anew(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
+/// True for what a user names as output and what must keep its name: a link, a FIFO, a device, a socket. A program writes into it, as a shell's `>` does, and
+/// does not put a file in its place.
+pub fn is_written_in_place(path: &Path) -> bool {
+    // Whatever keeps it from being seen, the writing tells.
+    fs::symlink_metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
+/// Opens what [`is_written_in_place`] for writing from its start; follows links, also to a file that is not there yet and gets these permissions. Waits for
+/// the reader of a FIFO.
+///
+/// # Errors
+/// The system's error.
+pub fn open_in_place(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    if matches!(path.try_exists(), Ok(false)) {
+        // Only then: in directories like `/tmp`, systems refuse to "create" a FIFO of somebody else that is there.
+        options.create(true).mode(mode);
+    }
+    options.open(path)
+}
+
+/// Writes what a user wants at a path that he named: a new or regular file as [`publish`] does, anything else in place.
+///
+/// # Errors
+/// As for [`publish`].
+pub fn write_output(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    match is_written_in_place(path) {
+        true => open_in_place(path, mode)?.write_all(bytes),
+        false => publish(path, mode, |file| file.write_all(bytes)),
+    }
+}
+
+/// Renames to a name that must be free. Of several callers at a time, one succeeds.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] if it is not free; else the system's error.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The kernel or this file system has no such call.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_new_by_link(from, to),
+        renamed => Ok(renamed?),
+    }
+}
+
+/// [`rename_new`] for file systems that cannot do it at once.
+fn rename_new_by_link(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // A directory, or a file system that has no links either: another process may come in between.
+        Err(_) if fs::symlink_metadata(to).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
+    }
+}
+
 fn without_missing(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -389,6 +447,53 @@ mod tests {
                 let _ = fs::remove_file(at(left));
             }
         }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for rename in [rename_new, rename_new_by_link] {
+            fs::write(at("a"), "a").unwrap();
+            fs::write(at("b"), "b").unwrap();
+            fs::create_dir(at("d")).unwrap();
+            for (from, to) in [("a", "b"), ("a", "d"), ("d", "a")] {
+                let refused = rename(&at(from), &at(to)).unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists, "{from} {to}");
+            }
+            assert_eq!(fs::read(at("b")).unwrap(), b"b");
+            rename(&at("a"), &at("c")).unwrap();
+            rename(&at("d"), &at("e")).unwrap();
+            assert_eq!(fs::read(at("c")).unwrap(), b"a");
+            assert!(at("e").is_dir() && !at("a").exists() && !at("d").exists());
+            assert!(rename(&at("a"), &at("f")).is_err());
+            fs::remove_dir(at("e")).unwrap();
+            fs::remove_file(at("c")).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_in_place() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("file"), "long before").unwrap();
+        symlink("file", at("link")).unwrap();
+        symlink("new", at("dangling")).unwrap();
+        for (name, behind) in [("link", "file"), ("dangling", "new"), ("file", "file")] {
+            assert_eq!(is_written_in_place(&at(name)), name != "file");
+            write_output(&at(name), 0o600, b"now").unwrap();
+            let is_link = fs::symlink_metadata(at(name)).unwrap().is_symlink();
+            assert_eq!((fs::read(at(behind)).unwrap(), is_link), (b"now".to_vec(), name != "file"));
+        }
+        let made = std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap();
+        assert!(made.success());
+        let fifo = at("fifo");
+        let reader = std::thread::spawn(move || fs::read(fifo).unwrap());
+        write_output(&at("fifo"), 0o600, b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        assert!(fs::symlink_metadata(at("fifo")).unwrap().file_type().is_fifo());
+        assert!(!is_written_in_place(directory.path()) && !is_written_in_place(&at("none")));
     }
 
     #[test]

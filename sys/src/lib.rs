@@ -2,7 +2,7 @@
 //! between processes, facts about the host, the walls around a process.
 //!
 //! The only crate that may import `rustix`, `libc`, `memmap2`, `landlock` and `seccompiler`, and the only one with `unsafe` (in [`allocator`], [`map`], [`detach`],
-//! [`environment`], [`clock`], [`socket`] and `cgroup::enter`, with its proofs).
+//! [`environment`], [`clock`], [`socket`], [`streams`] and `cgroup::enter`, with its proofs).
 
 pub mod allocator;
 pub mod beneath;
@@ -24,6 +24,7 @@ pub mod poll;
 pub mod process;
 pub mod sandbox;
 pub mod socket;
+pub mod streams;
 pub mod wake;
 
 pub use map::MappedFile;

@@ -10,11 +10,11 @@ use protocol::acl::AclChange;
 use protocol::namenode::FileStatus;
 use protocol::xattr::XattrFlag;
 
+use super::interrupt;
 use super::pool::{self, Queue};
 use super::progress::Progress;
-use super::{interrupt, publish};
+use super::publish::{self, Naming};
 use crate::dfs::context::Context;
-use crate::dfs::fs::local::{self, COPYING_SUFFIX};
 use crate::dfs::fs::{Failure, Item, Named, Problem};
 use crate::dfs::target::{Target, missing_parent, refuse_itself};
 
@@ -31,6 +31,8 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     interrupt::watch(&context.store)?;
     let items = context.expand_all(sources)?;
     target.check(context, items.len(), context.args.has("f"))?;
+    let names = items.iter().filter_map(|item| item.as_ref().ok()?.named.path.name());
+    let naming = Naming::among(names);
     let copy = Copy { context, directories: Mutex::default() };
     let walk = |queue: &Queue<Task>| {
         for source in items {
@@ -38,6 +40,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
                 let to = target.place_of(source.named.path.name())?;
                 let side = |named: &Named| (named.typed.clone(), named.path.is_raw());
                 publish::check_raw(&side(&source.named), &side(&to))?;
+                queue.claim(&to.path);
                 let existing = context.store.find(&to)?;
                 if source.status.directory {
                     refuse_itself(context, &source.named, &to)?;
@@ -47,7 +50,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
                         return Ok(());
                     }
                 }
-                copy.item(source, (to, COPYING_SUFFIX), existing, queue)
+                copy.item(source, (to, naming), existing, queue)
             });
             if let Err(failure) = copied {
                 context.report(&failure);
@@ -70,21 +73,20 @@ struct Copy<'a> {
 struct Task {
     source: Item,
     target: Named,
-    /// Suffix of the temporary file.
-    suffix: String,
+    naming: Naming,
 }
 
 impl Copy<'_> {
     fn item(
         &self,
         source: Item,
-        (target, suffix): (Named, &str),
+        (target, naming): (Named, Naming),
         existing: Option<FileStatus>,
         queue: &Queue<Task>,
     ) -> Result<(), Failure> {
         if !source.status.directory {
             publish::check_target(self.context, &target, existing.as_ref())?;
-            return queue.push(Task { source, target, suffix: suffix.to_owned() });
+            return queue.push(Task { source, target, naming });
         }
         let is_new = match existing {
             Some(status) if status.directory => false,
@@ -98,11 +100,11 @@ impl Copy<'_> {
         };
         let children = self.context.store.children(&source.named)?;
         let names = children.iter().map(|child| child.status.name.as_str());
-        let suffix = local::copying_suffix(names);
+        let naming = Naming::among(names);
         for child in children {
             let copied = target.child(&child.status.name).and_then(|to| {
                 let there = if is_new { None } else { self.context.store.find(&to)? };
-                self.item(child, (to, &suffix), there, queue)
+                self.item(child, (to, naming), there, queue)
             });
             if let Err(failure) = copied {
                 self.context.report(&failure);
@@ -114,8 +116,8 @@ impl Copy<'_> {
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
-        let Task { source, target, suffix } = task;
-        publish::write(self.context, (target, suffix), &mut |writer| {
+        let Task { source, target, naming } = task;
+        publish::write(self.context, (target, *naming), &mut |writer| {
             self.context.store.read(&source.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());
                 writer.write(bytes)

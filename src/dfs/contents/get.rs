@@ -1,6 +1,7 @@
 //! `-get`, `-copyToLocal`, `-getmerge`: files and trees of the cluster onto this machine.
 //!
-//! A file is written beside its target under a temporary name that ends in `._COPYING_`, and renamed when it is complete; on any failure it is removed.
+//! A file is written beside its target under a temporary name that ends in `._COPYING_`, and renamed when it is complete; on any failure it is removed. Without
+//! `-f` it replaces nothing, also nothing that appeared meanwhile. A target that is a link, FIFO, device or socket is written in place.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -11,14 +12,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use protocol::checksum::{CHUNK_BYTES, append_crcs};
 use protocol::namenode::FileStatus;
-use sys::fs::{create_anew, write_cached_at};
+use sys::fs::{create_anew, open_in_place, rename_new, write_cached_at};
 
 use super::interrupt::{self, Temporary};
 use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::{publish, read};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, FsPath, Item, Problem, local, users};
+use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Problem, local, users};
 use crate::dfs::target;
 
 /// Permissions of new files, less the process's mask.
@@ -28,7 +29,7 @@ const FILE_MODE: u32 = 0o666;
 pub(super) fn get(context: &Context) -> Result<(), Failure> {
     let operands = &context.args.operands;
     let (sources, target) = match operands.split_last() {
-        Some((last, sources)) if !sources.is_empty() => (sources, local::path_of(last)),
+        Some((last, sources)) if !sources.is_empty() => (sources, local::path_of(last)?),
         _ => (&operands[..], PathBuf::from(".")),
     };
     let sizes = pool::Sizes::of(context)?;
@@ -52,6 +53,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
                 };
                 let onto = (target.to_string_lossy().into_owned(), false);
                 publish::check_raw(&(item.named.typed.clone(), item.named.path.is_raw()), &onto)?;
+                queue.claim(&FsPath::Machine(target.clone()));
                 get.item(item, target, queue)
             });
             if let Err(failure) = queued {
@@ -133,18 +135,29 @@ impl Get<'_> {
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
         let Task { item, target } = task;
-        let temporary = local::copying(target);
-        let guard = Temporary::new(FsPath::Machine(temporary.clone()));
-        let done = self.fill(item, target, &temporary, progress).and_then(|()| {
-            let renamed = fs::rename(&temporary, target);
-            renamed.map_err(|error| Failure::local(target, &error))
-        });
-        if done.is_err() {
-            // The file may not exist; the user must see the original failure.
-            let _ = fs::remove_file(&temporary);
+        if sys::fs::is_written_in_place(target) {
+            return self.fill_in_place(task, progress);
         }
-        drop(guard);
-        done
+        publish_local(self.context.args.has("f"), target, |temporary| {
+            self.fill(item, target, temporary, progress)
+        })
+    }
+
+    /// The bytes alone, in order.
+    fn fill_in_place(
+        &self,
+        Task { item, target }: &Task,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        if self.context.args.has("p") || self.context.args.has("crc") {
+            return Err(Failure::at(target.to_string_lossy(), publish::NO_ATTRIBUTES));
+        }
+        let fail = |error| Failure::local(target, &error);
+        let mut file = open_in_place(target, FILE_MODE).map_err(fail)?;
+        self.context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
+            progress.bytes(bytes.len());
+            file.write_all(bytes).map_err(fail)
+        })
     }
 
     fn fill(
@@ -246,7 +259,7 @@ fn set_owner(path: &Path, status: &FileStatus) -> Result<(), Failure> {
 }
 
 fn set_mode(path: &Path, mode: u16) -> Result<(), Failure> {
-    fs::set_permissions(path, Permissions::from_mode(u32::from(mode & 0o777)))
+    fs::set_permissions(path, Permissions::from_mode(u32::from(mode) & MODE_MASK))
         .map_err(|error| Failure::local(path, &error))
 }
 
@@ -261,7 +274,7 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
         return Err(Failure::Usage("Not enough arguments: expected 2 but got 0".to_owned()));
     };
     interrupt::watch(&context.store)?;
-    let target = local::path_of(last);
+    let target = local::path_of(last)?;
     let mut files = Vec::new();
     context.for_each(sources, |item| {
         if item.status.directory {
@@ -278,22 +291,44 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(|error| Failure::local(parent, &error))?;
     }
-    let temporary = local::copying(&target);
+    if sys::fs::is_written_in_place(&target) {
+        return merge(context, &files, (&target, open_in_place(&target, FILE_MODE)));
+    }
+    publish_local(true, &target, |temporary| {
+        merge(context, &files, (temporary, create_anew(temporary, FILE_MODE)))
+    })
+}
+
+/// Lets `fill` write a file beside `target`, and gives it that name. On any failure the file is removed.
+fn publish_local(
+    overwrites: bool,
+    target: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let temporary = local::copying(target);
     let guard = Temporary::new(FsPath::Machine(temporary.clone()));
-    let done = merge(context, &files, &temporary).and_then(|()| {
-        fs::rename(&temporary, &target).map_err(|error| Failure::local(&target, &error))
+    let done = fill(&temporary).and_then(|()| {
+        let renamed = match overwrites {
+            true => fs::rename(&temporary, target),
+            false => rename_new(&temporary, target),
+        };
+        renamed.map_err(|error| Failure::local(target, &error))
     });
     if done.is_err() {
-        // As in `Get::file`.
+        // The file may not exist; the user must see the original failure.
         let _ = fs::remove_file(&temporary);
     }
     drop(guard);
     done
 }
 
-fn merge(context: &Context, files: &[Item], temporary: &Path) -> Result<(), Failure> {
-    let fail = |error| Failure::local(temporary, &error);
-    let mut out = BufWriter::new(create_anew(temporary, FILE_MODE).map_err(fail)?);
+fn merge(
+    context: &Context,
+    files: &[Item],
+    (path, file): (&Path, io::Result<File>),
+) -> Result<(), Failure> {
+    let fail = |error| Failure::local(path, &error);
+    let mut out = BufWriter::new(file.map_err(fail)?);
     for item in files {
         if item.status.length == 0 && context.args.has("skip-empty-file") {
             continue;

@@ -2,15 +2,17 @@
 //!
 //! The queue between them is bounded, so a tree of millions of files costs almost no memory.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use client::dfs::SMALL_FILES_MAX;
 
 use super::progress::Progress;
 use crate::dfs::context::Context;
-use crate::dfs::fs::Failure;
+use crate::dfs::fs::{Failure, FsPath};
 use crate::output::report;
 
 /// Default files waiting for a thread, as in Hadoop.
@@ -29,24 +31,80 @@ const GROUP_FILES_MAX: usize = SMALL_FILES_MAX;
 
 /// Hands files to the copying threads.
 pub(super) struct Queue<T> {
-    sender: SyncSender<T>,
+    sender: SyncSender<Queued<T>>,
     grouped: Option<Grouped<T>>,
+    pending: Arc<Pending>,
+    /// Where the operands of the command go.
+    claimed: RefCell<BTreeSet<FsPath>>,
 }
 
 /// Where files go that can be copied together.
 struct Grouped<T> {
-    sender: SyncSender<T>,
+    sender: SyncSender<Queued<T>>,
     /// Which these are.
     joins: fn(&T) -> bool,
 }
 
+/// A file that waits or is being copied.
+struct Queued<T> {
+    task: T,
+    ticket: Ticket,
+}
+
+/// The number of [`Ticket`]s.
+#[derive(Default)]
+struct Pending {
+    count: Mutex<usize>,
+    is_none: Condvar,
+}
+
+/// Lives until its file is copied.
+struct Ticket(Arc<Pending>);
+
+impl Ticket {
+    fn of(pending: &Arc<Pending>) -> Self {
+        *pending.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Ticket(Arc::clone(pending))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut count = self.0.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count -= 1;
+        if *count == 0 {
+            self.0.is_none.notify_all();
+        }
+    }
+}
+
 impl<T> Queue<T> {
+    fn new(sender: SyncSender<Queued<T>>, grouped: Option<Grouped<T>>) -> Self {
+        let (pending, claimed) = Default::default();
+        Queue { sender, grouped, pending, claimed }
+    }
+
+    /// An operand goes to `target`. If an earlier one of the command goes there too, waits until that is copied. So what is there decides, as if the later
+    /// operand were a command of its own.
+    pub(super) fn claim(&self, target: &FsPath) {
+        if self.claimed.borrow_mut().insert(target.clone()) {
+            return;
+        }
+        let Pending { count, is_none } = &*self.pending;
+        let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        // A panic elsewhere does not invalidate a number; the guard is not needed afterwards.
+        drop(is_none.wait_while(count, |count| *count > 0).unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Waits for room.
     pub(super) fn push(&self, task: T) -> Result<(), Failure> {
         let gone = |_| Failure::Text("the copying threads ended early".to_owned());
+        let ticket = Ticket::of(&self.pending);
         match &self.grouped {
-            Some(Grouped { sender, joins }) if joins(&task) => sender.send(task).map_err(gone),
-            _ => self.sender.send(task).map_err(gone),
+            Some(Grouped { sender, joins }) if joins(&task) => {
+                sender.send(Queued { task, ticket }).map_err(gone)
+            }
+            _ => self.sender.send(Queued { task, ticket }).map_err(gone),
         }
     }
 }
@@ -101,21 +159,22 @@ pub(super) fn run<T: Send>(
     copy: impl Fn(T, &Progress) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     let progress = Progress::new();
-    let (sender, receiver) = sync_channel(sizes.queue);
+    let (sender, receiver) = sync_channel::<Queued<T>>(sizes.queue);
     let receiver = Mutex::new(receiver);
     let walked = thread::scope(|scope| {
         for _ in 0..sizes.threads {
             scope.spawn(|| {
-                while let Some(task) = next(&receiver) {
+                while let Some(Queued { task, ticket }) = next(&receiver) {
                     match copy(task, &progress) {
                         Ok(()) => progress.file(),
                         Err(failure) => progress.suspend(|| context.report(&failure)),
                     }
+                    drop(ticket);
                 }
             });
         }
         // The queue is dropped with the walk: the threads end when it is empty.
-        walk(&Queue { sender, grouped: None })
+        walk(&Queue::new(sender, None))
     });
     progress.end();
     walked
@@ -139,17 +198,20 @@ pub(super) fn run_grouped<T: Send>(
             let (most, receiver) = &receivers[usize::from(number < group_threads)];
             let (progress, copy) = (&progress, &copy);
             scope.spawn(move || {
-                while let Some(tasks) = next_some(receiver, *most) {
+                while let Some(queued) = next_some(receiver, *most) {
+                    let open = |Queued { task, ticket }| (task, ticket);
+                    let (tasks, tickets): (_, Vec<Ticket>) = queued.into_iter().map(open).unzip();
                     for outcome in copy(tasks, progress) {
                         match outcome {
                             Ok(()) => progress.file(),
                             Err(failure) => progress.suspend(|| context.report(&failure)),
                         }
                     }
+                    drop(tickets);
                 }
             });
         }
-        walk(&Queue { sender, grouped: Some(Grouped { sender: group_sender, joins }) })
+        walk(&Queue::new(sender, Some(Grouped { sender: group_sender, joins })))
     });
     progress.end();
     walked

@@ -1,7 +1,7 @@
 //! `-put`, `-copyFromLocal`, `-moveFromLocal`: local files and trees into the cluster.
 //!
-//! A file is written under `name._COPYING_` and published under its final name in the same step that closes it, so nobody ever sees half of one. Whatever goes
-//! wrong, the temporary file is deleted.
+//! A file is written under a temporary name ([`publish`]) and published under its final name in the same step that closes it, so nobody ever sees half of one.
+//! Whatever goes wrong, the temporary file is deleted.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -13,12 +13,12 @@ use std::sync::{Mutex, PoisonError};
 use client::dfs::SMALL_FILE_BYTES_MAX;
 use protocol::namenode::FileStatus;
 
+use super::interrupt;
 use super::pool::{self, Queue};
 use super::progress::Progress;
-use super::{interrupt, publish};
+use super::publish::{self, Naming};
 use crate::dfs::context::Context;
-use crate::dfs::fs::local::{self, COPYING_SUFFIX};
-use crate::dfs::fs::{Failure, Named, Problem, users};
+use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local, users};
 use crate::dfs::target::{Target, missing_parent};
 
 /// Copies local files into the cluster.
@@ -45,6 +45,8 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     let expanded = sources.iter().map(|source| local::expand(source));
     let sources: Vec<PathBuf> = expanded.collect::<Result<Vec<_>, _>>()?.concat();
     target.check(context, sources.len(), overwrite)?;
+    let names = sources.iter().filter_map(|source| source.file_name()?.to_str());
+    let naming = Naming::among(names);
     let walk = |queue: &Queue<Task>| {
         for source in &sources {
             // The name of a source matters only if the source keeps it.
@@ -52,7 +54,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
                 true => local::name_of(source).and_then(|name| target.place_of(Some(&name))),
                 false => target.place_of(None),
             };
-            let done = placed.and_then(|target| put.source(source, &target, queue));
+            let done = placed.and_then(|target| put.source(source, (&target, naming), queue));
             if let Err(failure) = done {
                 context.report(&failure);
             }
@@ -86,8 +88,7 @@ struct Task {
     source: PathBuf,
     metadata: Metadata,
     target: Named,
-    /// Suffix of the temporary file.
-    suffix: String,
+    naming: Naming,
 }
 
 impl Task {
@@ -114,17 +115,28 @@ struct Filled<'a> {
     directory: &'a Named,
     /// True if it was created just now.
     is_new: bool,
-    /// Suffix of temporary files in it.
-    suffix: String,
+    /// How temporary files in it are named.
+    naming: Naming,
 }
 
 impl Put<'_> {
     /// One operand: a file or a tree.
-    fn source(&self, source: &Path, target: &Named, queue: &Queue<Task>) -> Result<(), Failure> {
+    fn source(
+        &self,
+        source: &Path,
+        (target, naming): (&Named, Naming),
+        queue: &Queue<Task>,
+    ) -> Result<(), Failure> {
         let typed = source.to_string_lossy().into_owned();
         publish::check_raw(&(typed, false), &(target.typed.clone(), target.path.is_raw()))?;
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
+        self.refuse_link(source, &metadata)?;
+        queue.claim(&target.path);
         let existing = self.context.store.find(target)?;
+        // A move does not fill a directory that is there, as in Hadoop: its own would be gone.
+        if self.moves && existing.as_ref().is_some_and(|status| status.directory) {
+            return Err(Failure::at(&*target.typed, Problem::Exists));
+        }
         if metadata.is_dir() {
             let mut ancestors = Vec::new();
             self.tree(source, metadata, target, existing, queue, &mut ancestors)?;
@@ -132,7 +144,7 @@ impl Put<'_> {
         }
         publish::check_target(self.context, target, existing.as_ref())?;
         let (source, target) = (source.to_owned(), target.clone());
-        queue.push(Task { source, metadata, target, suffix: COPYING_SUFFIX.to_owned() })
+        queue.push(Task { source, metadata, target, naming })
     }
 
     /// A directory and everything below it. `ancestors` finds links that lead back up.
@@ -161,8 +173,7 @@ impl Put<'_> {
         ancestors.push(identity);
         let entries = local::sorted_entries(source)?;
         let names = entries.iter().filter_map(|entry| entry.file_name()?.to_str());
-        let suffix = local::copying_suffix(names);
-        let filled = Filled { directory: target, is_new, suffix };
+        let filled = Filled { directory: target, is_new, naming: Naming::among(names) };
         for entry in &entries {
             if let Err(failure) = self.entry(entry, &filled, queue, ancestors) {
                 self.context.report(&failure);
@@ -180,15 +191,31 @@ impl Put<'_> {
         Ok(())
     }
 
+    /// A move deletes what it copied; what lies behind a link to a directory was not named for that.
+    fn refuse_link(&self, source: &Path, metadata: &Metadata) -> Result<(), Failure> {
+        if !self.moves || !metadata.is_dir() {
+            return Ok(());
+        }
+        // Without a slash at its end, which leads behind the link.
+        let entry: PathBuf = source.components().collect();
+        let own = fs::symlink_metadata(&entry).map_err(|error| Failure::local(source, &error))?;
+        if own.is_symlink() {
+            let text = "it is a link to a directory, and stays";
+            return Err(Failure::at(source.to_string_lossy(), text));
+        }
+        Ok(())
+    }
+
     /// One entry of a local directory. An entry for a new directory of the cluster needs no check there first.
     fn entry(
         &self,
         source: &Path,
-        Filled { directory, is_new, suffix }: &Filled<'_>,
+        Filled { directory, is_new, naming }: &Filled<'_>,
         queue: &Queue<Task>,
         ancestors: &mut Vec<(u64, u64)>,
     ) -> Result<(), Failure> {
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
+        self.refuse_link(source, &metadata)?;
         let target = directory.child(&local::name_of(source)?)?;
         let existing = if *is_new { None } else { self.context.store.find(&target)? };
         if metadata.is_dir() {
@@ -198,8 +225,7 @@ impl Put<'_> {
             return Err(Failure::at(source.to_string_lossy(), "Operation not supported"));
         }
         publish::check_target(self.context, &target, existing.as_ref())?;
-        let (source, suffix) = (source.to_owned(), suffix.clone());
-        queue.push(Task { source, metadata, target, suffix })
+        queue.push(Task { source: source.to_owned(), metadata, target, naming: *naming })
     }
 
     /// Copies some files; the small ones together.
@@ -210,8 +236,8 @@ impl Put<'_> {
             outcomes.push(match task.read_small() {
                 Ok(Some(bytes)) => {
                     progress.bytes(bytes.len());
-                    let Task { target, suffix, .. } = task;
-                    whole.push(publish::Whole { target, suffix, bytes });
+                    let Task { target, naming, .. } = task;
+                    whole.push(publish::Whole { target, naming: *naming, bytes });
                     small.push(task);
                     None
                 }
@@ -220,17 +246,19 @@ impl Put<'_> {
             });
         }
         let written = publish::write_small(self.context, whole);
-        let after =
-            |(task, written): (&Task, Result<(), Failure>)| written.and_then(|()| self.after(task));
+        let after = |(task, written): (&Task, Result<bool, Failure>)| match written? {
+            true => self.after(task),
+            false => self.file(task, progress),
+        };
         let mut written = small.into_iter().zip(written).map(after);
         outcomes.into_iter().filter_map(|outcome| outcome.or_else(|| written.next())).collect()
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
-        let Task { source, target, suffix, .. } = task;
+        let Task { source, target, naming, .. } = task;
         let file = File::open(source).map_err(|error| Failure::local(source, &error))?;
         let mut file = Counted { inner: file, progress };
-        publish::write(self.context, (target, suffix), &mut |writer| {
+        publish::write(self.context, (target, *naming), &mut |writer| {
             writer.write_from(&mut file, &|error| Failure::local(source, error))
         })?;
         self.after(task)
@@ -254,7 +282,7 @@ impl Put<'_> {
         let fail =
             |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
         let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
-        let written = publish::write(self.context, (target, COPYING_SUFFIX), &mut |writer| {
+        let written = publish::write(self.context, (target, Naming::Plain), &mut |writer| {
             writer.write_from(&mut input, &fail)
         });
         progress.end();
@@ -286,7 +314,7 @@ impl Put<'_> {
         let owner = users::user_name(metadata.uid());
         let group = users::group_name(metadata.gid());
         store.set_owner(target, &owner, &group)?;
-        let mode = u16::try_from(metadata.mode() & 0o777).expect("nine bits");
+        let mode = u16::try_from(metadata.mode() & MODE_MASK).expect("ten bits");
         store.set_mode(target, mode)?;
         let ms = |seconds: i64, nanos: i64| u64::try_from(seconds * 1000 + nanos / 1_000_000).ok();
         let mtime = ms(metadata.mtime(), metadata.mtime_nsec());

@@ -7,6 +7,8 @@ use client::dfs::DfsError;
 use protocol::{ErrorKind, PathError};
 use transport::RpcError;
 
+use crate::output::{unless_reader_left, without_number};
+
 /// A failure of one argument; its kind stays until it is printed after `cmd: `.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -25,7 +27,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// A value is wrong: printed without the usage, exit code 255.
     Value(String),
-    /// The reader of standard output left: there is nothing more to do or print.
+    /// The reader of standard output left, or it cannot be written, which `main` tells: there is nothing more to do or print.
     ReaderLeft,
 }
 
@@ -98,14 +100,14 @@ impl Failure {
         Failure::at(path.to_string_lossy(), problem)
     }
 
-    /// An error while writing to standard output.
-    pub(crate) fn output(error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
-            _ => Failure::Text(format!(
-                "cannot write to standard output: {}",
-                without_number(&error.to_string())
-            )),
+    /// An error of standard output: of writing, which is told at the end of the process, or of using it at all.
+    pub(crate) fn output(error: io::Error) -> Self {
+        match unless_reader_left(Err(error)) {
+            Ok(_) => Failure::ReaderLeft,
+            Err(error) => {
+                let reason = without_number(&error.to_string());
+                Failure::Text(format!("cannot use standard output: {reason}"))
+            }
         }
     }
 
@@ -120,6 +122,8 @@ impl Failure {
             Some(ErrorKind::ParentNotDirectory) => return Failure::FileAbove(words()),
             Some(ErrorKind::NotDirectory) => Problem::NotDirectory,
             Some(ErrorKind::NotEmpty) => Problem::NotEmpty,
+            // Its words name a temporary file, if any.
+            Some(ErrorKind::LeaseExpired) => Problem::Other(words()),
             _ => return Failure::Text(words()),
         };
         Failure::at(path, problem)
@@ -144,26 +148,24 @@ pub(crate) fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<Error
     None
 }
 
-fn without_number(text: &str) -> String {
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 impl From<PathError> for Failure {
     fn from(error: PathError) -> Self {
         Failure::Text(error.to_string())
     }
 }
 
+/// One line, whatever names and others' messages hold.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::At { path, problem } => write!(f, "`{path}': {problem}"),
+        let text = match self {
+            Failure::At { path, problem } => format!("`{path}': {problem}"),
             Failure::FileAbove(text)
             | Failure::Text(text)
             | Failure::Usage(text)
-            | Failure::Value(text) => f.write_str(text),
-            Failure::ReaderLeft => Ok(()),
-        }
+            | Failure::Value(text) => text.clone(),
+            Failure::ReaderLeft => return Ok(()),
+        };
+        f.write_str(&text.replace('\n', "\\n").replace('\r', "\\r"))
     }
 }
 
@@ -180,6 +182,7 @@ mod tests {
             (ErrorKind::IsDirectory, "`/x y': Is a directory"),
             (ErrorKind::NotDirectory, "`/x y': Is not a directory"),
             (ErrorKind::NotEmpty, "`/x y': Directory is not empty"),
+            (ErrorKind::LeaseExpired, "`/x y': server text"),
             (ErrorKind::PermissionDenied, "server text"),
             (ErrorKind::SafeMode, "server text"),
             (ErrorKind::StartupSafeMode, "server text"),
@@ -196,6 +199,14 @@ mod tests {
         let failure = Failure::remote("/f/x", &error);
         assert!(matches!(failure, Failure::FileAbove(_)));
         assert_eq!(failure.to_string(), text);
+    }
+
+    #[test]
+    fn a_failure_is_one_line() {
+        for failure in [Failure::missing("a\nb\r"), Failure::Text("a\nb\r".to_owned())] {
+            let text = failure.to_string();
+            assert!(text.contains("a\\nb\\r") && text.lines().count() == 1, "{text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::address::Typed;
+use protocol::address::{AddressError, Scheme, Typed};
 use protocol::glob::{self, Pattern};
 
 use super::error::Failure;
@@ -13,19 +13,27 @@ use super::named::alternatives;
 /// A suffix that marks a file being copied, as Hadoop's shell has it.
 pub(crate) const COPYING_SUFFIX: &str = "._COPYING_";
 
-/// The path that an operand names: plain, or with the scheme `file`.
-pub(crate) fn path_of(operand: &OsStr) -> PathBuf {
-    match operand.to_str().map(Typed::new) {
-        Some(typed) if typed.is_of_machine() && typed.authority.is_empty() => {
-            PathBuf::from(typed.path)
+/// The path that an operand names: plain, or with the scheme `file`. Any other scheme is refused, so that nobody's cluster becomes a directory here; a colon
+/// that begins no scheme is part of a name.
+pub(crate) fn path_of(operand: &OsStr) -> Result<PathBuf, Failure> {
+    let Some(typed) = operand.to_str().map(Typed::new) else { return Ok(PathBuf::from(operand)) };
+    let refusal = match &typed.scheme {
+        None => return Ok(PathBuf::from(operand)),
+        Some(Scheme::Machine) if typed.authority.is_empty() => {
+            return Ok(PathBuf::from(typed.path));
         }
-        _ => PathBuf::from(operand),
-    }
+        Some(Scheme::Unknown(scheme)) => AddressError::Scheme { scheme: scheme.clone() },
+        Some(Scheme::Machine | Scheme::Namenode | Scheme::Hdfs) => AddressError::Wrong {
+            typed: operand.to_string_lossy().into_owned(),
+            expected: "file:///".to_owned(),
+        },
+    };
+    Err(Failure::Text(refusal.to_string()))
 }
 
 /// The paths that an operand names: itself if it exists, otherwise all matches if it is a glob, otherwise itself.
 pub(crate) fn expand(operand: &OsStr) -> Result<Vec<PathBuf>, Failure> {
-    let path = path_of(operand);
+    let path = path_of(operand)?;
     let text = match path.to_str() {
         Some(text) if glob::is_glob(text) && fs::symlink_metadata(&path).is_err() => text,
         _ => return Ok(vec![path]),
@@ -94,15 +102,12 @@ pub(crate) fn sorted_entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> 
 
 /// An unused temporary name beside `path`, however long that name is.
 pub(crate) fn copying(path: &Path) -> PathBuf {
-    path.with_file_name(format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()))
+    path.with_file_name(unused_name())
 }
 
-/// The suffix for the name of a file of the cluster during a copy. If a file beside it already has that suffix, it gets a random part.
-pub(crate) fn copying_suffix<'a>(mut beside: impl Iterator<Item = &'a str>) -> String {
-    match beside.any(|name| name.ends_with(COPYING_SUFFIX)) {
-        true => format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>()),
-        false => COPYING_SUFFIX.to_owned(),
-    }
+/// A name for a file being copied that nothing else has.
+pub(crate) fn unused_name() -> String {
+    format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>())
 }
 
 /// A target needs a parent directory; Hadoop's message names the target and its full path.
@@ -131,10 +136,22 @@ mod tests {
             ("file:///a", "/a"),
             ("file:/a", "/a"),
             ("file:x", "file:x"),
-            ("file://host/a", "file://host/a"),
+            ("hdfs:x", "hdfs:x"),
+            ("a/hdfs:/x", "a/hdfs:/x"),
+            ("12:30", "12:30"),
             ("-", "-"),
         ] {
-            assert_eq!(path_of(OsStr::new(operand)), Path::new(path));
+            assert_eq!(path_of(OsStr::new(operand)).unwrap(), Path::new(path));
+        }
+        for (operand, text) in [
+            ("file://host/a", "Wrong FS: file://host/a, expected: file:///"),
+            ("hdfs:///t/x", "Wrong FS: hdfs:///t/x, expected: file:///"),
+            ("hdfs:/t/x", "Wrong FS: hdfs:/t/x, expected: file:///"),
+            ("WebHDFS://h:1/x", "Wrong FS: WebHDFS://h:1/x, expected: file:///"),
+            ("s3a://b/x", "No FileSystem for scheme \"s3a\""),
+        ] {
+            assert_eq!(path_of(OsStr::new(operand)).unwrap_err().to_string(), text);
+            assert!(expand(OsStr::new(operand)).is_err(), "{operand}");
         }
     }
 

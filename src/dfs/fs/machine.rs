@@ -22,7 +22,7 @@ const BLOCK_BYTES: u64 = 32 << 20;
 /// Bytes moved at a time: few system calls, and little memory for a copy.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Permission bits that the shell knows.
-const MODE_MASK: u32 = 0o1777;
+pub(crate) const MODE_MASK: u32 = 0o1777;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -125,10 +125,7 @@ impl Machine {
 
     /// Renames to exactly `to`, which must not exist.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if fs::symlink_metadata(to).is_ok() {
-            return Err(ErrorKind::AlreadyExists.into());
-        }
-        fs::rename(from, to)
+        sys::fs::rename_new(from, to)
     }
 
     /// Sets permission bits.
@@ -182,7 +179,7 @@ impl Machine {
         Ok(file)
     }
 
-    /// Opens a file for writing. Its parent must exist.
+    /// Opens a file for writing. Its parent must exist. With `publish_as`, the name at first must be free.
     pub(crate) fn create(
         &self,
         path: &Path,
@@ -190,20 +187,21 @@ impl Machine {
         overwrite: bool,
         mode: u16,
     ) -> io::Result<MachineWriter> {
-        let file = match publish_as {
-            // A temporary file may be left over from a copy that was killed.
-            Some(_) => sys::fs::create_anew(path, u32::from(mode))?,
-            None => OpenOptions::new()
+        let is_new = publish_as.is_some() || !overwrite;
+        let in_place = !is_new && sys::fs::is_written_in_place(path);
+        let file = match in_place {
+            true => sys::fs::open_in_place(path, u32::from(mode))?,
+            false => OpenOptions::new()
                 .write(true)
                 .create(true)
-                .truncate(overwrite)
-                .create_new(!overwrite)
+                .truncate(!is_new)
+                .create_new(is_new)
                 .mode(u32::from(mode))
                 .open(path)?,
         };
         let publish_as = publish_as.map(Path::to_owned);
         let path = path.to_owned();
-        Ok(MachineWriter { file, path, publish_as, overwrite, is_done: false })
+        Ok(MachineWriter { file, path, publish_as, overwrite, stays: in_place })
     }
 
     fn describe(&self, name: String, metadata: &Metadata) -> FileStatus {
@@ -282,7 +280,8 @@ pub(crate) struct MachineWriter {
     path: PathBuf,
     publish_as: Option<PathBuf>,
     overwrite: bool,
-    is_done: bool,
+    /// True once it is complete; from the start for what was not created here.
+    stays: bool,
 }
 
 impl MachineWriter {
@@ -312,19 +311,19 @@ impl MachineWriter {
     /// Gives the file its final name.
     pub(crate) fn close(mut self) -> io::Result<()> {
         if let Some(target) = &self.publish_as {
-            if !self.overwrite && fs::symlink_metadata(target).is_ok() {
-                return Err(ErrorKind::AlreadyExists.into());
+            match self.overwrite {
+                true => fs::rename(&self.path, target)?,
+                false => sys::fs::rename_new(&self.path, target)?,
             }
-            fs::rename(&self.path, target)?;
         }
-        self.is_done = true;
+        self.stays = true;
         Ok(())
     }
 }
 
 impl Drop for MachineWriter {
     fn drop(&mut self) {
-        if !self.is_done {
+        if !self.stays {
             // The user must see the failure that led here.
             let _ = fs::remove_file(&self.path);
         }

@@ -10,6 +10,7 @@ mod store;
 pub(super) mod users;
 
 pub(crate) use self::error::{Failure, Problem};
+pub(super) use self::machine::MODE_MASK;
 pub(crate) use self::named::Resolver;
 pub(super) use self::named::{Item, Named, alternatives, text_of};
 pub(super) use self::path::FsPath;

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use protocol::path::ELEMENT_BYTES_MAX;
 use protocol::{DfsPath, PathError};
+
+use super::local::{COPYING_SUFFIX, unused_name};
 
 /// A path and the file system that it belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -60,18 +63,20 @@ impl FsPath {
         }
     }
 
-    /// The same path with `suffix` at its end.
-    pub(crate) fn with_suffix(&self, suffix: &str) -> Result<FsPath, PathError> {
-        match self {
-            FsPath::Cluster(path) => {
-                DfsPath::parse(&format!("{path}{suffix}")).map(FsPath::Cluster)
-            }
-            FsPath::Machine(path) => {
-                let mut text = path.clone().into_os_string();
-                text.push(suffix);
-                Ok(FsPath::Machine(PathBuf::from(text)))
-            }
-        }
+    /// The name beside it under which a copy begins: its own with [`COPYING_SUFFIX`]; `None` if that is too long for a name.
+    pub(crate) fn copying(&self) -> Option<FsPath> {
+        let name = format!("{}{COPYING_SUFFIX}", self.name()?);
+        self.beside(&name)
+    }
+
+    /// Another such name, which nobody has, however long its own is.
+    pub(crate) fn copying_unnamed(&self) -> Option<FsPath> {
+        self.beside(&unused_name())
+    }
+
+    fn beside(&self, name: &str) -> Option<FsPath> {
+        let fits = name.len() <= ELEMENT_BYTES_MAX;
+        fits.then(|| self.parent()?.child(name).ok()).flatten()
     }
 
     /// True for `/` of either file system.
@@ -112,7 +117,12 @@ mod tests {
             assert_eq!((root.name(), file.name()), (None, Some("b")));
             assert_eq!(file.parent(), Some(directory.clone()));
             assert_eq!(directory.child("b").unwrap(), file);
-            assert_eq!(file.with_suffix("._X_").unwrap(), place("/a/b._X_"));
+            assert_eq!(file.copying(), Some(place("/a/b._COPYING_")));
+            let unnamed = directory.child(&"b".repeat(250)).unwrap();
+            assert_eq!((unnamed.copying(), root.copying()), (None, None));
+            let unnamed = unnamed.copying_unnamed().unwrap();
+            assert!(unnamed.name().unwrap().ends_with(COPYING_SUFFIX) && unnamed != file);
+            assert_eq!(unnamed.parent(), Some(directory.clone()));
             assert!(file.starts_with(&directory) && !place("/ab").starts_with(&directory));
             assert_eq!(file.to_string(), "/a/b");
         }

@@ -19,7 +19,7 @@ use protocol::namenode::{
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId};
 
-use super::error::Failure;
+use super::error::{Failure, Problem};
 use super::machine::{self, Machine, MachineWriter};
 use super::named::{Item, Named};
 use super::path::FsPath;
@@ -297,29 +297,49 @@ impl Store {
 
     /// Opens a file for writing. Its parent must exist.
     pub(crate) fn create(&self, named: &Named, options: &WriteOptions) -> Result<Writer, Failure> {
+        let taken = || Failure::at(&*named.typed, Problem::Exists);
+        self.try_create(named, options)?.ok_or_else(taken)
+    }
+
+    /// The same; `None` if something has this name and may not be replaced.
+    pub(crate) fn try_create(
+        &self,
+        named: &Named,
+        options: &WriteOptions,
+    ) -> Result<Option<Writer>, Failure> {
         let mode = 0o666 & !options.umask;
-        let mismatch = || Failure::at(&*named.typed, "Does not match target filesystem");
         let publish_as = options.publish_as.as_ref();
         let sink = match &named.path {
             FsPath::Cluster(path) => {
                 let create = create_options(named, options)?;
-                Sink::Cluster(Box::new(asked(named, self.client()?.create(path, create))?))
+                match self.client()?.create(path, create) {
+                    Err(error) if is_taken(&error) && publish_as.is_some() => return Ok(None),
+                    created => Sink::Cluster(Box::new(asked(named, created)?)),
+                }
             }
             FsPath::Machine(path) => {
+                let mismatch = || Failure::at(&*named.typed, "Does not match target filesystem");
                 let publish_as = publish_as.map(|place| place.machine().ok_or_else(mismatch));
                 let publish_as = publish_as.transpose()?;
-                let made = self.machine().create(path, publish_as, options.overwrite, mode);
-                Sink::Machine(done(named, made)?)
+                match self.machine().create(path, publish_as, options.overwrite, mode) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+                    made => Sink::Machine(done(named, made)?),
+                }
             }
         };
-        Ok(Writer { sink, named: named.clone() })
+        Ok(Some(Writer { sink, named: named.clone() }))
     }
 
-    /// Writes files of the cluster as a whole; small ones share messages. Each has its own outcome, in order.
+    /// True for a path of this machine that is written in place, whatever else a copy does: a link, a FIFO, a device, a socket.
+    pub(crate) fn is_written_in_place(&self, named: &Named) -> bool {
+        named.path.machine().is_some_and(sys::fs::is_written_in_place)
+    }
+
+    /// Writes files of the cluster as a whole; small ones share messages. Each has its own outcome, in order: false if something has one of its names.
     pub(crate) fn write_small(
         &self,
         files: Vec<(Named, WriteOptions, Vec<u8>)>,
-    ) -> Vec<Result<(), Failure>> {
+    ) -> Vec<Result<bool, Failure>> {
         let client = match self.client() {
             Ok(client) => client,
             Err(failure) => {
@@ -341,9 +361,12 @@ impl Store {
             names.push(named);
         }
         let mut written = client.write_small(small).into_iter();
-        let outcome = |(named, outcome): (Named, Option<Result<(), Failure>>)| match outcome {
+        let outcome = |(named, outcome): (Named, Option<Result<bool, Failure>>)| match outcome {
             Some(outcome) => outcome,
-            None => asked(&named, written.next().unwrap_or(Err(DfsError::Unexpected))),
+            None => match written.next().unwrap_or(Err(DfsError::Unexpected)) {
+                Err(error) if is_taken(&error) => Ok(false),
+                written => asked(&named, written).map(|()| true),
+            },
         };
         names.into_iter().zip(outcomes).map(outcome).collect()
     }
@@ -536,15 +559,24 @@ impl Writer {
     }
 }
 
-/// Converts an error of the cluster.
-/// How a file of the cluster is created.
+/// True if a new file could not be created because something has its name.
+fn is_taken(error: &DfsError) -> bool {
+    let kinds = [
+        ErrorKind::AlreadyExists,
+        ErrorKind::AlreadyBeingCreated,
+        // Its writer was killed.
+        ErrorKind::RecoveryInProgress,
+    ];
+    error.kind().is_some_and(|kind| kinds.contains(&kind))
+}
+
+/// How a file of the cluster is created. One that is published later replaces nothing before: what has its first name may be somebody's file.
 fn create_options(named: &Named, options: &WriteOptions) -> Result<CreateOptions, Failure> {
     let mismatch = || Failure::at(&*named.typed, "Does not match target filesystem");
     let publish_as = options.publish_as.as_ref().map(|place| place.cluster().ok_or_else(mismatch));
     let publish_as = publish_as.transpose()?.cloned();
     Ok(CreateOptions {
-        // A temporary file may be left over from a writer that was killed.
-        overwrite: options.overwrite || publish_as.is_some(),
+        overwrite: options.overwrite && publish_as.is_none(),
         parents: Parents::None,
         replication: options.replication,
         block_size: options.block_size,
@@ -555,6 +587,7 @@ fn create_options(named: &Named, options: &WriteOptions) -> Result<CreateOptions
     })
 }
 
+/// Converts an error of the cluster.
 fn asked<T, E: Error + 'static>(named: &Named, answer: Result<T, E>) -> Result<T, Failure> {
     answer.map_err(|error| refused(named, &error))
 }

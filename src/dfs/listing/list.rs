@@ -132,7 +132,7 @@ impl<'a> Listing<'a> {
         self.screen.flush()?;
         if self.options.json {
             drop(self.screen);
-            crate::output::print_json(&self.json).map_err(|error| Failure::output(&error))?;
+            crate::output::print_json(&self.json).map_err(Failure::output)?;
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ pub(super) fn stat(context: &Context) -> Result<(), Failure> {
     screen.flush()?;
     drop(screen);
     if json {
-        print_json(&entries).map_err(|error| Failure::output(&error))?;
+        print_json(&entries).map_err(Failure::output)?;
     }
     Ok(())
 }

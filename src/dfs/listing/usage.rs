@@ -39,7 +39,7 @@ pub(super) fn du(context: &Context) -> Result<(), Failure> {
         Ok(())
     })?;
     if context.args.has("json") {
-        return print_json(&rows).map_err(|error| Failure::output(&error));
+        return print_json(&rows).map_err(Failure::output);
     }
     let show = |bytes| if human { human_size(bytes) } else { bytes.to_string() };
     let mut table: Vec<[String; 3]> = Vec::new();
@@ -201,7 +201,7 @@ pub(super) fn count(context: &Context) -> Result<(), Failure> {
     screen.flush()?;
     drop(screen);
     if args.has("json") {
-        print_json(&json).map_err(|error| Failure::output(&error))?;
+        print_json(&json).map_err(Failure::output)?;
     }
     Ok(())
 }

@@ -14,11 +14,8 @@ const TIMESTAMP_FORMAT: &str = "%Y%m%d:%H%M%S";
 pub(super) fn touch(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let at_ms = match args.value("t") {
-        Some(text) => parse_time(text, &TimeZone::system()).ok_or_else(|| {
-            Failure::Usage(format!(
-                "Unable to parse the specified timestamp {text}. The expected format is yyyyMMdd:HHmmss"
-            ))
-        })?,
+        Some(text) => parse_time(text, &TimeZone::system())
+            .map_err(|error| Failure::Usage(error.to_string()))?,
         None => transport::rpc::now_ms(),
     };
     let both = args.has("a") == args.has("m");
@@ -38,10 +35,21 @@ pub(super) fn touch(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn parse_time(text: &str, zone: &TimeZone) -> Option<u64> {
-    let local = DateTime::strptime(TIMESTAMP_FORMAT, text).ok()?;
-    let at = local.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond();
-    u64::try_from(at).ok()
+/// Why a text is no time that a file can have.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum TimeError {
+    #[error("Unable to parse the specified timestamp {0}. The expected format is yyyyMMdd:HHmmss")]
+    Form(String),
+    #[error("The timestamp {0} is out of range: from 1970 to 99991230:215959 in UTC")]
+    Range(String),
+}
+
+fn parse_time(text: &str, zone: &TimeZone) -> Result<u64, TimeError> {
+    let local = DateTime::strptime(TIMESTAMP_FORMAT, text);
+    let local = local.map_err(|_| TimeError::Form(text.to_owned()))?;
+    let at = local.to_zoned(zone.clone()).ok().map(|zoned| zoned.timestamp().as_millisecond());
+    let at = at.and_then(|at| u64::try_from(at).ok());
+    at.ok_or_else(|| TimeError::Range(text.to_owned()))
 }
 
 /// Makes empty files.
@@ -80,15 +88,19 @@ mod tests {
 
     #[test]
     fn timestamps() {
-        for (text, ms) in [
-            ("20260105:103005", Some(1_767_609_005_000)),
-            ("19700101:000000", Some(0)),
-            ("20260105", None),
-            ("20261305:000000", None),
-            ("2026-01-05 10:30", None),
-            ("19691231:235959", None),
+        let form = |text: &str| Err(TimeError::Form(text.to_owned()));
+        let range = |text: &str| Err(TimeError::Range(text.to_owned()));
+        for (text, expected) in [
+            ("20260105:103005", Ok(1_767_609_005_000)),
+            ("19700101:000000", Ok(0)),
+            ("99991230:215959", Ok(253_402_207_199_000)),
+            ("20260105", form("20260105")),
+            ("20261305:000000", form("20261305:000000")),
+            ("2026-01-05 10:30", form("2026-01-05 10:30")),
+            ("19691231:235959", range("19691231:235959")),
+            ("99991231:235959", range("99991231:235959")),
         ] {
-            assert_eq!(parse_time(text, &TimeZone::UTC), ms, "{text}");
+            assert_eq!(parse_time(text, &TimeZone::UTC), expected, "{text}");
         }
     }
 }

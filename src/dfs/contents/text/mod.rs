@@ -16,14 +16,19 @@ use crate::dfs::fs::{Failure, Item, Problem};
 
 /// Bytes read ahead: enough for every magic number, and few calls for the rest.
 const BUFFER_BYTES: usize = 256 << 10;
-/// First bytes of a gzip file.
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+/// First bytes of a gzip file: its magic number and the only method there is.
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b, 8];
 /// First bytes of a Zstandard frame.
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// First bytes of a bzip2 file.
+/// First bytes of a bzip2 file; the level follows, a digit.
 const BZIP2_MAGIC: &[u8] = b"BZh";
+/// What follows the level of a bzip2 file: a block, or its end.
+const BZIP2_MARKS: [&[u8]; 2] =
+    [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 /// First bytes of a SequenceFile; the version follows.
 const SEQUENCE_MAGIC: &[u8] = b"SEQ";
+/// A byte from here on is text, and no version of a SequenceFile: the newest is 6.
+const SEQUENCE_VERSIONS_END: u8 = b'\t';
 
 /// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,10 +81,10 @@ fn packing_of(first: &[u8], name: &str) -> Packing {
     let suffix = name.rsplit_once('.').map_or("", |(_, suffix)| suffix);
     match suffix {
         _ if first.starts_with(GZIP_MAGIC) => Packing::By(FileCodec::Gzip),
-        _ if first.starts_with(SEQUENCE_MAGIC) => Packing::Sequence,
+        _ if is_sequence(first) => Packing::Sequence,
         _ if first.starts_with(avro::MAGIC) => Packing::Avro,
         _ if first.starts_with(ZSTD_MAGIC) => Packing::By(FileCodec::Zstd),
-        "bz2" | "" if first.starts_with(BZIP2_MAGIC) => Packing::By(FileCodec::Bzip2),
+        "" if is_bzip2(first) => Packing::By(FileCodec::Bzip2),
         "gz" if !first.is_empty() => Packing::By(FileCodec::Gzip),
         "bz2" if !first.is_empty() => Packing::By(FileCodec::Bzip2),
         "zst" if !first.is_empty() => Packing::By(FileCodec::Zstd),
@@ -87,6 +92,20 @@ fn packing_of(first: &[u8], name: &str) -> Packing {
         "snappy" => Packing::By(FileCodec::Snappy),
         "lz4" => Packing::By(FileCodec::Lz4),
         _ => Packing::Plain,
+    }
+}
+
+/// A text may begin with the same letters.
+fn is_sequence(first: &[u8]) -> bool {
+    let version = first.strip_prefix(SEQUENCE_MAGIC).and_then(<[u8]>::first);
+    version.is_some_and(|version| *version < SEQUENCE_VERSIONS_END)
+}
+
+/// A text may begin with the same letters, and even the same digit.
+fn is_bzip2(first: &[u8]) -> bool {
+    match first.strip_prefix(BZIP2_MAGIC) {
+        Some([b'1'..=b'9', rest @ ..]) => BZIP2_MARKS.iter().any(|mark| rest.starts_with(mark)),
+        _ => false,
     }
 }
 
@@ -111,8 +130,17 @@ mod tests {
             (b"Obj\x01\x04", "x", Packing::Avro),
             (b"Obj is text", "x.avro", Packing::Plain),
             (b"BZh91AY", "x.bz2", Packing::By(FileCodec::Bzip2)),
-            (b"BZh91AY", "part-00000", Packing::By(FileCodec::Bzip2)),
+            (b"BZh91AY&SY and more", "part-00000", Packing::By(FileCodec::Bzip2)),
+            (b"BZh1\x17\x72\x45\x38\x50\x90", "part-00000", Packing::By(FileCodec::Bzip2)),
+            (b"BZh is text", "part-00000", Packing::Plain),
+            (b"BZh0\x17\x72\x45\x38\x50\x90", "part-00000", Packing::Plain),
+            (b"BZh9 lives", "part-00000", Packing::Plain),
+            (b"BZh", "part-00000", Packing::Plain),
             (b"BZh is text", "x.txt", Packing::Plain),
+            (b"SEQUENCE 1", "part-00000", Packing::Plain),
+            (b"SEQ\n", "part-00000", Packing::Plain),
+            (b"SEQ", "part-00000", Packing::Plain),
+            (b"\x1f\x8b", "part-00000", Packing::Plain),
             (b"x\x9c", "x.deflate", Packing::By(FileCodec::Deflate)),
             (b"\0\0\0\x05", "x.snappy", Packing::By(FileCodec::Snappy)),
             (b"", "x.gz", Packing::Plain),
