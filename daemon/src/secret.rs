@@ -146,6 +146,8 @@ mod tests {
         assert!(load(&path, true).unwrap() == key && load(&path, false).unwrap() == key);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(load(&path, false).is_ok(), sys::host::user_id() == 0, "root may let a group");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(load(&path, false).unwrap_err().to_string().contains("chmod 600"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();

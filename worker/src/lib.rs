@@ -153,7 +153,6 @@ pub async fn run_with(
     let router = front::guard(routes.into(), hosts);
     let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
     let watching = tokio::spawn(watch.run());
-    supervisor::status("waits for the JobTracker");
     supervisor::ready();
     tokio::join!(agent, serving);
     watching.abort();

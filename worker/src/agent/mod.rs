@@ -60,6 +60,7 @@ impl Agent {
     ) {
         let start = Instant::now();
         let mut is_stopping = false;
+        supervisor::status("waits for the JobTracker");
         loop {
             supervisor::alive();
             let event = tokio::select! {
