@@ -16,8 +16,8 @@ use crate::connect::Overrides;
 use crate::generic::of_script;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::{
-    balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, storage_policies,
-    token, yarn,
+    balancer, debug, dfs, dfsadmin, distcp, environment, fsck, getconf, job, snapshots,
+    storage_policies, token, yarn,
 };
 
 /// Runs a command with the words after its name; returns the exit code.
@@ -54,6 +54,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "fetchdt", about: "fetch a delegation token from the NameNode", programs: BOTH, run: token::fetch },
     Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf },
     Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups },
+    Command { name: "distcp", about: "copy files or directories, also between clusters", programs: JOBS, run: distcp::run },
     Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run },
     Command { name: "queue", about: "look at the queues of jobs", programs: &["hadoop", "mapred", "yarn"], run: job::queues::run },
     Command { name: "mradmin", about: "have the list of workers to be emptied read again", programs: JOBS, run: job::trackers::mradmin },
@@ -197,7 +198,8 @@ mod tests {
             ("yarn", &["application", "-moveToQueue", "q"], EXIT_USAGE),
             ("yarn", &["app", "-help"], EXIT_OK),
             ("yarn", &["rmadmin", "-refreshQueues"], EXIT_USAGE),
-            ("hadoop", &["distcp", "/a", "/b"], EXIT_USAGE),
+            ("hadoop", &["distcp", "-rdiff", "a", "b", "/a", "/b"], EXIT_USAGE),
+            ("mapred", &["distcp", "-help"], EXIT_OK),
             ("hdfs", &[], EXIT_USAGE),
             ("mapred", &["nothing"], EXIT_USAGE),
         ] {

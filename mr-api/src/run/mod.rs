@@ -13,8 +13,8 @@ mod local;
 pub(crate) mod options;
 mod program;
 mod progress;
-mod runner;
-mod session;
+pub(crate) mod runner;
+pub(crate) mod session;
 mod shipped;
 mod side_files;
 

@@ -282,6 +282,9 @@ impl<'a> Driver<'a> {
         let (maps, reduces) = (spec.splits.len(), (spec.reduce_count, spec.sizing.is_some()));
         let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
         progress.start(&format!("job: {id}"), maps, reduces);
+        if self.options.detached {
+            return Ok(self.jobs.status(id)?);
+        }
         let stop = self.say_how_to_kill(id);
         let report = self.jobs.watch(id, |report| {
             progress.report(report);
