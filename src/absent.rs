@@ -34,7 +34,6 @@ const NO_PROXY: &str = "other file systems speak to the cluster over WebHDFS (do
 const NO_JAVA: &str = "there are no Java classes here; programs in Java use Hadoop's own client over WebHDFS (docs/clients.md)";
 const NO_KERBEROS: &str =
     "there is no Kerberos here; `hanno admin token` makes tokens that other clients show";
-const COPY: &str = "`hadoop fs -cp -p -t 32 SRC DST` copies trees within a cluster, -get and -put through this machine";
 const IMAGES: &str = "`hanno admin metadata verify|dump --dir DIR` reads images and logs";
 const ONE_TYPE: &str = "there is one type of storage; `hdfs balancer` evens out the use of DataNodes, \
                         which spread blocks over their directories by themselves";
@@ -77,7 +76,6 @@ pub(crate) const HADOOP: &[Absent] = &[
     absent("daemonlog", "`hanno admin log-level DAEMON LOGGER [LEVEL]` tells and sets what a daemon logs"),
     absent("datanode", DAEMON),
     absent("distch", "`hadoop fs -chmod -R`, `-chown -R` and `-chgrp -R` change trees"),
-    absent("distcp", COPY),
     absent("dtutil", "`hanno admin token` makes, lists, renews and cancels tokens"),
     absent("fedbalance", NO_ROUTER),
     absent("gridmix", "`hanno bench` measures a cluster"),
@@ -105,7 +103,6 @@ pub(crate) const MAPRED: &[Absent] = &[
     absent("archive", "archives (.har) are not read or written; `hdfs dfs -getmerge` joins small files"),
     absent("archive-logs", "logs of attempts are kept by the workers, and deleted with their jobs"),
     absent("classpath", NO_JAVA),
-    absent("distcp", COPY),
     absent("frameworkuploader", "the program of a job is sent to the workers by its driver"),
     absent("historyserver", "the JobTracker keeps the history itself; `mapred job -history ID` shows it"),
     absent("hsadmin", "the JobTracker keeps the history itself; `mapred mradmin` refreshes its rules"),

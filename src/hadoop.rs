@@ -17,8 +17,8 @@ use crate::generic::of_script;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::reference::Outline;
 use crate::{
-    balancer, debug, dfs, dfsadmin, environment, fsck, getconf, job, snapshots, storage_policies,
-    token, yarn,
+    balancer, debug, dfs, dfsadmin, distcp, environment, fsck, getconf, job, snapshots,
+    storage_policies, token, yarn,
 };
 
 /// Runs a command with the words after its name; returns the exit code.
@@ -57,6 +57,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "fetchdt", about: "fetch a delegation token from the NameNode", programs: BOTH, run: token::fetch, outline: token::fetch_outline },
     Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf, outline: getconf::outline },
     Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups, outline: || Outline::plain("Usage: hdfs groups [username ...]") },
+    Command { name: "distcp", about: "copy files or directories, also between clusters", programs: JOBS, run: distcp::run, outline: distcp::outline },
     Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run, outline: job::outline },
     Command { name: "queue", about: "look at the queues of jobs", programs: &["hadoop", "mapred", "yarn"], run: job::queues::run, outline: job::queues::outline },
     Command { name: "mradmin", about: "have the list of workers to be emptied read again", programs: JOBS, run: job::trackers::mradmin, outline: job::trackers::outline },
@@ -206,7 +207,8 @@ mod tests {
             ("yarn", &["application", "-moveToQueue", "q"], EXIT_USAGE),
             ("yarn", &["app", "-help"], EXIT_OK),
             ("yarn", &["rmadmin", "-refreshQueues"], EXIT_USAGE),
-            ("hadoop", &["distcp", "/a", "/b"], EXIT_USAGE),
+            ("hadoop", &["distcp", "-rdiff", "a", "b", "/a", "/b"], EXIT_USAGE),
+            ("mapred", &["distcp", "-help"], EXIT_OK),
             ("hdfs", &[], EXIT_USAGE),
             ("mapred", &["nothing"], EXIT_USAGE),
         ] {

@@ -22,6 +22,7 @@ mod daemons;
 mod debug;
 mod dfs;
 mod dfsadmin;
+mod distcp;
 mod doctor;
 mod environment;
 mod fsck;

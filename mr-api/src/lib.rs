@@ -47,6 +47,7 @@
 //! | count and inspect the task | [`Context`], [`Counter`](task::Counter) in [`task`] |
 //! | test | [`LocalRunner`], [`testing`] |
 
+pub mod built_in;
 pub mod datum;
 pub mod formats;
 #[cfg(any(test, fuzzing))]

@@ -59,8 +59,7 @@ async fn a_short_batch_of_long_listings_gets_a_bounded_answer() {
     };
     let made = answers.iter().take_while(|answer| answer.is_ok()).count();
     assert!((20..100).contains(&made), "{made}");
-    let refused =
-        |answer: &Result<Reply, RemoteError>| matches!(answer, Err(no) if no.kind == ErrorKind::Unavailable);
+    let refused = |answer: &Result<Reply, RemoteError>| matches!(answer, Err(no) if no.kind == ErrorKind::Unavailable);
     assert!(answers[made..].iter().all(refused));
     assert!(wire::encode(&answers).len() < ANSWER_BYTES_MAX);
     server.stop().await;

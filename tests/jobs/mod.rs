@@ -2,6 +2,7 @@
 
 mod capturing;
 mod classics;
+mod distcp;
 mod live;
 mod programs;
 mod replay;

@@ -35,6 +35,7 @@ const GRAPH: &[(&str, &[&str])] = &[
             "transport",
         ],
     ),
+    ("distcp", &["client", "mr-api", "protocol", "sys", "transport"]),
     ("webhdfs", &["client", "daemon", "protocol", "sys", "transport"]),
     (
         "namenode",

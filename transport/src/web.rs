@@ -36,13 +36,46 @@ pub struct Answer {
     pub body: Body,
 }
 
+/// How a request is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Method {
+    /// GET.
+    Get,
+    /// PUT.
+    Put,
+    /// POST.
+    Post,
+    /// DELETE.
+    Delete,
+}
+
+impl Method {
+    fn request(self, location: &str) -> RequestBuilder {
+        let client = http_client();
+        match self {
+            Method::Get => client.get(location),
+            Method::Put => client.put(location),
+            Method::Post => client.post(location),
+            Method::Delete => client.delete(location),
+        }
+    }
+}
+
 /// Asks for what is at `location`.
 ///
 /// # Errors
 /// [`RpcError::Unreachable`], [`RpcError::Silent`].
 pub async fn get(location: &str) -> Result<Answer, RpcError> {
+    ask(Method::Get, location).await
+}
+
+/// Makes a request without a body.
+///
+/// # Errors
+/// [`RpcError::Unreachable`], [`RpcError::Silent`].
+pub async fn ask(method: Method, location: &str) -> Result<Answer, RpcError> {
     let nothing = Sent { is_whole: true.into(), ..Sent::default() };
-    answer(location, http_client().get(location), &nothing, SILENCE_MAX).await
+    answer(location, method.request(location), &nothing, SILENCE_MAX).await
 }
 
 /// Sends `body` to `location`.
@@ -56,10 +89,26 @@ pub async fn put<E>(
 where
     E: Into<Box<dyn Error + Send + Sync>> + 'static,
 {
-    put_within(location, body, SILENCE_MAX).await
+    send(Method::Put, location, body).await
 }
 
-async fn put_within<E>(
+/// Sends `body` to `location`.
+///
+/// # Errors
+/// As [`put`].
+pub async fn send<E>(
+    method: Method,
+    location: &str,
+    body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+) -> Result<Answer, RpcError>
+where
+    E: Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    send_within(method, location, body, SILENCE_MAX).await
+}
+
+async fn send_within<E>(
+    method: Method,
     location: &str,
     body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
     silence_max: Duration,
@@ -77,7 +126,7 @@ where
         end.is_whole.store(true, Ordering::Relaxed);
         Poll::Ready(None)
     }));
-    let request = http_client().put(location).body(reqwest::Body::wrap_stream(body));
+    let request = method.request(location).body(reqwest::Body::wrap_stream(body));
     answer(location, request, &sent, silence_max).await
 }
 
@@ -161,8 +210,9 @@ mod tests {
     #[tokio::test]
     async fn a_body_may_take_longer_than_the_silence_that_is_allowed() {
         let location = format!("http://{}/path?token=secret", server());
-        let answer =
-            put_within(&location, slow_body(BODY_BYTES_MIN as usize), LIMIT).await.unwrap();
+        let answer = send_within(Method::Put, &location, slow_body(BODY_BYTES_MIN as usize), LIMIT)
+            .await
+            .unwrap();
         assert_eq!(answer.status, StatusCode::CREATED);
         assert_eq!(answer.body.whole().await.unwrap(), b"ok");
     }
@@ -170,7 +220,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_hardly_moves_ends_the_request() {
         let location = format!("http://{}/path", server());
-        let error = put_within(&location, slow_body(3), LIMIT).await.unwrap_err();
+        let error = send_within(Method::Put, &location, slow_body(3), LIMIT).await.unwrap_err();
         assert!(matches!(error, RpcError::Starved { bytes: 1..=9, .. }), "{error:?}");
     }
 
@@ -179,7 +229,7 @@ mod tests {
         let location = format!("http://{}/path?token=secret", server());
         let limit = Duration::from_millis(100);
         let body = stream::pending::<Result<Bytes, std::io::Error>>();
-        let error = put_within(&location, body, limit).await.unwrap_err();
+        let error = send_within(Method::Put, &location, body, limit).await.unwrap_err();
         assert!(matches!(error, RpcError::Starved { bytes: 0, .. }), "{error:?}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }

@@ -14,7 +14,7 @@ struct Group {
     counters: &'static [(&'static str, &'static str)],
 }
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     Group {
         name: "org.apache.hadoop.mapreduce.JobCounter",
         display: "Job Counters",
@@ -70,6 +70,21 @@ const GROUPS: [Group; 6] = [
         name: "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter",
         display: "File Output Format Counters",
         counters: &[("BYTES_WRITTEN", "Bytes Written")],
+    },
+    Group {
+        name: "org.apache.hadoop.tools.mapred.CopyMapper$Counter",
+        display: "DistCp Counters",
+        counters: &[
+            ("COPY", "Files Copied"),
+            ("DIR_COPY", "Directories Copied"),
+            ("SKIP", "Files Skipped"),
+            ("FAIL", "Files Failed"),
+            ("BYTESCOPIED", "Bytes Copied"),
+            ("BYTESEXPECTED", "Bytes Expected"),
+            ("BYTESFAILED", "Bytes Failed"),
+            ("BYTESSKIPPED", "Bytes Skipped"),
+            ("DELETED", "Files Deleted"),
+        ],
     },
     Group {
         name: "Engine",

@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) jobtracker: Option<String>,
     pub(crate) quiet: bool,
     pub(crate) json: bool,
+    /// The driver ends when its job is submitted.
+    pub(crate) detached: bool,
     pub(crate) properties: Properties,
     pub(crate) side_files: Vec<SideFile>,
     /// What whoever parsed the command line has to say of it.

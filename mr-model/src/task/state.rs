@@ -4,6 +4,7 @@
 //! Invariant: another thread can read counters and progress at any time (life signs are sent this way while user code runs); they only
 //! grow.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
@@ -85,6 +86,7 @@ pub(super) struct Surroundings {
     pub(super) output_directory: OnceLock<String>,
     user: OnceLock<String>,
     pub(super) open: OnceLock<Arc<OpenFile>>,
+    services: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The values of a task's counters at some time.
@@ -127,6 +129,16 @@ impl TaskState {
     /// Sets how user code opens files.
     pub fn set_open(&self, open: Arc<OpenFile>) {
         let _ = self.surroundings.open.set(open);
+    }
+
+    /// Gives the task what its runner has beyond what authors may use, for jobs that are built into the runner's program.
+    pub fn set_services(&self, services: Arc<dyn Any + Send + Sync>) {
+        let _ = self.surroundings.services.set(services);
+    }
+
+    /// What [`TaskState::set_services`] gave, if it is a `T`.
+    pub fn services<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.surroundings.services.get()?).downcast().ok()
     }
 
     /// The job's owner.

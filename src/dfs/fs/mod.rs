@@ -7,7 +7,6 @@ mod machine;
 mod named;
 mod path;
 mod store;
-pub(super) mod users;
 
 pub(crate) use self::error::{Failure, Problem};
 pub(super) use self::machine::MODE_MASK;
@@ -15,3 +14,4 @@ pub(crate) use self::named::Resolver;
 pub(super) use self::named::{Item, Named, alternatives, text_of};
 pub(super) use self::path::FsPath;
 pub(super) use self::store::{Store, WriteOptions, Writer};
+pub(super) use ::distcp::users;

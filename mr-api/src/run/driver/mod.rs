@@ -288,6 +288,9 @@ impl<'a> Driver<'a> {
         let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
         note.set(self.afterwards.of_job(id));
         progress.start(&format!("job: {id}"), maps, reduces);
+        if self.options.detached {
+            return Ok(self.jobs.status(id)?);
+        }
         let report = self.jobs.watch(id, |report| {
             progress.report(report);
         });

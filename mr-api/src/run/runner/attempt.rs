@@ -118,6 +118,7 @@ impl Host {
         task.set_output_directory(local.unwrap_or_else(|| output.to_string()));
         task.set_user(program.user.clone());
         task.set_open(opener(&self.dfs));
+        task.set_services(Arc::new(self.dfs.clone()));
         match work {
             Work::Map { split, skip } => self.map(split, &skip, &launched),
             Work::Reduce(work) => self.reduce(work, launched),

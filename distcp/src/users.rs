@@ -1,24 +1,24 @@
-//! Users and groups of this machine by their names and their numbers.
+//! Users and groups of this machine by their names and their numbers, for all that names owners of its files.
 
 use std::fs;
 
 /// Name of a user of this machine; its number if it has none.
-pub(crate) fn user_name(id: u32) -> String {
+pub fn user_name(id: u32) -> String {
     named("/etc/passwd", id)
 }
 
 /// Name of a group of this machine; its number if it has none.
-pub(crate) fn group_name(id: u32) -> String {
+pub fn group_name(id: u32) -> String {
     named("/etc/group", id)
 }
 
 /// Number of a user of this machine.
-pub(crate) fn user_id(name: &str) -> Option<u32> {
+pub fn user_id(name: &str) -> Option<u32> {
     numbered("/etc/passwd", name)
 }
 
 /// Number of a group of this machine.
-pub(crate) fn group_id(name: &str) -> Option<u32> {
+pub fn group_id(name: &str) -> Option<u32> {
     numbered("/etc/group", name)
 }
 

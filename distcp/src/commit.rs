@@ -1,0 +1,210 @@
+//! The last step, in the job's one reduce, when all maps are done: attributes of directories, deletions, publication.
+//!
+//! Invariant: it can be done again, whole or in part, with the same result.
+
+use std::collections::BTreeSet;
+use std::io::BufRead;
+
+use crate::error::{Error, Result};
+use crate::keep::keep;
+use crate::listing::{Filters, below, file};
+use crate::order::{Entry, Order};
+use crate::places::Places;
+
+/// What the last step did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Committed {
+    pub(crate) deleted: u64,
+}
+
+/// Does the last step; `list` is the whole list, and `alive` is called now and then.
+pub(crate) fn commit(
+    order: &Order,
+    places: &Places,
+    list: impl BufRead,
+    alive: &mut dyn FnMut(),
+) -> Result<Committed> {
+    remove_temporary(order, places)?;
+    let files = places.files(&order.work.place).map_err(file("reach", &order.work))?;
+    let mut committed = Committed::default();
+    let (mut wanted, mut directories) = (BTreeSet::new(), Vec::new());
+    for entry in read(list) {
+        let entry = entry?;
+        if order.delete {
+            wanted.insert(entry.relative.clone());
+        }
+        if entry.status.directory && order.preserve.of_directories() {
+            directories.push(entry);
+        }
+    }
+    if order.delete {
+        let top = (order.work.clone(), String::new());
+        let mut gone: Option<String> = None;
+        let mut all = match files.status(&order.work.path).map_err(file("look for", &order.work))? {
+            Some(status) if status.directory => below(&*files, top, 1, &Filters::none())?,
+            _ => Vec::new(),
+        };
+        all.sort_by(|left, right| left.relative.cmp(&right.relative));
+        for Entry { source, relative, .. } in all {
+            alive();
+            let is_below = |gone: &String| {
+                relative.strip_prefix(gone.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            };
+            if wanted.contains(&relative) || gone.as_ref().is_some_and(is_below) {
+                continue;
+            }
+            files.delete(&source.path).map_err(file("delete", &source))?;
+            committed.deleted += 1;
+            gone = Some(relative);
+        }
+    }
+    // Those below come first: what is set above may forbid to go there, and changes below change times above.
+    for entry in directories.iter().rev() {
+        alive();
+        let target = order.work.below(&entry.relative);
+        let from = places.files(&entry.source.place).map_err(file("reach", &entry.source))?;
+        keep((&*from, &*files), entry, &target, order.preserve)?;
+    }
+    publish(order, places)?;
+    Ok(committed)
+}
+
+/// Deletes what killed attempts left.
+fn remove_temporary(order: &Order, places: &Places) -> Result<()> {
+    if let Some(temporary) = &order.temporary {
+        let files = places.files(&temporary.place).map_err(file("reach", temporary))?;
+        files.delete(&temporary.path).map_err(file("delete", temporary))?;
+    }
+    Ok(())
+}
+
+/// Deletes what a copy that failed leaves: temporary files, and an atomic copy that is not complete.
+pub(crate) fn abandon(order: &Order, places: &Places) -> Result<()> {
+    remove_temporary(order, places)?;
+    if order.publish.is_some() {
+        let files = places.files(&order.work.place).map_err(file("reach", &order.work))?;
+        files.delete(&order.work.path).map_err(file("delete", &order.work))?;
+    }
+    Ok(())
+}
+
+/// Gives an atomic copy its name.
+fn publish(order: &Order, places: &Places) -> Result<()> {
+    let Some(target) = &order.publish else { return Ok(()) };
+    let files = places.files(&target.place).map_err(file("reach", target))?;
+    let there = |at: &crate::places::Location| files.status(&at.path).map_err(file("look for", at));
+    match (there(&order.work)?.is_some(), there(target)?.is_some()) {
+        (true, true) => Err(Error::AtomicTarget { target: target.to_string() }),
+        // An attempt before this one did it.
+        (false, _) => Ok(()),
+        (true, false) => {
+            let parent = target.parent();
+            files.make_directories(&parent.path).map_err(file("make the directory", &parent))?;
+            files.rename(&order.work.path, &target.path).map_err(file("rename onto", target))
+        }
+    }
+}
+
+/// The entries of a list.
+pub(crate) fn read(list: impl BufRead) -> impl Iterator<Item = Result<Entry>> {
+    list.lines().map(|line| {
+        let own = |source| Error::Own { what: "read", path: "the list".to_owned(), source };
+        serde_json::from_str(&line.map_err(own)?).map_err(Error::List)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::attributes::Attributes;
+    use crate::places::{Location, Place, Status};
+
+    fn at(path: &Path) -> Location {
+        Location { place: Place::Machine, path: path.to_str().unwrap().to_owned() }
+    }
+
+    fn order(root: &Path) -> Order {
+        Order {
+            id: "1".to_owned(),
+            lists: String::new(),
+            bundles: 1,
+            work: at(&root.join("to")),
+            publish: None,
+            temporary: Some(at(&root.join("to/.distcp.tmp.1"))),
+            preserve: Attributes::default(),
+            update: true,
+            overwrite: false,
+            append: false,
+            delete: true,
+            ignore_failures: false,
+            skip_crc: false,
+            verbose: false,
+            bandwidth: None,
+            buffer_bytes: 1,
+            user: String::new(),
+        }
+    }
+
+    fn list(root: &Path, paths: &[&str]) -> Vec<u8> {
+        let mut list = Vec::new();
+        for path in paths {
+            let entry = Entry {
+                source: at(&root.join("from").join(path)),
+                relative: (*path).to_owned(),
+                status: Status { directory: path.ends_with('d'), mode: 0o700, ..Status::default() },
+            };
+            list.extend(serde_json::to_vec(&entry).unwrap());
+            list.push(b'\n');
+        }
+        list
+    }
+
+    #[test]
+    fn what_is_missing_is_deleted_and_the_step_can_be_done_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        for path in ["d/x", "d/old", "gone/a/b", "d-not", ".distcp.tmp.1/attempt"] {
+            let path = root.join("to").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let places = Places::new(None, String::new(), Default::default());
+        let order = Order { preserve: Attributes::parse("p").unwrap(), ..order(root) };
+        let step = || {
+            let list = list(root, &["d", "d/x"]);
+            commit(&order, &places, &list[..], &mut || {}).unwrap().deleted
+        };
+        assert_eq!((step(), step()), (3, 0));
+        let mut names: Vec<String> = fs::read_dir(root.join("to"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["d"]);
+        assert!(root.join("to/d/x").exists() && !root.join("to/d/old").exists());
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::metadata(root.join("to/d")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn an_atomic_copy_appears_once_or_not_at_all() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let order =
+            Order { publish: Some(at(&root.join("deep/target"))), delete: false, ..order(root) };
+        let places = Places::new(None, String::new(), Default::default());
+        let step = || commit(&order, &places, &b""[..], &mut || {});
+        fs::create_dir(root.join("to")).unwrap();
+        step().unwrap();
+        assert!(root.join("deep/target").is_dir() && !root.join("to").exists());
+        step().unwrap();
+        fs::create_dir(root.join("to")).unwrap();
+        assert!(matches!(step().unwrap_err(), Error::AtomicTarget { .. }));
+        abandon(&order, &places).unwrap();
+        assert!(root.join("deep/target").is_dir() && !root.join("to").exists());
+    }
+}

@@ -1,0 +1,433 @@
+//! Copies one file or directory, in a map.
+//!
+//! ```text
+//! source ─► same as the target? ─► skipped
+//!                │ no
+//!                ├─► -append: the target is its beginning ─► the rest at its end
+//!                └─► temporary file ─► attributes ─► renamed onto the target
+//! ```
+//!
+//! Invariants: a file of the target is the old one or the whole new one, unless `-direct` or `-append` was asked for; a temporary file of an attempt that
+//! fails is deleted by it, and of one that is killed by the last step.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, PlaceError, Result};
+use crate::keep::keep;
+use crate::listing::file;
+use crate::order::{Entry, Order};
+use crate::places::{Files, Location, NewFile, Places, Status, Writer};
+use crate::throttle::pause;
+
+/// Longest wait between two signs of life.
+const WAIT_STEP: Duration = Duration::from_secs(1);
+
+/// What became of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Done {
+    Directory,
+    Copied {
+        bytes: u64,
+    },
+    /// As copied, but only what the target lacked.
+    Appended {
+        bytes: u64,
+    },
+    Skipped,
+}
+
+/// What hears of bytes as they are copied.
+pub(crate) trait Progress {
+    fn copied(&mut self, bytes: u64);
+}
+
+/// What a map copies with.
+pub(crate) struct Copier<'a> {
+    order: &'a Order,
+    places: &'a Places,
+    /// Of this attempt, in the name of its temporary files.
+    attempt: String,
+    target: std::sync::Arc<dyn Files>,
+    made: BTreeSet<String>,
+    begun: Instant,
+    bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Copier<'a> {
+    pub(crate) fn new(order: &'a Order, places: &'a Places, attempt: String) -> Result<Self> {
+        let target = places.files(&order.work.place).map_err(file("reach", &order.work))?;
+        Ok(Copier {
+            order,
+            places,
+            attempt,
+            target,
+            made: BTreeSet::new(),
+            begun: Instant::now(),
+            bytes: 0,
+            buffer: vec![0; order.buffer_bytes],
+        })
+    }
+
+    /// Copies an entry.
+    pub(crate) fn copy(&mut self, entry: &Entry, progress: &mut dyn Progress) -> Result<Done> {
+        let target = self.order.work.below(&entry.relative);
+        let from = self.places.files(&entry.source.place).map_err(read(entry))?;
+        let there = self.target.status(&target.path).map_err(file("look for", &target))?;
+        if let Some(there) = there.as_ref().filter(|it| it.directory != entry.status.directory) {
+            let (is, wanted) = (there.kind(), entry.status.kind());
+            return Err(Error::OtherKind { target: target.to_string(), is, wanted });
+        }
+        if entry.status.directory {
+            self.directory(&target)?;
+            // Its attributes come last: files in it change its times, and it may not be writable then.
+            return Ok(Done::Directory);
+        }
+        // What was listed may have changed, or be gone.
+        let now = from.status(&entry.source.path).map_err(read(entry))?;
+        let now =
+            now.ok_or_else(|| read(entry)(PlaceError::Machine(io::ErrorKind::NotFound.into())))?;
+        let entry =
+            Entry { status: Status { name: entry.status.name.clone(), ..now }, ..entry.clone() };
+        let parts = (&*from, &*std::sync::Arc::clone(&self.target));
+        if let Some(there) = &there
+            && !self.order.overwrite
+        {
+            if is_same(parts, &entry, (&target, there), self.order)? {
+                keep(parts, &entry, &target, self.order.preserve)?;
+                return Ok(Done::Skipped);
+            }
+            if self.order.append && is_beginning(parts, &entry, (&target, there), &mut self.buffer)?
+            {
+                let bytes = self.append(parts, &entry, (&target, there), progress)?;
+                keep(parts, &entry, &target, self.order.preserve)?;
+                return Ok(Done::Appended { bytes });
+            }
+        }
+        self.directory(&target.parent())?;
+        let bytes = self.whole(parts, &entry, &target, progress)?;
+        Ok(Done::Copied { bytes })
+    }
+
+    /// Makes a directory that this map has not seen yet.
+    fn directory(&mut self, at: &Location) -> Result<()> {
+        if self.made.insert(at.path.clone()) {
+            self.target.make_directories(&at.path).map_err(file("make the directory", at))?;
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        (from, to): (&dyn Files, &dyn Files),
+        entry: &Entry,
+        (target, there): (&Location, &Status),
+        progress: &mut dyn Progress,
+    ) -> Result<u64> {
+        let rest = from.open(&entry.source.path, there.length).map_err(read(entry))?;
+        let writer = to.append(&target.path).map_err(file("append to", target))?;
+        self.pump(entry, rest, (writer, target), entry.status.length - there.length, progress)
+    }
+
+    /// Writes a new file and puts it in its place.
+    fn whole(
+        &mut self,
+        (from, to): (&dyn Files, &dyn Files),
+        entry: &Entry,
+        target: &Location,
+        progress: &mut dyn Progress,
+    ) -> Result<u64> {
+        let Some(directory) = &self.order.temporary else {
+            let bytes = self.write((from, to), entry, target, progress)?;
+            keep((from, to), entry, target, self.order.preserve)?;
+            return Ok(bytes);
+        };
+        // One at a time in each attempt, and no two attempts have the same name.
+        let temporary = directory.below(&self.attempt);
+        self.directory(directory)?;
+        let written = self.write((from, to), entry, &temporary, progress).and_then(|bytes| {
+            keep((from, to), entry, &temporary, self.order.preserve)?;
+            to.rename(&temporary.path, &target.path).map_err(file("rename onto", target))?;
+            Ok(bytes)
+        });
+        if written.is_err() {
+            // The failure matters more; the last step deletes what is left.
+            let _ = to.delete(&temporary.path);
+        }
+        written
+    }
+
+    /// Writes all of the source into a file, and checks what arrived.
+    fn write(
+        &mut self,
+        (from, to): (&dyn Files, &dyn Files),
+        entry: &Entry,
+        target: &Location,
+        progress: &mut dyn Progress,
+    ) -> Result<u64> {
+        let kept = self.order.preserve;
+        let new = NewFile {
+            replication: kept.replication.then_some(entry.status.replication).filter(|it| *it > 0),
+            block_size: kept.block_size.then_some(entry.status.block_size).filter(|it| *it > 0),
+            overwrite: true,
+        };
+        let source = from.open(&entry.source.path, 0).map_err(read(entry))?;
+        let writer = to.create(&target.path, new).map_err(file("create", target))?;
+        let bytes = self.pump(entry, source, (writer, target), entry.status.length, progress)?;
+        let crosses = entry.source.place != target.place;
+        // Within a place every byte is checked by reader and writer against the same checksums.
+        if crosses && !self.order.skip_crc {
+            let sums = checksums((from, to), &entry.source, target)?;
+            if let Some((left, right)) = sums
+                && left.algorithm == right.algorithm
+                && left.hex != right.hex
+            {
+                let (path, target) = (entry.source.to_string(), target.to_string());
+                return Err(Error::Checksum { path, target });
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Moves bytes, no faster than allowed.
+    fn pump(
+        &mut self,
+        entry: &Entry,
+        mut source: Box<dyn Read>,
+        (mut writer, target): (Box<dyn Writer>, &Location),
+        expected: u64,
+        progress: &mut dyn Progress,
+    ) -> Result<u64> {
+        let mut found = 0;
+        loop {
+            let count = match source.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(read(entry)(PlaceError::Machine(error))),
+            };
+            let bytes = self.buffer.get(..count).unwrap_or_default();
+            let written = writer.write_all(bytes).map_err(PlaceError::Machine);
+            written.map_err(file("write", target))?;
+            found += count as u64;
+            self.bytes += count as u64;
+            progress.copied(count as u64);
+            if let Some(megabytes) = self.order.bandwidth {
+                let mut wait = pause(self.bytes, self.begun.elapsed(), megabytes);
+                while !wait.is_zero() {
+                    let step = wait.min(WAIT_STEP);
+                    std::thread::sleep(step);
+                    wait -= step;
+                    // It is alive.
+                    progress.copied(0);
+                }
+            }
+        }
+        if found != expected {
+            return Err(Error::Length { path: entry.source.to_string(), expected, found });
+        }
+        writer.finish().map_err(file("write", target))?;
+        Ok(found)
+    }
+}
+
+/// The error of a source that cannot be read.
+fn read(entry: &Entry) -> impl FnOnce(PlaceError) -> Error {
+    let path = entry.source.to_string();
+    move |source| Error::Read { path, source }
+}
+
+/// Both checksums, if both places have such.
+fn checksums(
+    (from, to): (&dyn Files, &dyn Files),
+    source: &Location,
+    target: &Location,
+) -> Result<Option<(crate::places::Checksum, crate::places::Checksum)>> {
+    let wrong = |path: &Location| {
+        let path = path.to_string();
+        move |source| Error::Read { path, source }
+    };
+    let Some(left) = from.checksum(&source.path).map_err(wrong(source))? else { return Ok(None) };
+    let right = to.checksum(&target.path).map_err(file("read the checksum of", target))?;
+    Ok(right.map(|right| (left, right)))
+}
+
+/// True if the target needs no copy. Without `-update` what is there stays; with it, length, block size where that is kept, and checksum decide, or the
+/// times where checksums cannot be compared.
+fn is_same(
+    parts: (&dyn Files, &dyn Files),
+    entry: &Entry,
+    (target, there): (&Location, &Status),
+    order: &Order,
+) -> Result<bool> {
+    let source = &entry.status;
+    if !order.update {
+        return Ok(true);
+    }
+    if source.length != there.length {
+        return Ok(false);
+    }
+    if source.length == 0 {
+        return Ok(true);
+    }
+    if order.preserve.block_size && source.block_size != there.block_size {
+        return Ok(false);
+    }
+    let is_newer = there.mtime_ms >= source.mtime_ms;
+    if order.skip_crc {
+        return Ok(is_newer);
+    }
+    Ok(match checksums(parts, &entry.source, target)? {
+        Some((left, right)) if left.algorithm == right.algorithm => left.hex == right.hex,
+        _ => is_newer,
+    })
+}
+
+/// True if the target is shorter than the source and the same up to its end.
+fn is_beginning(
+    (from, to): (&dyn Files, &dyn Files),
+    entry: &Entry,
+    (target, there): (&Location, &Status),
+    buffer: &mut [u8],
+) -> Result<bool> {
+    if there.length >= entry.status.length {
+        return Ok(false);
+    }
+    let mut digest = |source: Box<dyn Read>| -> io::Result<u32> {
+        let (mut source, mut sum) = (source.take(there.length), 0);
+        loop {
+            match source.read(buffer)? {
+                0 => return Ok(sum),
+                count => sum = crc32c::crc32c_append(sum, buffer.get(..count).unwrap_or_default()),
+            }
+        }
+    };
+    let source = from.open(&entry.source.path, 0).map_err(read(entry))?;
+    let left = digest(source).map_err(|error| read(entry)(PlaceError::Machine(error)))?;
+    let copy = to.open(&target.path, 0).map_err(file("open", target))?;
+    let right = digest(copy).map_err(PlaceError::Machine).map_err(file("read", target))?;
+    Ok(left == right)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::attributes::Attributes;
+    use crate::places::Place;
+
+    struct Count(u64);
+
+    impl Progress for Count {
+        fn copied(&mut self, bytes: u64) {
+            self.0 += bytes;
+        }
+    }
+
+    fn at(path: &Path) -> Location {
+        Location { place: Place::Machine, path: path.to_str().unwrap().to_owned() }
+    }
+
+    fn order(root: &Path) -> Order {
+        Order {
+            id: "1".to_owned(),
+            lists: String::new(),
+            bundles: 1,
+            work: at(&root.join("to")),
+            publish: None,
+            temporary: Some(at(&root.join("to/.distcp.tmp.1"))),
+            preserve: Attributes::default(),
+            update: false,
+            overwrite: false,
+            append: false,
+            delete: false,
+            ignore_failures: false,
+            skip_crc: false,
+            verbose: false,
+            bandwidth: None,
+            buffer_bytes: 3,
+            user: "ann".to_owned(),
+        }
+    }
+
+    /// Copies the file `from/x` and returns what became of it.
+    fn copy(root: &Path, order: &Order) -> Result<Done> {
+        let places = Places::new(None, "ann".to_owned(), Default::default());
+        let source = at(&root.join("from/x"));
+        let status = places.files(&source.place).unwrap().status(&source.path).unwrap();
+        let status = status.unwrap_or(Status { length: 1, ..Status::default() });
+        let entry = Entry { source, relative: "x".to_owned(), status };
+        let mut count = Count(0);
+        let done = Copier::new(order, &places, "attempt".to_owned())?.copy(&entry, &mut count)?;
+        match done {
+            Done::Copied { bytes } | Done::Appended { bytes } => assert_eq!(bytes, count.0),
+            _ => assert_eq!(count.0, 0),
+        }
+        Ok(done)
+    }
+
+    #[test]
+    fn files_are_copied_skipped_replaced_and_appended_to() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        fs::create_dir_all(root.join("from")).unwrap();
+        let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
+        let target = || fs::read_to_string(root.join("to/x")).unwrap();
+        write("from/x", "12345678");
+        let plain = order(root);
+        let update = Order { update: true, ..plain.clone() };
+        assert_eq!(copy(root, &plain).unwrap(), Done::Copied { bytes: 8 });
+        assert_eq!(target(), "12345678");
+        // Whatever it is, without -update it stays.
+        write("to/x", "1234");
+        assert_eq!(copy(root, &plain).unwrap(), Done::Skipped);
+        let append = Order { append: true, ..update.clone() };
+        assert_eq!(copy(root, &append).unwrap(), Done::Appended { bytes: 4 });
+        assert_eq!(target(), "12345678");
+        write("to/x", "1x34");
+        assert_eq!(copy(root, &append).unwrap(), Done::Copied { bytes: 8 });
+        assert_eq!(copy(root, &update).unwrap(), Done::Skipped);
+        let overwrite = Order { overwrite: true, ..plain.clone() };
+        assert_eq!(copy(root, &overwrite).unwrap(), Done::Copied { bytes: 8 });
+        let direct = Order { temporary: None, ..overwrite };
+        assert_eq!(copy(root, &direct).unwrap(), Done::Copied { bytes: 8 });
+        assert_eq!(fs::read_dir(root.join("to/.distcp.tmp.1")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn attributes_are_kept() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        fs::create_dir_all(root.join("from")).unwrap();
+        fs::write(root.join("from/x"), "1").unwrap();
+        fs::set_permissions(root.join("from/x"), fs::Permissions::from_mode(0o640)).unwrap();
+        let kept = Order { preserve: Attributes::parse("pt").unwrap(), ..order(root) };
+        Copier::new(&kept, &Places::new(None, String::new(), Default::default()), "a".to_owned())
+            .unwrap();
+        copy(root, &kept).unwrap();
+        let [from, to] = ["from/x", "to/x"].map(|path| fs::metadata(root.join(path)).unwrap());
+        assert_eq!(to.permissions().mode() & 0o777, 0o640);
+        let ms = |time: std::time::SystemTime| {
+            time.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()
+        };
+        assert_eq!(ms(from.modified().unwrap()), ms(to.modified().unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let missing = copy(root, &order(root)).unwrap_err();
+        assert!(matches!(missing, Error::Read { .. }), "{missing}");
+        fs::create_dir_all(root.join("from")).unwrap();
+        fs::write(root.join("from/x"), "1").unwrap();
+        fs::create_dir_all(root.join("to/x")).unwrap();
+        let error = copy(root, &order(root)).unwrap_err().to_string();
+        assert!(error.ends_with("Target is dir, Source is file"), "{error}");
+    }
+}

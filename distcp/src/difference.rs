@@ -1,0 +1,176 @@
+//! `-diff FROM TO`: what changed between two snapshots of the source is done to a target that is as the first of them.
+//!
+//! What was deleted or renamed first moves, the deepest first, into a directory beside the rest. From there what was renamed goes to its new place, the
+//! highest first, and the rest is deleted. Then only what is new or changed is left to copy.
+
+use protocol::namenode::{DiffEntry, DiffKind};
+
+use crate::error::{Error, Result};
+use crate::listing::{Filters, below, file};
+use crate::order::Entry;
+use crate::places::{Files, Location};
+
+/// The directory of the snapshots of a directory.
+const SNAPSHOTS: &str = ".snapshot";
+
+/// Source, target and the snapshots.
+pub(crate) struct Sync<'a> {
+    pub(crate) source: (&'a dyn Files, &'a Location),
+    pub(crate) target: (&'a dyn Files, &'a Location),
+    pub(crate) from: &'a str,
+    pub(crate) to: &'a str,
+    /// Different for each run.
+    pub(crate) id: &'a str,
+}
+
+impl Sync<'_> {
+    /// Moves and deletes in the target; returns what is left to copy, by its path.
+    pub(crate) fn run(&self, filters: &Filters) -> Result<Vec<Entry>> {
+        let ((source, at), (target, to)) = (self.source, self.target);
+        let changes = |files: &dyn Files, at: &Location, from: &str, to: &str| {
+            files.changes(&at.path, from, to).map_err(file("compare snapshots of", at))
+        };
+        let changed = changes(target, to, self.from, "")?;
+        if let Some(change) = changed.first() {
+            return Err(Error::TargetChanged {
+                target: to.to_string(),
+                snapshot: self.from.to_owned(),
+                change: format!("./{} was {}", change.path, word(change.kind)),
+            });
+        }
+        let end = if self.to == "." { "" } else { self.to };
+        let changes = changes(source, at, self.from, end)?;
+        self.shift(&moves(&changes))?;
+        let root = match end {
+            "" => at.clone(),
+            snapshot => at.below(&format!("{SNAPSHOTS}/{snapshot}")),
+        };
+        let mut entries = Vec::new();
+        for (relative, whole) in copies(&changes) {
+            let path = root.below(&relative);
+            let status = source.status(&path.path).map_err(file("look for", &path))?;
+            let Some(status) = status else { continue };
+            let is_directory = status.directory;
+            if !relative.is_empty() && filters.wants(&path) {
+                let source = path.clone();
+                entries.push(Entry { source, relative: relative.clone(), status });
+            }
+            if whole && is_directory {
+                entries.extend(below(source, (path, relative), 1, filters)?);
+            }
+        }
+        entries.sort_by(|left, right| left.relative.cmp(&right.relative));
+        entries.dedup_by(|left, right| left.relative == right.relative);
+        Ok(entries)
+    }
+
+    /// Does all moves.
+    fn shift(&self, moves: &[Move]) -> Result<()> {
+        if moves.is_empty() {
+            return Ok(());
+        }
+        let (files, target) = self.target;
+        let aside = target.below(&format!(".distcp.diff.tmp.{}", self.id));
+        files.make_directories(&aside.path).map_err(file("make the directory", &aside))?;
+        let place = |number: usize| aside.below(&number.to_string());
+        for (number, item) in moves.iter().enumerate() {
+            let from = target.below(&item.from);
+            files.rename(&from.path, &place(number).path).map_err(file("rename", &from))?;
+        }
+        let mut renamed: Vec<(usize, &String)> = moves
+            .iter()
+            .enumerate()
+            .filter_map(|(number, item)| Some((number, item.to.as_ref()?)))
+            .collect();
+        renamed.sort_by_key(|(_, to)| (to.matches('/').count(), to.as_str()));
+        for (number, to) in renamed {
+            let to = target.below(to);
+            let parent = to.parent();
+            files.make_directories(&parent.path).map_err(file("make the directory", &parent))?;
+            files.rename(&place(number).path, &to.path).map_err(file("rename onto", &to))?;
+        }
+        files.delete(&aside.path).map_err(file("delete", &aside)).map(|_| ())
+    }
+}
+
+fn word(kind: DiffKind) -> &'static str {
+    match kind {
+        DiffKind::Created => "created",
+        DiffKind::Deleted => "deleted",
+        DiffKind::Modified => "modified",
+        DiffKind::Renamed => "renamed",
+    }
+}
+
+/// Something that is no longer where it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Move {
+    from: String,
+    /// `None` if it is gone.
+    to: Option<String>,
+}
+
+/// What leaves its place, the deepest first.
+fn moves(changes: &[DiffEntry]) -> Vec<Move> {
+    let mut moves: Vec<Move> = changes
+        .iter()
+        .filter(|change| matches!(change.kind, DiffKind::Deleted | DiffKind::Renamed))
+        .map(|change| Move { from: change.path.clone(), to: change.target.clone() })
+        .collect();
+    moves
+        .sort_by_key(|item| (std::cmp::Reverse(item.from.matches('/').count()), item.from.clone()));
+    moves
+}
+
+/// What is to be copied, by its path after the renames, and whether with all that is below.
+fn copies(changes: &[DiffEntry]) -> Vec<(String, bool)> {
+    let renames: Vec<(&str, &str)> = changes
+        .iter()
+        .filter(|change| change.kind == DiffKind::Renamed)
+        .filter_map(|change| Some((change.path.as_str(), change.target.as_deref()?)))
+        .collect();
+    let now = |change: &DiffEntry| {
+        let path = change.path.as_str();
+        let moved = renames.iter().filter_map(|(from, to)| {
+            let rest = path.strip_prefix(from)?;
+            // Of the same path a new file is another one than the renamed.
+            let is_it = rest.is_empty() && change.kind == DiffKind::Modified;
+            (is_it || rest.starts_with('/')).then(|| (from.len(), format!("{to}{rest}")))
+        });
+        moved.max().map_or(path.to_owned(), |(_, path)| path)
+    };
+    changes
+        .iter()
+        .filter(|change| matches!(change.kind, DiffKind::Created | DiffKind::Modified))
+        .map(|change| (now(change), change.kind == DiffKind::Created))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(text: &str) -> DiffEntry {
+        let mut words = text.split(' ');
+        let kind = match words.next() {
+            Some("+") => DiffKind::Created,
+            Some("-") => DiffKind::Deleted,
+            Some("M") => DiffKind::Modified,
+            _ => DiffKind::Renamed,
+        };
+        let path = words.next().unwrap_or_default().to_owned();
+        DiffEntry { kind, path, target: words.next().map(str::to_owned) }
+    }
+
+    #[test]
+    fn what_moves_and_what_is_copied() {
+        let changes =
+            ["M ", "R a b", "M a", "M a/x", "+ a/new", "+ a", "- d/e/f", "R d/e d/g", "- d"]
+                .map(change);
+        let order: Vec<String> = moves(&changes).into_iter().map(|item| item.from).collect();
+        assert_eq!(order, ["d/e/f", "d/e", "a", "d"]);
+        let copied = copies(&changes);
+        let expected = [("", false), ("b", false), ("b/x", false), ("b/new", true), ("a", true)];
+        assert_eq!(copied, expected.map(|(path, whole)| (path.to_owned(), whole)));
+    }
+}

@@ -1,0 +1,295 @@
+//! What there is to copy: sources and patterns become entries, each with its path below the target.
+//!
+//! Hadoop's rules of names: a directory that is the only source becomes the target if that does not exist, and with `-update` or `-overwrite` always;
+//! otherwise sources keep their names in the target.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use protocol::glob::{Pattern, expand_braces, is_glob};
+use regex::Regex;
+
+use crate::error::{Error, PlaceError, Result};
+use crate::options::Options;
+use crate::order::Entry;
+use crate::places::{Files, Location, Places, Status};
+
+/// An operation on a file that failed.
+pub(crate) fn file<'a>(
+    what: &'static str,
+    at: &'a Location,
+) -> impl FnOnce(PlaceError) -> Error + 'a {
+    move |source| Error::File { what, path: at.to_string(), source }
+}
+
+/// The sources that exist, with what they are; patterns are expanded.
+pub(crate) fn sources(places: &Places, given: &[Location]) -> Result<Vec<(Location, Status)>> {
+    let mut found = Vec::new();
+    for source in given {
+        let files = places.files(&source.place).map_err(file("reach", source))?;
+        match files.status(&source.path).map_err(file("look for", source))? {
+            Some(status) => found.push((source.clone(), status)),
+            None if is_glob(&source.path) => {
+                let matches = matches(&*files, source)?;
+                if matches.is_empty() {
+                    return Err(Error::NoMatch { pattern: source.to_string() });
+                }
+                found.extend(matches);
+            }
+            None => return Err(Error::NoSource { path: source.to_string() }),
+        }
+    }
+    Ok(found)
+}
+
+/// What a pattern matches, in order.
+fn matches(files: &dyn Files, pattern: &Location) -> Result<Vec<(Location, Status)>> {
+    let mut all = Vec::new();
+    let too_many = |error| Error::usage(format!("{pattern}: {error}"));
+    for text in expand_braces(&pattern.path).map_err(too_many)? {
+        let mut paths: Vec<(Location, Option<Status>)> =
+            vec![(Location { path: "/".to_owned(), ..pattern.clone() }, None)];
+        for element in text.split('/').filter(|element| !element.is_empty()) {
+            let mut next = Vec::new();
+            for (directory, status) in paths {
+                if status.is_some_and(|status| !status.directory) {
+                    continue;
+                }
+                next.extend(children(files, &directory, element)?);
+            }
+            paths = next;
+        }
+        all.extend(paths.into_iter().filter_map(|(path, status)| Some((path, status?))));
+    }
+    all.sort_by(|(left, _), (right, _)| left.cmp(right));
+    all.dedup_by(|(left, _), (right, _)| left == right);
+    Ok(all)
+}
+
+/// The entries of a directory that an element of a pattern matches.
+fn children(
+    files: &dyn Files,
+    directory: &Location,
+    element: &str,
+) -> Result<Vec<(Location, Option<Status>)>> {
+    if !is_glob(element) {
+        let path = directory.below(element);
+        let status = files.status(&path.path).map_err(file("look for", &path))?;
+        return Ok(status.map(|status| (path, Some(status))).into_iter().collect());
+    }
+    let pattern = Pattern::new(element);
+    let list = files.list(&directory.path).map_err(file("list", directory))?;
+    let wanted = list.into_iter().filter(|status| pattern.matches(&status.name));
+    Ok(wanted.map(|status| (directory.below(&status.name), Some(status))).collect())
+}
+
+/// What is known of the target before the copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    Missing,
+    File,
+    Directory,
+}
+
+/// The part of a source's path that its files keep below the target: nothing, or its name.
+fn prefix(
+    (source, status): &(Location, Status),
+    is_only: bool,
+    target: Target,
+    is_sync: bool,
+) -> String {
+    let becomes_target = match (is_only, status.directory) {
+        (true, false) => target != Target::Directory,
+        (_, true) => is_sync || (is_only && target == Target::Missing),
+        (false, false) => false,
+    };
+    if becomes_target { String::new() } else { source.name().to_owned() }
+}
+
+/// Which paths are left out.
+pub(crate) struct Filters(Vec<Regex>);
+
+impl Filters {
+    /// One expression a line; a path that one of them matches as a whole is left out.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let expression = |(number, line): (usize, &str)| {
+            let whole = Regex::new(&format!("^(?:{line})$"));
+            whole.map_err(|error| {
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default().trim();
+                Error::usage(format!("-filters: line {}: `{line}`: {reason}", number + 1))
+            })
+        };
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines.map(expression).collect::<Result<_>>().map(Filters)
+    }
+
+    pub(crate) fn none() -> Self {
+        Filters(Vec::new())
+    }
+
+    pub(crate) fn wants(&self, at: &Location) -> bool {
+        !self.0.iter().any(|regex| regex.is_match(&at.path) || regex.is_match(&at.to_string()))
+    }
+}
+
+/// All entries of the sources, in the order of their paths below the target.
+pub(crate) fn entries(
+    places: &Places,
+    sources: &[(Location, Status)],
+    target: Target,
+    options: &Options,
+    filters: &Filters,
+) -> Result<Vec<Entry>> {
+    let (is_only, is_sync) = (sources.len() == 1, options.update || options.overwrite);
+    let mut entries = Vec::new();
+    for source in sources {
+        let relative = prefix(source, is_only, target, is_sync);
+        let (at, status) = source;
+        let is_root = relative.is_empty() && status.directory;
+        if filters.wants(at) && (!is_root || !is_sync || options.update_root) {
+            let (source, status) = (at.clone(), status.clone());
+            entries.push(Entry { source, relative: relative.clone(), status });
+        }
+        if status.directory {
+            let files = places.files(&at.place).map_err(file("reach", at))?;
+            let top = (at.clone(), relative);
+            entries.extend(below(&*files, top, options.listing_threads, filters)?);
+        }
+    }
+    entries.sort_by(|left, right| left.relative.cmp(&right.relative));
+    for pair in entries.windows(2) {
+        if pair[0].relative == pair[1].relative {
+            let [first, second] = [&pair[0], &pair[1]].map(|entry| entry.source.to_string());
+            return Err(Error::Duplicate { first, second });
+        }
+    }
+    Ok(entries)
+}
+
+/// All that is below a directory, listed by so many threads, one level after the other.
+pub(crate) fn below(
+    files: &dyn Files,
+    top: (Location, String),
+    threads: usize,
+    filters: &Filters,
+) -> Result<Vec<Entry>> {
+    let (mut level, mut all) = (vec![top], Vec::new());
+    while !level.is_empty() {
+        let waiting = Mutex::new(level.into_iter());
+        let listed = Mutex::new(Ok(Vec::new()));
+        let work = || {
+            loop {
+                let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((directory, relative)) = next else { return };
+                let found = children_of(files, &directory, &relative, filters);
+                let mut listed = listed.lock().unwrap_or_else(PoisonError::into_inner);
+                match (&mut *listed, found) {
+                    (Ok(all), Ok(found)) => all.extend(found),
+                    (Ok(_), Err(error)) => *listed = Err(error),
+                    (Err(_), _) => return,
+                }
+            }
+        };
+        match threads {
+            1 => work(),
+            threads => std::thread::scope(|scope| {
+                (0..threads).for_each(|_| {
+                    scope.spawn(work);
+                });
+            }),
+        }
+        let found: Vec<Entry> = listed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        let directories = found.iter().filter(|entry| entry.status.directory);
+        level = directories.map(|it| (it.source.clone(), it.relative.clone())).collect();
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+fn children_of(
+    files: &dyn Files,
+    directory: &Location,
+    relative: &str,
+    filters: &Filters,
+) -> Result<Vec<Entry>> {
+    let list = files.list(&directory.path).map_err(file("list", directory))?;
+    let entry = |status: Status| Entry {
+        source: directory.below(&status.name),
+        relative: match relative {
+            "" => status.name.clone(),
+            relative => format!("{relative}/{}", status.name),
+        },
+        status,
+    };
+    Ok(list.into_iter().map(entry).filter(|entry| filters.wants(&entry.source)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::parse;
+    use crate::places::Place;
+
+    fn at(path: &str) -> Location {
+        Location { place: Place::Machine, path: path.to_owned() }
+    }
+
+    #[test]
+    fn names_below_the_target_follow_hadoops_rules() {
+        let source = |directory| (at("/s/a"), Status { directory, ..Status::default() });
+        for (directory, is_only, target, is_sync, expected) in [
+            (true, true, Target::Missing, false, ""),
+            (true, true, Target::Directory, false, "a"),
+            (true, true, Target::Directory, true, ""),
+            (true, false, Target::Missing, false, "a"),
+            (true, false, Target::Directory, true, ""),
+            (false, true, Target::Missing, false, ""),
+            (false, true, Target::File, true, ""),
+            (false, true, Target::Directory, false, "a"),
+            (false, true, Target::Directory, true, "a"),
+            (false, false, Target::Missing, true, "a"),
+        ] {
+            let found = prefix(&source(directory), is_only, target, is_sync);
+            assert_eq!(found, expected, "{directory} {is_only} {target:?} {is_sync}");
+        }
+    }
+
+    #[test]
+    fn trees_patterns_and_filters() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().to_str().unwrap();
+        for path in ["a/x", "a/sub/y", "a/sub/z.tmp", "b/x"] {
+            let path = scratch.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "1").unwrap();
+        }
+        let places = Places::new(None, "ann".to_owned(), Default::default());
+        let list = |line: &str, filters: &str, target| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let (options, _) = parse(&words)?;
+            let given: Vec<Location> =
+                options.sources.iter().map(|text| at(&format!("{root}/{text}"))).collect();
+            let found = sources(&places, &given)?;
+            let entries = entries(&places, &found, target, &options, &Filters::parse(filters)?)?;
+            Ok(entries.into_iter().map(|entry| entry.relative).collect::<Vec<_>>())
+        };
+        let all: Result<Vec<String>> = list("a /t", "", Target::Missing);
+        assert_eq!(all.unwrap(), ["", "sub", "sub/y", "sub/z.tmp", "x"]);
+        let threads = list("-numListstatusThreads 4 -update a /t", "", Target::Directory).unwrap();
+        assert_eq!(threads, ["sub", "sub/y", "sub/z.tmp", "x"]);
+        let filtered = list("a /t", ".*\\.tmp\n\n", Target::Directory).unwrap();
+        assert_eq!(filtered, ["a", "a/sub", "a/sub/y", "a/x"]);
+        assert_eq!(list("[ab]/x* /t", "", Target::Directory).unwrap_err().exit_code(), 254);
+        assert_eq!(list("a/{x,sub/y} /t", "", Target::Missing).unwrap(), ["x", "y"]);
+        for (line, filters, expected) in [
+            ("none /t", "", "doesn't exist"),
+            ("n* /t", "", "n* doesn't exist"),
+            ("a /t", "ok\n(", "-filters: line 2"),
+        ] {
+            let error = list(line, filters, Target::Missing).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+            assert_eq!(error.exit_code(), 255);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a job gets told: the same in the driver and in each task, as text in its command line. It has no secrets, for whoever may see the job sees it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::attributes::Attributes;
+use crate::error::{Error, Result};
+use crate::places::{Location, Status};
+
+/// See the module.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// Different for each run.
+    pub(crate) id: String,
+    /// Directory of the lists: of the cluster, or of this machine if the job runs here.
+    pub(crate) lists: String,
+    /// How many bundles, one for each map.
+    pub(crate) bundles: u32,
+    /// Where files go; with `publish` they are renamed from there.
+    pub(crate) work: Location,
+    /// The target of an atomic copy.
+    pub(crate) publish: Option<Location>,
+    /// Where files are while they are written; `None` to write them in place.
+    pub(crate) temporary: Option<Location>,
+    pub(crate) preserve: Attributes,
+    pub(crate) update: bool,
+    pub(crate) overwrite: bool,
+    pub(crate) append: bool,
+    pub(crate) delete: bool,
+    pub(crate) ignore_failures: bool,
+    pub(crate) skip_crc: bool,
+    pub(crate) verbose: bool,
+    pub(crate) bandwidth: Option<f64>,
+    pub(crate) buffer_bytes: usize,
+    pub(crate) user: String,
+}
+
+impl Order {
+    /// The file of a bundle.
+    pub(crate) fn bundle(&self, number: u64) -> String {
+        format!("{}/bundle-{number:05}", self.lists)
+    }
+
+    /// The file of the whole list, in the order of its paths.
+    pub(crate) fn whole(&self) -> String {
+        format!("{}/list", self.lists)
+    }
+
+    /// The file of tokens for other clusters.
+    pub(crate) fn tokens(&self) -> String {
+        format!("{}/tokens", self.lists)
+    }
+
+    pub(crate) fn text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(Error::List)
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(Error::List)
+    }
+}
+
+/// One file or directory to copy: a line of a list.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) source: Location,
+    /// Its path below the target; empty for the target itself.
+    pub(crate) relative: String,
+    pub(crate) status: Status,
+}

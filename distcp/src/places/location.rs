@@ -1,0 +1,155 @@
+//! Paths as they are typed, and the place that each is in.
+
+use std::fmt;
+
+use protocol::address::{self, Scheme, Side, Site, Typed};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Where a file is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(crate) enum Place {
+    /// In the configured cluster, whose NameNode has this `host:port`.
+    Cluster { authority: String },
+    /// On this machine.
+    Machine,
+    /// In another cluster, over WebHDFS.
+    Web { authority: String },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Cluster { authority } => write!(f, "hanno://{authority}"),
+            Place::Machine => f.write_str("file:"),
+            Place::Web { authority } => write!(f, "webhdfs://{authority}"),
+        }
+    }
+}
+
+/// An absolute path in a place.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(crate) struct Location {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.place, self.path)
+    }
+}
+
+impl Location {
+    /// Reads a path as `user` types it.
+    pub(crate) fn parse(text: &str, site: Option<&Site>, user: &str) -> Result<Self> {
+        let typed = Typed::new(text);
+        let is_called = |site: &Site| site.locate(text).is_ok();
+        match &typed.scheme {
+            Some(Scheme::Namenode)
+                if !typed.authority.is_empty() && !site.is_some_and(is_called) =>
+            {
+                let authority = match typed.namenode() {
+                    Some(url) => address::authority_of(&url).to_owned(),
+                    None => typed.authority.to_owned(),
+                };
+                let path = address::absolute("/", typed.path);
+                return Ok(Location { place: Place::Web { authority }, path });
+            }
+            Some(Scheme::Hdfs) if !typed.authority.is_empty() && !site.is_some_and(is_called) => {
+                return Err(Error::usage(format!(
+                    "{text} is another cluster than the configured one: reach it by WebHDFS, webhdfs://HOST:PORT{}",
+                    typed.path
+                )));
+            }
+            _ => {}
+        }
+        let none = Site::new("", &[]);
+        let (typed, side) = site.unwrap_or(&none).locate(text)?;
+        match side {
+            Side::Machine => {
+                let here = std::env::current_dir().unwrap_or_default();
+                let path = address::absolute(&here.to_string_lossy(), typed.path);
+                Ok(Location { place: Place::Machine, path })
+            }
+            Side::Cluster => {
+                let Some(site) = site else {
+                    return Err(Error::Cluster(client::dfs::DfsError::NoNamenode));
+                };
+                let base = if typed.is_relative() { address::home(user) } else { "/".to_owned() };
+                let authority = site.authority().to_owned();
+                let path = address::absolute(&base, typed.path);
+                Ok(Location { place: Place::Cluster { authority }, path })
+            }
+        }
+    }
+
+    /// The path below this one; the same for an empty one.
+    pub(crate) fn below(&self, relative: &str) -> Self {
+        Location { place: self.place.clone(), path: join(&self.path, relative) }
+    }
+
+    /// The directory that it is in; the root is in itself.
+    pub(crate) fn parent(&self) -> Self {
+        let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let path = if parent.is_empty() { "/" } else { parent }.to_owned();
+        Location { place: self.place.clone(), path }
+    }
+
+    /// The last element of its path.
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(_, name)| name)
+    }
+}
+
+/// A path below a directory.
+pub(crate) fn join(directory: &str, relative: &str) -> String {
+    match (directory, relative) {
+        (directory, "") => directory.to_owned(),
+        ("/", relative) => format!("/{relative}"),
+        (directory, relative) => format!("{directory}/{relative}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_has_a_place() {
+        let site = Site::new("http://nn:9870", &[]);
+        let text = |text: &str| Location::parse(text, Some(&site), "ann").map(|it| it.to_string());
+        for (typed, expected) in [
+            ("/a/b/", "hanno://nn:9870/a/b"),
+            ("a", "hanno://nn:9870/user/ann/a"),
+            ("webhdfs://nn:9870/a", "hanno://nn:9870/a"),
+            ("hdfs://nn/a", "hanno://nn:9870/a"),
+            ("hdfs:///a", "hanno://nn:9870/a"),
+            ("webhdfs://other:1/a b", "webhdfs://other:1/a b"),
+            ("webhdfs://other/a", "webhdfs://other:9870/a"),
+            ("file:///tmp/x", "file:/tmp/x"),
+        ] {
+            match text(typed) {
+                Ok(found) => assert_eq!(found, expected, "{typed}"),
+                // Whether a port may be left out there is decided by the address.
+                Err(error) => assert_eq!(typed, "hdfs://nn/a", "{error}"),
+            }
+        }
+        let error = text("hdfs://far:8020/a").unwrap_err().to_string();
+        assert!(error.contains("webhdfs://HOST:PORT/a"), "{error}");
+        assert!(text("s3a://bucket/a").is_err());
+        assert!(Location::parse("/a", None, "ann").is_err());
+        assert!(Location::parse("webhdfs://h:1/a", None, "ann").is_ok());
+    }
+
+    #[test]
+    fn paths_are_put_together() {
+        let at = |path: &str| Location { place: Place::Machine, path: path.to_owned() };
+        assert_eq!(at("/").below("a").path, "/a");
+        assert_eq!(at("/a").below("").path, "/a");
+        assert_eq!(at("/a").below("b/c").path, "/a/b/c");
+        assert_eq!((at("/a/b").parent().path, at("/a").parent().path), ("/a".into(), "/".into()));
+        assert_eq!((at("/a/b").name(), at("/").name()), ("b", ""));
+    }
+}

@@ -1,0 +1,287 @@
+//! Another cluster over WebHDFS.
+//!
+//! Requests that move bytes are made in two steps, with `noredirect`: the NameNode names the place, then the bytes go there. A token, if there is one, is
+//! sent to the NameNode alone; without one it is told the user's name, which clusters with `auth = "simple"` believe.
+
+mod answers;
+mod upload;
+
+use std::io::{self, Read};
+
+use bytes::{Buf, Bytes};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use protocol::acl::AclEntry;
+use protocol::namenode::DiffEntry;
+use protocol::xattr::Xattr;
+use serde::de::DeserializeOwned;
+use transport::rpc::{Body, runtime};
+use transport::web::{self, Answer, Method};
+
+use super::{Checksum, Files, NewFile, Outcome, Status, Tokens, Writer, rights};
+use crate::error::PlaceError;
+use answers::{
+    AclAnswer, ChecksumAnswer, DiffAnswer, Failed, ListAnswer, LocationAnswer, OutcomeAnswer,
+    StatusAnswer, XattrsAnswer,
+};
+use upload::Upload;
+
+/// Names the tokens for other clusters: `host:port=token`, separated by commas.
+const TOKENS_VARIABLE: &str = "HANNO_WEBHDFS_TOKENS";
+/// What a path may not have in a URL.
+const IN_PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
+/// Most bytes of an answer that is no file.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+/// Statuses below it are of success.
+const STATUS_REFUSED: u16 = 300;
+
+/// The tokens that the environment names.
+pub(crate) fn tokens_of_environment() -> Tokens {
+    let text = std::env::var(TOKENS_VARIABLE).unwrap_or_default();
+    let pairs = text.split([',', ' ', '\n']).filter_map(|pair| pair.trim().split_once('='));
+    pairs.map(|(authority, token)| (authority.to_owned(), token.to_owned())).collect()
+}
+
+/// See the module.
+pub(super) struct Web {
+    base: String,
+    /// `delegation=…` or `user.name=…`.
+    who: String,
+}
+
+impl Web {
+    pub(super) fn new(authority: &str, user: &str, token: Option<String>) -> Self {
+        let who = match token {
+            Some(token) => format!("delegation={}", encoded(&token)),
+            None => format!("user.name={}", encoded(user)),
+        };
+        Web { base: format!("http://{authority}/webhdfs/v1"), who }
+    }
+
+    fn url(&self, path: &str, op: &str, parameters: &[(&str, &str)]) -> String {
+        let path = utf8_percent_encode(path, IN_PATH);
+        let mut url = format!("{}{path}?op={op}&{}", self.base, self.who);
+        for (name, value) in parameters {
+            url.push_str(&format!("&{name}={}", encoded(value)));
+        }
+        url
+    }
+
+    /// A request without a body, and what comes with its answer.
+    fn body(
+        &self,
+        method: Method,
+        path: &str,
+        op: &str,
+        parameters: &[(&str, &str)],
+    ) -> Outcome<Vec<u8>> {
+        whole(ask(method, &self.url(path, op, parameters))?)
+    }
+
+    fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        op: &str,
+        parameters: &[(&str, &str)],
+    ) -> Outcome<T> {
+        let body = self.body(method, path, op, parameters)?;
+        serde_json::from_slice(&body).map_err(|_| PlaceError::Answer)
+    }
+
+    fn put(&self, path: &str, op: &str, parameters: &[(&str, &str)]) -> Outcome<()> {
+        self.body(Method::Put, path, op, parameters).map(|_| ())
+    }
+
+    /// Where the bytes of an operation go, or come from.
+    fn location(
+        &self,
+        method: Method,
+        path: &str,
+        op: &str,
+        parameters: &[(&str, &str)],
+    ) -> Outcome<String> {
+        let parameters = [parameters, &[("noredirect", "true")]].concat();
+        let answer: LocationAnswer = self.json(method, path, op, &parameters)?;
+        Ok(answer.location)
+    }
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// Makes a request without a body; a refusal is an error.
+fn ask(method: Method, url: &str) -> Outcome<Body> {
+    accepted(runtime().block_on(web::ask(method, url)))
+}
+
+/// The body of an answer that is no refusal.
+fn accepted(answer: Result<Answer, transport::RpcError>) -> Outcome<Body> {
+    let Answer { status, body } = answer.map_err(PlaceError::Unreachable)?;
+    if status.as_u16() < STATUS_REFUSED {
+        return Ok(body);
+    }
+    let text = runtime().block_on(body.at_most(ANSWER_BYTES_MAX)).unwrap_or_default();
+    Err(match serde_json::from_slice::<Failed>(&text) {
+        Ok(Failed { exception }) => {
+            PlaceError::Remote { exception: exception.exception, message: exception.message }
+        }
+        Err(_) => PlaceError::Status { status: status.as_u16() },
+    })
+}
+
+fn whole(body: Body) -> Outcome<Vec<u8>> {
+    runtime().block_on(body.at_most(ANSWER_BYTES_MAX)).map_err(PlaceError::Unreachable)
+}
+
+/// A file as it comes.
+struct Download {
+    body: Body,
+    rest: Bytes,
+}
+
+impl Read for Download {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            match runtime().block_on(self.body.next()).map_err(io::Error::other)? {
+                Some(bytes) => self.rest = bytes,
+                None => return Ok(0),
+            }
+        }
+        let count = buffer.len().min(self.rest.len());
+        self.rest.split_to(count).copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}
+
+impl Files for Web {
+    fn status(&self, path: &str) -> Outcome<Option<Status>> {
+        match self.json::<StatusAnswer>(Method::Get, path, "GETFILESTATUS", &[]) {
+            Ok(answer) => Ok(Some(answer.status.into_status()?)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&self, path: &str) -> Outcome<Vec<Status>> {
+        let answer: ListAnswer = self.json(Method::Get, path, "LISTSTATUS", &[])?;
+        answer.statuses.list.into_iter().map(|status| status.into_status()).collect()
+    }
+
+    fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>> {
+        let offset = offset.to_string();
+        let from = self.location(Method::Get, path, "OPEN", &[("offset", &offset)])?;
+        Ok(Box::new(Download { body: ask(Method::Get, &from)?, rest: Bytes::new() }))
+    }
+
+    fn create(&self, path: &str, new: NewFile) -> Outcome<Box<dyn Writer>> {
+        let replication = new.replication.map(|count| count.to_string());
+        let block_size = new.block_size.map(|bytes| bytes.to_string());
+        let overwrite = new.overwrite.to_string();
+        let mut parameters = vec![("overwrite", overwrite.as_str()), ("createparent", "false")];
+        parameters.extend(replication.as_deref().map(|count| ("replication", count)));
+        parameters.extend(block_size.as_deref().map(|bytes| ("blocksize", bytes)));
+        let to = self.location(Method::Put, path, "CREATE", &parameters)?;
+        Ok(Box::new(Upload::begin(Method::Put, to)))
+    }
+
+    fn append(&self, path: &str) -> Outcome<Box<dyn Writer>> {
+        let to = self.location(Method::Post, path, "APPEND", &[])?;
+        Ok(Box::new(Upload::begin(Method::Post, to)))
+    }
+
+    fn make_directories(&self, path: &str) -> Outcome<()> {
+        self.json::<OutcomeAnswer>(Method::Put, path, "MKDIRS", &[])?.is_true()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Outcome<()> {
+        self.put(from, "RENAME", &[("destination", to), ("renameoptions", "OVERWRITE")])
+    }
+
+    fn delete(&self, path: &str) -> Outcome<bool> {
+        let parameters = [("recursive", "true")];
+        Ok(self.json::<OutcomeAnswer>(Method::Delete, path, "DELETE", &parameters)?.outcome)
+    }
+
+    fn checksum(&self, path: &str) -> Outcome<Option<Checksum>> {
+        let from = self.location(Method::Get, path, "GETFILECHECKSUM", &[])?;
+        let answer: ChecksumAnswer = serde_json::from_slice(&whole(ask(Method::Get, &from)?)?)
+            .map_err(|_| PlaceError::Answer)?;
+        let algorithm = answer.checksum.algorithm;
+        Ok(Some(Checksum { algorithm, hex: answer.checksum.bytes.to_ascii_lowercase() }))
+    }
+
+    fn set_mode(&self, path: &str, mode: u16) -> Outcome<()> {
+        self.put(path, "SETPERMISSION", &[("permission", &format!("{mode:o}"))])
+    }
+
+    fn set_owner(&self, path: &str, owner: &str, group: &str) -> Outcome<()> {
+        let named = [("owner", owner), ("group", group)];
+        let given: Vec<_> = named.into_iter().filter(|(_, name)| !name.is_empty()).collect();
+        self.put(path, "SETOWNER", &given)
+    }
+
+    fn set_times(&self, path: &str, mtime_ms: u64, atime_ms: u64) -> Outcome<()> {
+        let (mtime, atime) = (mtime_ms.to_string(), atime_ms.to_string());
+        self.put(path, "SETTIMES", &[("modificationtime", &mtime), ("accesstime", &atime)])
+    }
+
+    fn set_replication(&self, path: &str, replication: u16) -> Outcome<()> {
+        let count = replication.to_string();
+        let parameters = [("replication", count.as_str())];
+        self.json::<OutcomeAnswer>(Method::Put, path, "SETREPLICATION", &parameters)?.is_true()
+    }
+
+    fn acl(&self, path: &str) -> Outcome<Vec<AclEntry>> {
+        self.json::<AclAnswer>(Method::Get, path, "GETACLSTATUS", &[])?.whole()
+    }
+
+    fn set_acl(&self, path: &str, entries: &[AclEntry]) -> Outcome<()> {
+        if rights::is_plain(entries) {
+            return self.put(path, "REMOVEACL", &[]);
+        }
+        let list: Vec<String> = entries.iter().map(ToString::to_string).collect();
+        self.put(path, "SETACL", &[("aclspec", &list.join(","))])?;
+        match rights::has_default(entries) {
+            true => Ok(()),
+            false => self.put(path, "REMOVEDEFAULTACL", &[]),
+        }
+    }
+
+    fn xattrs(&self, path: &str) -> Outcome<Vec<Xattr>> {
+        let parameters = [("encoding", "base64")];
+        self.json::<XattrsAnswer>(Method::Get, path, "GETXATTRS", &parameters)?.into_xattrs()
+    }
+
+    fn set_xattr(&self, path: &str, xattr: &Xattr) -> Outcome<()> {
+        let value = answers::base64_of(&xattr.value);
+        // Hadoop sets with one flag or the other, not with both.
+        let parameters =
+            |flag| [("xattr.name", xattr.name.as_str()), ("xattr.value", &value), ("flag", flag)];
+        match self.put(path, "SETXATTR", &parameters("CREATE")) {
+            Err(PlaceError::Remote { .. }) => self.put(path, "SETXATTR", &parameters("REPLACE")),
+            done => done,
+        }
+    }
+
+    fn changes(&self, path: &str, from: &str, to: &str) -> Outcome<Vec<DiffEntry>> {
+        let parameters = [("oldsnapshotname", from), ("snapshotname", to)];
+        self.json::<DiffAnswer>(Method::Get, path, "GETSNAPSHOTDIFF", &parameters)?.into_entries()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_carry_any_path_and_value() {
+        let web = Web::new("h:1", "a&b", None);
+        let url = web.url("/x y/ü?#%", "RENAME", &[("destination", "/a&b=c")]);
+        let expected = "http://h:1/webhdfs/v1/x%20y/%C3%BC%3F%23%25?op=RENAME&user.name=a%26b&destination=%2Fa%26b%3Dc";
+        assert_eq!(url, expected);
+        let token = Web::new("h:1", "ann", Some("t-_k".to_owned()));
+        assert!(token.url("/", "OPEN", &[]).ends_with("?op=OPEN&delegation=t%2D%5Fk"));
+    }
+}

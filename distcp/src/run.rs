@@ -1,0 +1,440 @@
+//! The driver: from a command line to a job.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use client::ClientConfig;
+use client::dfs::{CreateOptions, DfsClient};
+use mr_api::built_in::{self, Settings};
+use protocol::address::home;
+use protocol::jobs::Counters;
+use protocol::{DfsPath, JobId};
+
+use crate::bundles::bundles;
+use crate::commit::abandon;
+use crate::difference::Sync;
+use crate::error::{Error, Result};
+use crate::job::plan;
+use crate::keep;
+use crate::listing::{Filters, Target, entries, file, sources};
+use crate::options::{Options, parse};
+use crate::order::{Entry, Order};
+use crate::places::{Location, Place, Places, Tokens, tokens_of_environment};
+
+/// How `distcp` is used.
+pub const USAGE: &str = "\
+Usage: distcp [OPTIONS] SRC... DST
+       distcp [OPTIONS] -f LISTFILE DST
+
+Paths are of the cluster (plain, hdfs:///…), of this machine (file:///…) or of another cluster (webhdfs://host:port/…).
+
+  -update                 copy what is missing or differs in length or checksum
+  -overwrite              copy everything
+  -delete                 with one of these: delete what the sources do not have
+  -append                 with -update: write at the end of files that are the beginning of their source
+  -diff FROM TO           with -update: copy what changed between two snapshots of the source
+  -p[rbugpcaxt]           keep replication, block size, user, group, permission, ACL, XAttrs, times
+  -i                      go on when a source cannot be read
+  -m N                    maps (20)
+  -strategy uniformsize|dynamic
+                          one bundle for each map, or several, taken as maps get free
+  -bandwidth MB           megabytes a second of each map
+  -atomic [-tmp DIR]      the target appears when all is copied
+  -f LISTFILE             sources, one a line
+  -filters FILE           regular expressions; a path that one matches is left out
+  -skipcrccheck           compare no checksums
+  -direct                 write files in place, without a temporary name
+  -log DIR [-v]           what was skipped and failed, with -v also what was copied
+  -async                  do not wait for the job
+  -updateRoot             with -update or -overwrite: keep attributes of the sources themselves, too
+  -numListstatusThreads N threads that list
+  -copybuffersize BYTES   bytes that are read at once
+";
+
+/// The word before an order in a command line.
+const ORDER: &str = "--order";
+/// The word before the job's output.
+const OUTPUT: &str = "--output";
+/// Where lists are, below the home directory.
+const STAGING: &str = ".staging";
+/// Of a home directory that does not exist yet.
+const HOME_MODE: u16 = 0o755;
+/// Only its owner can read it.
+const DIRECTORY_MODE: u16 = 0o700;
+/// Only its owner can read them.
+const FILE_MODE: u16 = 0o600;
+/// Bundles for each map with `-strategy dynamic`.
+const BUNDLES_PER_MAP: u32 = 4;
+
+/// The cluster that a command is for.
+#[derive(Clone, Debug, Default)]
+pub struct Site {
+    /// Of the client, with the secret.
+    pub config: ClientConfig,
+    /// True if a NameNode is configured.
+    pub has_cluster: bool,
+    /// For the job; `local` and `detached` are decided here.
+    pub settings: Settings,
+    /// Words with which a worker starts this program again.
+    pub prefix: Vec<String>,
+}
+
+/// How a copy ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its job; `None` if it ran in this process.
+    pub job: Option<JobId>,
+    /// Counters of the job so far.
+    pub counters: Counters,
+    /// Things that the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Runs tasks in a process that a worker started with these words.
+///
+/// # Errors
+/// [`Error`].
+pub fn run_tasks(words: &[String]) -> Result<()> {
+    let after = |name: &str| {
+        let at = words.iter().position(|word| word == name);
+        let value = at.and_then(|at| words.get(at + 1)).map(String::as_str);
+        value.ok_or_else(|| Error::usage(format!("a task of distcp needs {name}")))
+    };
+    let order = Arc::new(Order::parse(after(ORDER)?)?);
+    let output = after(OUTPUT)?;
+    built_in::run_tasks(|| plan(&order, output, None)).map_err(Error::Job)
+}
+
+/// Copies what a command line says; `warn` gets what the user should know before that.
+///
+/// # Errors
+/// [`Error`]; [`Error::exit_code`] is what the command ends with.
+pub fn run(words: &[String], site: &Site, warn: &mut dyn FnMut(&str)) -> Result<Outcome> {
+    let (options, warnings) = parse(words)?;
+    warnings.iter().for_each(|warning| warn(warning));
+    let cluster = match site.has_cluster {
+        true => Some(DfsClient::connect(&site.config)?),
+        false => None,
+    };
+    let user = match &cluster {
+        Some(dfs) => dfs.user().to_owned(),
+        None => sys::host::user_name(),
+    };
+    let tokens = tokens_of_environment();
+    let places = Places::new(cluster.clone(), user.clone(), tokens.clone());
+    let copy = Copy { options, cluster, user, tokens, places, site };
+    copy.run()
+}
+
+/// A copy that is being prepared.
+struct Copy<'a> {
+    options: Options,
+    cluster: Option<DfsClient>,
+    user: String,
+    tokens: Tokens,
+    places: Places,
+    site: &'a Site,
+}
+
+impl Copy<'_> {
+    fn run(self) -> Result<Outcome> {
+        let target = self.locate(&self.options.target)?;
+        let given = self.given()?;
+        let local = self.runs_here(&given, &target)?;
+        self.check_log(local)?;
+        let found = sources(&self.places, &given)?;
+        let there = self.target(&target, &found)?;
+        let mut used: Vec<&Place> = given.iter().map(|source| &source.place).collect();
+        used.push(&target.place);
+        keep::check(self.options.preserve, &used)?;
+        let id = format!("{:016x}", rand_id());
+        let filters = self.filters()?;
+        let entries = match &self.options.diff {
+            None => entries(&self.places, &found, there, &self.options, &filters)?,
+            Some((from, to)) => {
+                let (source, _) =
+                    found.first().ok_or_else(|| Error::usage("-diff takes one source"))?;
+                let files = |at: &Location| self.places.files(&at.place).map_err(file("reach", at));
+                let (left, right) = (files(source)?, files(&target)?);
+                let (source, target) = ((&*left, source), (&*right, &target));
+                Sync { source, target, from, to, id: &id }.run(&filters)?
+            }
+        };
+        let loads: Vec<u64> = entries.iter().map(|entry| entry.status.length).collect();
+        let per_map = if self.options.dynamic { BUNDLES_PER_MAP } else { 1 };
+        let bundles = bundles(&loads, self.options.maps.saturating_mul(per_map));
+        let count = u32::try_from(bundles.len()).unwrap_or(u32::MAX);
+        let staging = self.staging(&id, local)?;
+        let order = self.order(id, &staging, count, (&target, there, &entries));
+        let ended = self
+            .write_lists(&order, &entries, &bundles, local)
+            .and_then(|()| self.submit(&order, &staging, local));
+        if ended.is_err() {
+            // The failure of the job matters more.
+            let _ = abandon(&order, &self.places);
+        }
+        if ended.is_err() || !self.options.detached {
+            self.remove(&staging, local);
+        }
+        ended
+    }
+
+    fn locate(&self, text: &str) -> Result<Location> {
+        let site = self.cluster.as_ref().map(DfsClient::site);
+        Location::parse(text, site.as_ref(), &self.user)
+    }
+
+    /// The sources as they are typed, or as the list names them.
+    fn given(&self) -> Result<Vec<Location>> {
+        let Some(list) = &self.options.list_file else {
+            return self.options.sources.iter().map(|text| self.locate(text)).collect();
+        };
+        let text = self.text_of(list)?;
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        if lines.is_empty() {
+            return Err(Error::usage(format!("-f {list}: no source is named there")));
+        }
+        lines.into_iter().map(|line| self.locate(line)).collect()
+    }
+
+    /// The text of a file in any place.
+    fn text_of(&self, path: &str) -> Result<String> {
+        let at = self.locate(path)?;
+        let files = self.places.files(&at.place).map_err(file("reach", &at))?;
+        let mut text = String::new();
+        let mut reader = files.open(&at.path, 0).map_err(file("open", &at))?;
+        let own = |source| Error::Own { what: "read", path: at.to_string(), source };
+        io::Read::read_to_string(&mut reader, &mut text).map_err(own)?;
+        Ok(text)
+    }
+
+    /// `-filters` names a file of this machine, as in Hadoop.
+    fn filters(&self) -> Result<Filters> {
+        match &self.options.filters {
+            None => Ok(Filters::none()),
+            Some(path) => {
+                let path = path.strip_prefix("file://").unwrap_or(path);
+                let own = |source| Error::Own { what: "read", path: path.to_owned(), source };
+                Filters::parse(&fs::read_to_string(path).map_err(own)?)
+            }
+        }
+    }
+
+    /// Files of this machine are there for this process alone: the job then runs here.
+    fn runs_here(&self, given: &[Location], target: &Location) -> Result<bool> {
+        let places = given.iter().chain([target]).map(|at| &at.place);
+        let is_local = places.clone().any(|place| *place == Place::Machine);
+        if is_local && self.options.detached {
+            return Err(Error::usage(
+                "-async is not possible with file: paths: this process copies them",
+            ));
+        }
+        if !is_local && self.cluster.is_none() {
+            return Err(Error::Cluster(client::dfs::DfsError::NoNamenode));
+        }
+        Ok(is_local)
+    }
+
+    /// The log is the job's output: on the cluster, or where the job runs.
+    fn check_log(&self, local: bool) -> Result<()> {
+        let Some(log) = &self.options.log else { return Ok(()) };
+        match (self.locate(log)?.place, local) {
+            (Place::Machine, true) | (Place::Cluster { .. }, false) => Ok(()),
+            (_, true) => Err(Error::usage(
+                "-log names a directory of this machine (file:/…) if a path is of this machine",
+            )),
+            (_, false) => Err(Error::usage("-log names a directory of the cluster")),
+        }
+    }
+
+    /// What is at the target, if that can be copied onto.
+    fn target(
+        &self,
+        target: &Location,
+        found: &[(Location, crate::places::Status)],
+    ) -> Result<Target> {
+        let files = self.places.files(&target.place).map_err(file("reach", target))?;
+        let there = files.status(&target.path).map_err(file("look for", target))?;
+        let text = || target.to_string();
+        if self.options.atomic && there.is_some() {
+            return Err(Error::AtomicTarget { target: text() });
+        }
+        match there {
+            None => Ok(Target::Missing),
+            Some(status) if status.directory => Ok(Target::Directory),
+            Some(_) if found.len() > 1 => Err(Error::ManyToFile { target: text() }),
+            Some(_) => match found.first() {
+                Some((source, status)) if status.directory => {
+                    Err(Error::DirectoryToFile { source_path: source.to_string(), target: text() })
+                }
+                _ => Ok(Target::File),
+            },
+        }
+    }
+
+    /// Where lists are: in the user's home, or on this machine.
+    fn staging(&self, id: &str, local: bool) -> Result<String> {
+        if local {
+            let path = std::env::temp_dir().join(format!("hanno-distcp-{id}"));
+            return Ok(path.to_string_lossy().into_owned());
+        }
+        Ok(format!("{}/{STAGING}/distcp-{id}", home(&self.user)))
+    }
+
+    fn order(
+        &self,
+        id: String,
+        staging: &str,
+        bundles: u32,
+        (target, there, entries): (&Location, Target, &[Entry]),
+    ) -> Order {
+        let options = &self.options;
+        let work = match (options.atomic, &options.temporary) {
+            (false, _) => target.clone(),
+            (true, given) => {
+                let above = given.as_ref().and_then(|text| self.locate(text).ok());
+                let above = above.unwrap_or_else(|| target.parent());
+                above.below(&format!("._WIP_{}.{id}", target.name()))
+            }
+        };
+        // A single file is written beside itself, a tree within itself.
+        let is_file = entries.iter().any(|it| it.relative.is_empty() && !it.status.directory);
+        let beside = if is_file || there == Target::File { work.parent() } else { work.clone() };
+        let temporary = (!options.direct).then(|| beside.below(&format!(".distcp.tmp.{id}")));
+        Order {
+            id,
+            lists: format!("{staging}/lists"),
+            bundles,
+            work,
+            publish: options.atomic.then(|| target.clone()),
+            temporary,
+            preserve: options.preserve,
+            update: options.update,
+            overwrite: options.overwrite,
+            append: options.append,
+            delete: options.delete,
+            ignore_failures: options.ignore_failures,
+            skip_crc: options.skip_crc,
+            verbose: options.verbose,
+            bandwidth: options.bandwidth,
+            buffer_bytes: options.buffer_bytes,
+            user: self.user.clone(),
+        }
+    }
+
+    /// Writes what the tasks read.
+    fn write_lists(
+        &self,
+        order: &Order,
+        entries: &[Entry],
+        bundles: &[Vec<usize>],
+        local: bool,
+    ) -> Result<()> {
+        self.make_lists(&order.lists, local)?;
+        let all: BTreeSet<usize> = (0..entries.len()).collect();
+        self.write(&order.whole(), local, &mut |out| lines(out, entries, all.iter()))?;
+        for (number, bundle) in bundles.iter().enumerate() {
+            let path = order.bundle(number as u64);
+            self.write(&path, local, &mut |out| lines(out, entries, bundle.iter()))?;
+        }
+        self.write(&order.tokens(), local, &mut |out| {
+            serde_json::to_writer(out, &self.tokens).map_err(io::Error::from)
+        })
+    }
+
+    fn make_lists(&self, directory: &str, local: bool) -> Result<()> {
+        if local {
+            let own = |source| Error::Own { what: "make", path: directory.to_owned(), source };
+            return sys::fs::create_private_dir(Path::new(directory)).map_err(own);
+        }
+        if let Some(dfs) = &self.cluster {
+            // The home itself is for others, too, and so are directories above it.
+            dfs.mkdirs(&DfsPath::parse(&home(&self.user))?, HOME_MODE, true)?;
+            dfs.mkdirs(&DfsPath::parse(directory)?, DIRECTORY_MODE, true)?;
+        }
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        path: &str,
+        local: bool,
+        fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
+        let own = |source| Error::Own { what: "write", path: path.to_owned(), source };
+        match &self.cluster {
+            Some(dfs) if !local => {
+                let options = CreateOptions { mode: FILE_MODE, ..CreateOptions::default() };
+                let mut out = io::BufWriter::new(dfs.create(&DfsPath::parse(path)?, options)?);
+                fill(&mut out).map_err(own)?;
+                let writer = out.into_inner().map_err(|error| own(error.into_error()))?;
+                Ok(writer.close()?)
+            }
+            _ => {
+                let mut out = io::BufWriter::new(fs::File::create(path).map_err(own)?);
+                fill(&mut out).and_then(|()| out.flush()).map_err(own)
+            }
+        }
+    }
+
+    /// Runs the job.
+    fn submit(&self, order: &Order, staging: &str, local: bool) -> Result<Outcome> {
+        let options = &self.options;
+        let output = match &options.log {
+            Some(log) => self.locate(log)?.path,
+            None => format!("{staging}/log"),
+        };
+        let mut settings = self.site.settings.clone();
+        if local {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            settings.local = Some(cores.min(options.maps as usize));
+        }
+        if options.dynamic {
+            settings.properties.push(format!("mapreduce.job.running.map.limit={}", options.maps));
+        }
+        settings.detached = options.detached;
+        let mut words = self.site.prefix.clone();
+        words.extend([ORDER.to_owned(), order.text()?, OUTPUT.to_owned(), output.clone()]);
+        let here = local.then(|| self.places.clone());
+        let plan = plan(&Arc::new(order.clone()), &output, here).map_err(Error::Job)?;
+        let ended = built_in::run(&words, &settings, plan).map_err(Error::Job)?;
+        let mut warnings = Vec::new();
+        if options.detached && options.log.is_none() {
+            warnings.push(format!("the log will be in {output}"));
+        }
+        Ok(Outcome { job: ended.job, counters: ended.counters, warnings })
+    }
+
+    fn remove(&self, staging: &str, local: bool) {
+        if local {
+            let _ = fs::remove_dir_all(staging);
+            return;
+        }
+        if let (Some(dfs), Ok(path)) = (&self.cluster, DfsPath::parse(staging)) {
+            let _ = dfs.delete(&path, true);
+        }
+    }
+}
+
+/// Some of the entries, one a line.
+fn lines<'a>(
+    out: &mut dyn Write,
+    entries: &[Entry],
+    wanted: impl Iterator<Item = &'a usize>,
+) -> io::Result<()> {
+    for entry in wanted.filter_map(|index| entries.get(*index)) {
+        serde_json::to_writer(&mut *out, entry)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// A number that no other run has.
+fn rand_id() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,381 @@
+//! Copies of trees as jobs: within a cluster, to and from this machine, between two clusters, and while a worker dies.
+
+use std::fs;
+use std::process::Stdio;
+
+use super::job_id;
+use crate::support::cluster::{SUPERUSER, hanno_binary};
+use crate::support::{Cluster, Options, Outcome, data};
+
+/// Hadoop's exit code of a copy that failed, -999, as a shell sees it.
+const FAILED: i32 = 25;
+const USAGE: i32 = 255;
+const DUPLICATE: i32 = 254;
+/// Long enough for a busy machine.
+const SECONDS_MAX: u64 = 60;
+
+struct Stand {
+    cluster: Cluster,
+}
+
+impl Stand {
+    fn start() -> Self {
+        Stand { cluster: Cluster::start(Options::tight()) }
+    }
+
+    /// `hanno distcp LINE`.
+    fn distcp(&self, line: &str) -> Outcome {
+        let words: Vec<&str> = std::iter::once("distcp").chain(line.split(' ')).collect();
+        self.cluster.hanno(&words)
+    }
+
+    /// Commands of the shell, one a line; each succeeds.
+    fn dfs(&self, lines: &str) {
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            self.cluster.dfs(&line.split(' ').collect::<Vec<_>>()).ok();
+        }
+    }
+
+    fn put(&self, path: &str, bytes: &[u8]) {
+        let local = self.cluster.directory.join("put");
+        fs::write(&local, bytes).unwrap();
+        let words = ["-D", "dfs.blocksize=131072", "-put", "-f", local.to_str().unwrap(), path];
+        self.cluster.dfs(&words).ok();
+    }
+
+    fn text(&self, path: &str) -> String {
+        self.cluster.dfs(&["-cat", path]).ok().stdout_text()
+    }
+
+    /// The paths below a directory, without it.
+    fn tree(&self, path: &str) -> Vec<String> {
+        let text = self.cluster.dfs(&["-ls", "-R", "-C", path]).ok().stdout_text();
+        let below =
+            |line: &str| line.strip_prefix(path).map(|rest| rest.trim_matches('/').to_owned());
+        text.lines().filter_map(below).collect()
+    }
+
+    /// A counter of the job that was submitted last, by its name on the screen.
+    fn counter(&self, name: &str) -> u64 {
+        let words = ["job", "-counter", &job_id(&self.cluster), "DistCp Counters", name];
+        self.cluster.hanno(&words).ok().stdout_text().trim().parse().unwrap()
+    }
+
+    /// Copied, skipped, deleted.
+    fn counters(&self) -> [u64; 3] {
+        ["Files Copied", "Files Skipped", "Files Deleted"].map(|name| self.counter(name))
+    }
+}
+
+#[track_caller]
+fn refused(outcome: &Outcome, code: i32, text: &str) {
+    assert_eq!(outcome.code, code, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(text), "{}", outcome.stderr);
+}
+
+#[test]
+fn trees_are_copied_within_a_cluster() {
+    let stand = Stand::start();
+    stand.dfs("-mkdir -p /s/sub/empty");
+    for (path, text) in [("/s/a", "one"), ("/s/sub/b", "two"), ("/s/sub/c d", "three")] {
+        let local = stand.cluster.directory.join("put");
+        fs::write(&local, text).unwrap();
+        stand.cluster.dfs(&["-put", local.to_str().unwrap(), path]).ok();
+    }
+    let all = ["a", "sub", "sub/b", "sub/c d", "sub/empty"];
+    names(&stand, &all);
+    updates(&stand, &all);
+    appends(&stand);
+    choices(&stand, &all);
+    mistakes(&stand);
+}
+
+/// What a source is called in the target.
+fn names(stand: &Stand, all: &[&str]) {
+    stand.distcp("/s /t").ok();
+    assert_eq!(stand.tree("/t"), all);
+    assert_eq!(stand.text("/t/sub/c*"), "three");
+    assert_eq!((stand.counters(), stand.counter("Directories Copied")), ([3, 0, 0], 3));
+    assert_eq!(stand.counter("Bytes Copied"), 11);
+    // The target exists now.
+    stand.distcp("-m 2 /s /t").ok();
+    assert_eq!(stand.tree("/t/s"), all);
+    // Several sources keep their names; a file may become another.
+    stand.distcp("/s/a /s/sub /many").ok();
+    assert_eq!(stand.tree("/many"), all);
+    stand.distcp("/s/a /renamed").ok();
+    assert_eq!(stand.text("/renamed"), "one");
+    stand.distcp("/s/{a,sub/b*} /matched").ok();
+    assert_eq!(stand.tree("/matched"), ["a", "b"]);
+    refused(&stand.distcp("/s/a /t/s/a /same"), DUPLICATE, "would cause duplicates");
+    let home = format!("/user/{SUPERUSER}/.staging");
+    assert!(stand.tree(&home).is_empty(), "lists are left");
+}
+
+/// `-update`, `-overwrite`, `-delete`.
+fn updates(stand: &Stand, all: &[&str]) {
+    // Without an option what is there stays.
+    stand.put("/t/a", b"changed");
+    stand.distcp("-log /log /s/* /t").ok();
+    assert_eq!((stand.text("/t/a"), stand.counters()), ("changed".to_owned(), [0, 3, 0]));
+    assert!(stand.text("/log/part-r-00000").contains("SKIP: hanno://"));
+    stand.put("/t/sub/b", b"TWO");
+    stand.distcp("-update /s /t").ok();
+    assert_eq!((stand.text("/t/a"), stand.text("/t/sub/b")), ("one".into(), "two".into()));
+    assert_eq!(stand.counters(), [2, 1, 0]);
+    stand.dfs("-mkdir /t/sub/gone\n-touchz /t/sub/gone/x\n-touchz /t/z");
+    stand.distcp("-update -delete /s /t").ok();
+    // The copy named `s`, the directory and the file.
+    assert_eq!(
+        (stand.tree("/t"), stand.counters()),
+        (all.iter().map(|it| (*it).to_owned()).collect(), [0, 3, 3])
+    );
+    stand.distcp("-overwrite -log /log2 -v /s /t").ok();
+    assert_eq!(stand.counters(), [3, 0, 0]);
+    assert!(stand.text("/log2/part-r-00000").contains("FILE_COPIED: source=hanno://"));
+}
+
+fn appends(stand: &Stand) {
+    let more = data::text(5, 300_000);
+    stand.put("/grows", &more[..200_000]);
+    stand.distcp("/grows /grown").ok();
+    stand.put("/grows", &more);
+    stand.distcp("-update -append /grows /grown").ok();
+    assert_eq!(stand.cluster.dfs(&["-cat", "/grown"]).ok().stdout, more);
+    assert_eq!(stand.counter("Bytes Copied"), 100_000);
+    // What is not its beginning is replaced.
+    stand.put("/grown", b"other");
+    stand.distcp("-update -append /grows /grown").ok();
+    assert_eq!(stand.cluster.dfs(&["-cat", "/grown"]).ok().stdout, more);
+    assert_eq!(stand.counter("Bytes Copied"), 300_000);
+}
+
+/// Lists, filters, strategies, and how a copy appears.
+fn choices(stand: &Stand, all: &[&str]) {
+    let filters = stand.cluster.directory.join("filters");
+    fs::write(&filters, ".*/sub/b\n.*empty\n").unwrap();
+    stand.distcp(&format!("-filters {} /s /filtered", filters.display())).ok();
+    assert_eq!(stand.tree("/filtered"), ["a", "sub", "sub/c d"]);
+    stand.put("/list", b"/s/a\n\nhdfs:///s/sub\n");
+    stand.distcp("-f /list -strategy dynamic -m 1 -numListstatusThreads 3 /listed").ok();
+    assert_eq!(stand.tree("/listed"), all);
+    stand.distcp("-atomic -tmp /work /s /atomic/deep").ok();
+    assert_eq!(stand.tree("/atomic/deep"), all);
+    refused(&stand.distcp("-atomic /s /atomic/deep"), USAGE, "already exists");
+    stand.distcp("-direct -copybuffersize 2 -bandwidth 100 -skipcrccheck /s /direct").ok();
+    assert_eq!(stand.tree("/direct"), all);
+    stand.distcp("-async /s /later").ok();
+    let id = job_id(&stand.cluster).parse().unwrap();
+    let report = stand.cluster.jobs().watch(id, |_| {}).unwrap();
+    assert_eq!(report.state, protocol::jobs::JobState::Succeeded);
+    assert_eq!(stand.tree("/later"), all);
+}
+
+fn mistakes(stand: &Stand) {
+    for (line, code, text) in [
+        ("/none /x", USAGE, "doesn't exist"),
+        ("/s /renamed", USAGE, "which is not a file"),
+        ("/s/a /s/sub /renamed", USAGE, "Multiple source"),
+        ("-update -overwrite /s /x", USAGE, "mutually exclusive"),
+        ("-blocksperchunk 2 /s /x", USAGE, "-blocksperchunk is not supported"),
+        ("-rdiff a b /s /x", USAGE, "-rdiff is not supported"),
+        ("-pe /s /x", USAGE, "-pe is not supported"),
+        ("hdfs://far:8020/s /x", USAGE, "webhdfs://HOST:PORT/s"),
+        ("s3a://bucket/s /x", USAGE, "s3a"),
+        ("-update -diff a b /s /t", FAILED, "compare snapshots"),
+    ] {
+        refused(&stand.distcp(line), code, text);
+    }
+    // A directory where a file shall be.
+    stand.dfs("-mkdir -p /x/a");
+    refused(&stand.distcp("-update /s /x"), FAILED, "Target is dir, Source is file");
+    assert!(!stand.tree("/x").iter().any(|path| path.contains(".distcp.tmp")));
+}
+
+#[test]
+fn attributes_snapshots_and_unreadable_sources() {
+    let stand = Stand::start();
+    attributes(&stand);
+    differences(&stand);
+    unreadable(&stand);
+}
+
+fn attributes(stand: &Stand) {
+    stand.dfs("-mkdir -p /s/d");
+    stand.put("/s/d/f", b"text");
+    stand.dfs(
+        "-chmod 640 /s/d/f
+        -setrep 2 /s/d/f
+        -chown ann:staff /s/d/f
+        -setfacl -m user:bob:r-x,default:user:bob:rwx /s/d
+        -setfacl -m user:bob:r-- /s/d/f
+        -setfattr -n user.note -v kept /s/d/f
+        -chown eve:ops /s/d
+        -chmod 1750 /s/d
+        -touch -t 20200102:030405 /s/d/f
+        -touch -m -t 20200102:030405 /s/d",
+    );
+    stand.distcp("-prbugpaxt /s /t").ok();
+    for path in ["d", "d/f"] {
+        let [from, to] = ["/s", "/t"].map(|top| {
+            let path = format!("{top}/{path}");
+            let stat = stand.cluster.dfs(&["-stat", "%F %a %u %g %o %r %b %Y", &path]).ok();
+            let acl = stand.cluster.dfs(&["-getfacl", &path]).ok().stdout_text();
+            let xattrs = stand.cluster.dfs(&["-getfattr", "-d", &path]).ok().stdout_text();
+            (stat.stdout_text() + &acl + &xattrs).replace(top, "")
+        });
+        assert_eq!(from, to);
+    }
+    // Without an option the copy is a new file of the user's.
+    stand.distcp("/s /plain").ok();
+    let stat = stand.cluster.dfs(&["-stat", "%a %r", "/plain/d/f"]).ok().stdout_text();
+    assert_ne!(stat, "640 2\n");
+}
+
+fn differences(stand: &Stand) {
+    stand.dfs("-mkdir -p /v/old/in\n-mkdir /v/dead");
+    for (path, text) in
+        [("/v/keep", "1"), ("/v/old/in/x", "2"), ("/v/old/y", "3"), ("/v/dead/z", "4")]
+    {
+        stand.put(path, text.as_bytes());
+    }
+    let admin = |line: &str| stand.cluster.hanno(&line.split(' ').collect::<Vec<_>>());
+    admin("dfsadmin -allowSnapshot /v").ok();
+    stand.dfs("-createSnapshot /v s1");
+    stand.distcp("-update /v/.snapshot/s1 /w").ok();
+    admin("dfsadmin -allowSnapshot /w").ok();
+    stand.dfs("-createSnapshot /w s1");
+    stand.dfs(
+        "-mv /v/old /v/new
+        -rm -r -skipTrash /v/dead
+        -mkdir /v/old
+        -mkdir /v/new/more",
+    );
+    for (path, text) in [("/v/new/in/x", "22"), ("/v/new/more/n", "5"), ("/v/old/y", "6")] {
+        stand.put(path, text.as_bytes());
+    }
+    stand.dfs("-createSnapshot /v s2");
+    // It is not in the snapshot.
+    stand.put("/v/later", b"7");
+    stand.distcp("-update -diff s1 s2 /v /w").ok();
+    assert_eq!(stand.tree("/w"), stand.tree("/v/.snapshot/s2"));
+    for path in ["keep", "new/in/x", "new/y", "new/more/n", "old/y"] {
+        assert_eq!(stand.text(&format!("/w/{path}")), stand.text(&format!("/v/{path}")), "{path}");
+    }
+    // Only what is new or changed was copied.
+    assert_eq!(stand.counter("Files Copied"), 3);
+    refused(&stand.distcp("-update -diff s1 s2 /v /w"), FAILED, "modified since snapshot s1");
+}
+
+/// As a user who may not read one of the files.
+fn unreadable(stand: &Stand) {
+    stand.dfs("-mkdir -p /user/bob /mixed\n-chown bob /user/bob");
+    for name in ["a", "b", "secret"] {
+        stand.put(&format!("/mixed/{name}"), name.as_bytes());
+    }
+    stand.dfs("-chmod 600 /mixed/secret");
+    let bob = |words: &[&str]| {
+        let mut command = stand.cluster.command(&hanno_binary(), words);
+        command.env("HADOOP_USER_NAME", "bob");
+        Outcome::of(command)
+    };
+    let strict = bob(&["distcp", "/mixed", "/user/bob/strict"]);
+    refused(&strict, FAILED, "secret");
+    bob(&["distcp", "-i", "-log", "/user/bob/log", "/mixed", "/user/bob/lenient"]).ok();
+    assert_eq!(stand.tree("/user/bob/lenient"), ["a", "b"]);
+    assert_eq!((stand.counter("Files Failed"), stand.counter("Files Copied")), (1, 2));
+    assert!(stand.text("/user/bob/log/part-r-00000").starts_with("FAIL: hanno://"));
+}
+
+#[test]
+fn this_machine_and_another_cluster() {
+    let (stand, other) = (Stand::start(), Stand::start());
+    machine(&stand);
+    let text = data::text(9, 400_000);
+    stand.dfs("-mkdir -p /from/sub");
+    stand.put("/from/large", &text);
+    stand.put("/from/sub/a b", b"small");
+    let token = other.cluster.hanno(&["admin", "token"]).ok().stdout_text().trim().to_owned();
+    let authority = other.cluster.namenode.trim_start_matches("http://").to_owned();
+    let between = |line: &str| {
+        let line = line.replace("OTHER", &format!("webhdfs://{authority}"));
+        let words: Vec<&str> = std::iter::once("distcp").chain(line.split(' ')).collect();
+        let mut command = stand.cluster.command(&hanno_binary(), &words);
+        command.env("HANNO_WEBHDFS_TOKENS", format!("{authority}={token}"));
+        Outcome::of(command)
+    };
+    between("-pt /from OTHER/there").ok();
+    assert_eq!(other.tree("/there"), ["large", "sub", "sub/a b"]);
+    assert_eq!(other.cluster.dfs(&["-cat", "/there/large"]).ok().stdout, text);
+    // The token is in nothing that others may see of the job.
+    let job = job_id(&stand.cluster);
+    let seen = stand.cluster.hanno(&["job", "-history", "all", &job, "-format", "json"]).ok();
+    assert!(!seen.stdout_text().contains(&token));
+    between("-update /from OTHER/there").ok();
+    assert_eq!(stand.counters(), [0, 2, 0]);
+    other.put("/there/new", b"new");
+    between("-update -delete OTHER/there /back").ok();
+    assert_eq!(stand.tree("/back"), ["large", "new", "sub", "sub/a b"]);
+    assert_eq!(stand.cluster.dfs(&["-cat", "/back/large"]).ok().stdout, text);
+    let mut longer = text.clone();
+    longer.extend_from_slice(b"and more");
+    stand.put("/from/large", &longer);
+    between("-update -append -delete /from OTHER/there").ok();
+    assert_eq!(other.cluster.dfs(&["-cat", "/there/large"]).ok().stdout, longer);
+    assert_eq!((stand.counter("Bytes Copied"), stand.counter("Files Deleted")), (8, 1));
+    // Without a token nothing is shown.
+    let stranger = stand.distcp(&format!("webhdfs://{authority}/there /x"));
+    assert_ne!(stranger.code, 0);
+}
+
+/// Files of this machine are copied by the driver's process.
+fn machine(stand: &Stand) {
+    let local = stand.cluster.directory.join("local");
+    fs::create_dir_all(local.join("in/sub")).unwrap();
+    fs::write(local.join("in/sub/x"), "from here").unwrap();
+    let url = |name: &str| format!("file://{}/{name}", local.display());
+    stand.distcp(&format!("{} /machine", url("in"))).ok();
+    assert_eq!(stand.text("/machine/sub/x"), "from here");
+    stand.distcp(&format!("-update -log {} /machine {}", url("log"), url("out"))).ok();
+    assert_eq!(fs::read_to_string(local.join("out/sub/x")).unwrap(), "from here");
+    assert_eq!(fs::read_dir(local.join("out")).unwrap().count(), 1);
+    fs::write(local.join("out/extra"), "").unwrap();
+    let again = stand.distcp(&format!("-overwrite -delete /machine {}", url("out"))).ok();
+    assert!(!local.join("out/extra").exists());
+    assert!(again.stderr.contains("Files Copied=1"), "{}", again.stderr);
+    refused(&stand.distcp(&format!("-pa /machine {}", url("acl"))), 253, "ACLs are not supported");
+    refused(&stand.distcp(&format!("-px /machine {}", url("x"))), 252, "XAttrs are not supported");
+    refused(
+        &stand.distcp(&format!("-async /machine {}", url("y"))),
+        USAGE,
+        "-async is not possible",
+    );
+}
+
+#[test]
+fn a_copy_survives_the_death_of_a_worker_and_leaves_nothing_else() {
+    let stand = Stand::start();
+    let text = data::text(3, 1 << 20);
+    stand.dfs("-mkdir /s");
+    for name in ["a", "b", "c", "d"] {
+        stand.put(&format!("/s/{name}"), &text);
+    }
+    let words = ["distcp", "-m", "4", "-bandwidth", "0.5", "-copybuffersize", "65536", "/s", "/t"];
+    let mut command = stand.cluster.command(&hanno_binary(), &words);
+    let driver = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    stand.cluster.wait_until("a temporary file is being written", SECONDS_MAX, |cluster| {
+        let list = cluster.dfs(&["-ls", "-R", "-C", "/t"]).stdout_text();
+        list.lines().any(|line| line.contains("/.distcp.tmp.") && line.contains("/attempt_"))
+    });
+    for path in stand.tree("/t").iter().filter(|path| path.len() == 1) {
+        let bytes = stand.cluster.dfs(&["-stat", "%b", &format!("/t/{path}")]).ok().stdout_text();
+        assert_eq!(bytes, "1048576\n", "a half-written file is seen");
+    }
+    stand.cluster.kill("worker-1");
+    let outcome = Outcome::from(driver.wait_with_output().unwrap()).ok();
+    assert!(outcome.stderr.contains("Files Copied=4"), "{}", outcome.stderr);
+    assert_eq!(stand.tree("/t"), ["a", "b", "c", "d"]);
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(stand.cluster.dfs(&["-cat", &format!("/t/{name}")]).ok().stdout, text);
+    }
+}
