@@ -1,9 +1,12 @@
 //! Where blocks are: `LocatedBlocks` for Hadoop's own client, `BlockLocations` as the public form.
 
-use protocol::ClusterId;
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use protocol::namenode::{
-    AdminState, DatanodeInfo, DatanodeReport, DatanodeState, LocatedBlock, LocatedBlocks,
+    AdminState, DatanodeInfo, DatanodeReport, DatanodeState, FileStatus, LocatedBlock,
 };
+use protocol::{ClusterId, DatanodeId};
 use serde_json::{Value, json};
 
 /// An empty Hadoop token.
@@ -22,27 +25,73 @@ pub fn split_address(address: &str) -> (&str, u16) {
     (host.trim_start_matches('[').trim_end_matches(']'), port.parse().unwrap_or(0))
 }
 
-/// `LocatedBlocks`. `last` is the file's last block, which may lie outside of the range; `reports` add details of DataNodes.
-pub fn located_blocks(
-    located: &LocatedBlocks,
-    last: Option<&LocatedBlock>,
-    pool: &str,
-    reports: &[DatanodeReport],
-) -> Value {
-    let blocks: Vec<Value> =
-        located.blocks.iter().map(|block| located_block(block, pool, reports)).collect();
-    json!({ "LocatedBlocks": {
-        "fileLength": located.status.length,
-        "isLastBlockComplete": !located.status.open,
-        "isUnderConstruction": located.status.open,
-        "lastLocatedBlock": last.map(|block| located_block(block, pool, reports)),
-        "locatedBlocks": blocks,
-    }})
+/// The DataNodes of a cluster, of which blocks tell details.
+pub struct Nodes {
+    reports: Arc<Vec<DatanodeReport>>,
+    by_id: HashMap<DatanodeId, usize>,
 }
 
-fn located_block(block: &LocatedBlock, pool: &str, reports: &[DatanodeReport]) -> Value {
-    let nodes: Vec<Value> =
-        block.replicas.iter().map(|node| datanode_info(node, reports)).collect();
+impl Nodes {
+    /// Of these reports.
+    pub fn new(reports: Arc<Vec<DatanodeReport>>) -> Self {
+        let ids = reports.iter().map(|report| report.info.id);
+        let by_id = ids.zip(0..).collect();
+        Nodes { reports, by_id }
+    }
+
+    fn report(&self, id: DatanodeId) -> Option<&DatanodeReport> {
+        self.reports.get(*self.by_id.get(&id)?)
+    }
+}
+
+/// How the blocks of a file are told: head, blocks, tail. A file may have many, so nobody needs all of them at once.
+pub enum Shape {
+    /// `LocatedBlocks`.
+    Located {
+        /// The pool of the blocks.
+        pool: String,
+        /// Their DataNodes.
+        nodes: Nodes,
+    },
+    /// `BlockLocations`, of live DataNodes.
+    Public,
+}
+
+impl Shape {
+    /// What stands before the blocks. `last` is the file's last block, which may lie outside of the range.
+    pub fn head(&self, status: &FileStatus, last: Option<&LocatedBlock>) -> Vec<u8> {
+        let head = match self {
+            Shape::Public => r#"{"BlockLocations":{"BlockLocation":["#.to_owned(),
+            Shape::Located { .. } => {
+                let fields = json!({
+                    "fileLength": status.length,
+                    "isLastBlockComplete": !status.open,
+                    "isUnderConstruction": status.open,
+                    "lastLocatedBlock": last.map(|block| self.block(block)),
+                });
+                let fields = fields.to_string();
+                let open = fields.strip_suffix('}').unwrap_or(&fields);
+                format!(r#"{{"LocatedBlocks":{open},"locatedBlocks":["#)
+            }
+        };
+        head.into_bytes()
+    }
+
+    /// One of the blocks.
+    pub fn block(&self, block: &LocatedBlock) -> Value {
+        match self {
+            Shape::Public => block_location(block),
+            Shape::Located { pool, nodes } => located_block(block, pool, nodes),
+        }
+    }
+
+    /// What stands behind the blocks.
+    pub const TAIL: &[u8] = b"]}}";
+}
+
+fn located_block(block: &LocatedBlock, pool: &str, nodes: &Nodes) -> Value {
+    let locations: Vec<Value> =
+        block.replicas.iter().map(|node| datanode_info(node, nodes.report(node.id))).collect();
     json!({
         "block": {
             "blockId": block.id.0,
@@ -53,16 +102,15 @@ fn located_block(block: &LocatedBlock, pool: &str, reports: &[DatanodeReport]) -
         "blockToken": { "urlString": EMPTY_TOKEN },
         "cachedLocations": [],
         "isCorrupt": block.corrupt,
-        "locations": nodes,
+        "locations": locations,
         "startOffset": block.offset,
         "storageTypes": vec!["DISK"; block.replicas.len()],
     })
 }
 
-fn datanode_info(info: &DatanodeInfo, reports: &[DatanodeReport]) -> Value {
+fn datanode_info(info: &DatanodeInfo, report: Option<&DatanodeReport>) -> Value {
     let (address, transfer_port) = split_address(&info.transfer_address);
     let (_, http_port) = split_address(&info.http_address);
-    let report = reports.iter().find(|report| report.info.id == info.id);
     let admin = match report.map(|report| report.admin).unwrap_or_default() {
         AdminState::Normal => "NORMAL",
         AdminState::DecommissionInProgress => "DECOMMISSION_INPROGRESS",
@@ -96,12 +144,6 @@ fn datanode_info(info: &DatanodeInfo, reports: &[DatanodeReport]) -> Value {
     })
 }
 
-/// `BlockLocations`, of live DataNodes.
-pub fn block_locations(located: &LocatedBlocks) -> Value {
-    let blocks: Vec<Value> = located.blocks.iter().map(block_location).collect();
-    json!({ "BlockLocations": { "BlockLocation": blocks } })
-}
-
 fn block_location(block: &LocatedBlock) -> Value {
     let name = |info: &DatanodeInfo| {
         let (address, port) = split_address(&info.transfer_address);
@@ -133,7 +175,7 @@ pub(crate) mod tests {
     use super::*;
     use protocol::auth::Key;
     use protocol::token::{AccessMode, TokenKeys};
-    use protocol::{BlockId, DatanodeId, GenerationStamp};
+    use protocol::{BlockId, GenerationStamp};
 
     pub(crate) fn node(number: u8, http_port: u16) -> DatanodeInfo {
         DatanodeInfo {
@@ -167,8 +209,16 @@ pub(crate) mod tests {
     #[test]
     fn blocks_have_what_the_java_client_needs() {
         let status = crate::json::status::tests::file();
-        let located = LocatedBlocks { status, blocks: vec![block(vec![node(1, 9864)])] };
-        let value = located_blocks(&located, located.blocks.last(), "BP-1", &[]);
+        let block = block(vec![node(1, 9864)]);
+        let whole = |shape: &Shape| {
+            let head = shape.head(&status, Some(&block));
+            let one = shape.block(&block).to_string();
+            String::from_utf8([&head, one.as_bytes(), Shape::TAIL].concat()).unwrap()
+        };
+        let nodes = Nodes::new(Arc::default());
+        let text = whole(&Shape::Located { pool: "BP-1".to_owned(), nodes });
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["LocatedBlocks"]["fileLength"], json!(status.length));
         let blocks = &value["LocatedBlocks"];
         assert_eq!(blocks["locatedBlocks"][0], blocks["lastLocatedBlock"]);
         assert_eq!(
@@ -188,7 +238,7 @@ pub(crate) mod tests {
             assert_eq!(location[field], expected, "{field}");
         }
         assert_eq!(
-            block_locations(&located).to_string(),
+            whole(&Shape::Public),
             r#"{"BlockLocations":{"BlockLocation":[{"cachedHosts":[],"corrupt":false,"hosts":["host1"],"length":15,"names":["10.0.0.1:9866"],"offset":0,"storageTypes":["DISK"],"topologyPaths":["/default-rack/10.0.0.1:9866"]}]}}"#
         );
     }

@@ -1,5 +1,6 @@
 //! The NameNode's side, over whatever can make its calls: the NameNode itself, or a gateway through a client.
 
+mod blocks;
 mod changes;
 mod reads;
 mod special;

@@ -14,7 +14,6 @@ use protocol::namenode::{
 
 use super::{Asked, Face};
 use crate::error::WebError;
-use crate::json::locations::{block_locations, block_pool, located_blocks};
 use crate::json::status::{self, FileStatusJson};
 use crate::json::{self, named};
 use crate::op::Op;
@@ -118,27 +117,6 @@ impl<N: Namesystem> Face<N> {
     ) -> Result<LocatedBlocks, WebError> {
         let path = asked.path.clone();
         self.ask(asked, calls::Locations { path, offset, length }).await
-    }
-
-    async fn locations(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
-        let offset = asked.query.size("offset", 0)?.unwrap_or(0);
-        let length = asked.query.size("length", 0)?.unwrap_or(u64::MAX);
-        let located = self.located(asked, offset, length).await?;
-        if asked.op == Op::GetFileBlockLocations {
-            return Ok(json::ok(&block_locations(&located)));
-        }
-        let ends = |located: &LocatedBlocks| {
-            let end = located.blocks.last().map_or(0, |block| block.offset + block.length);
-            end >= located.status.length
-        };
-        let last = match ends(&located) {
-            true => located.clone(),
-            false => self.located(asked, located.status.length.saturating_sub(1), 1).await?,
-        };
-        let cluster = self.cluster(asked).await?;
-        let nodes = self.nodes(asked).await?;
-        let pool = block_pool(cluster.cluster);
-        Ok(json::ok(&located_blocks(&located, last.blocks.last(), &pool, &nodes)))
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) struct OutcomeAnswer {
 }
 
 impl OutcomeAnswer {
-    pub(super) fn is_true(self) -> Outcome<()> {
+    pub(super) fn into_true(self) -> Outcome<()> {
         if self.outcome { Ok(()) } else { Err(PlaceError::Answer) }
     }
 }

@@ -192,7 +192,7 @@ impl Files for Web {
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {
-        self.json::<OutcomeAnswer>(Method::Put, path, "MKDIRS", &[])?.is_true()
+        self.json::<OutcomeAnswer>(Method::Put, path, "MKDIRS", &[])?.into_true()
     }
 
     fn rename(&self, from: &str, to: &str) -> Outcome<()> {
@@ -230,7 +230,7 @@ impl Files for Web {
     fn set_replication(&self, path: &str, replication: u16) -> Outcome<()> {
         let count = replication.to_string();
         let parameters = [("replication", count.as_str())];
-        self.json::<OutcomeAnswer>(Method::Put, path, "SETREPLICATION", &parameters)?.is_true()
+        self.json::<OutcomeAnswer>(Method::Put, path, "SETREPLICATION", &parameters)?.into_true()
     }
 
     fn acl(&self, path: &str) -> Outcome<Vec<AclEntry>> {
