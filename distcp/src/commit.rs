@@ -184,7 +184,10 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, ["d"]);
-        assert!(root.join("to/d/x").try_exists().unwrap() && !root.join("to/d/old").try_exists().unwrap());
+        assert!(
+            root.join("to/d/x").try_exists().unwrap()
+                && !root.join("to/d/old").try_exists().unwrap()
+        );
         use std::os::unix::fs::PermissionsExt;
         let mode = fs::metadata(root.join("to/d")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);

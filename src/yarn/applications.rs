@@ -429,7 +429,8 @@ mod tests {
             (&job(JobState::Failed), "FINISHED", "FAILED", "33.33%"),
             (&job(JobState::Killed), "KILLED", "KILLED", "33.33%"),
         ] {
-            let text = list_text("http://jt", &[job.clone()], &State::ALL, &[TYPE.to_owned()]);
+            let text =
+                list_text("http://jt", std::slice::from_ref(job), &State::ALL, &[TYPE.to_owned()]);
             let fields: Vec<&str> =
                 text.lines().nth(2).unwrap().split('\t').map(str::trim).collect();
             let id = "application_202611201830_0001";
