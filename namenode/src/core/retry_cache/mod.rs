@@ -26,6 +26,8 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+pub use self::unchanged::HELD_MS;
+
 use self::ring::Ring;
 use self::shares::{Account, Shares};
 use self::unchanged::Unchanged;
@@ -34,8 +36,6 @@ use super::inodes::{decode, encode};
 use super::now::Now;
 use crate::error::CoreError;
 
-/// How long an answer is kept at least: a client tries for 60 s, and its last try may be under way for 60 s more.
-pub const HELD_MS: u64 = 2 * 60 * 1000;
 /// How long an answer is kept at most, as `dfs.namenode.retrycache.expirytime.millis`.
 pub const RETAINED_MS: u64 = 10 * 60 * 1000;
 /// Bytes of answers up to which those older than [`HELD_MS`] stay: half a million.

@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::HELD_MS;
 use super::shares::{Account, Shares};
 use crate::core::edit::{CallKey, Outcome};
 
+/// How long an answer is kept at least: a client tries for 60 s, and its last try may be under way for 60 s more.
+pub const HELD_MS: u64 = 2 * 60 * 1000;
 /// Bytes of these answers. Enough for the refusals of thousands of callers; a program that is refused a hundred thousand times in two minutes repeats itself.
 pub(super) const ROOM: usize = 64 << 20;
 /// Bytes of an entry in map and queue, with what they have spare.
