@@ -361,7 +361,87 @@ fn jobs_read_and_write_where_their_paths_lead() {
     }
     let staged = mine.dfs(&["-ls", "-C", "-R", "/user"]).ok().stdout_text();
     assert!(!staged.lines().any(|path| path.contains(".staging/")), "{staged}");
+    files_of_this_machine_are_the_same_there(&mine, local.path());
+    an_output_that_cannot_be_fetched_stays(&mine, local.path());
+    interrupted_while_inputs_are_copied(&mine, local.path());
     jobs_refuse_what_leads_elsewhere(&mine, &other, local.path());
+}
+
+/// Names of inputs, what is hidden in outputs, and empty paths.
+fn files_of_this_machine_are_the_same_there(mine: &Cluster, local: &Path) {
+    let path = |name: &str| local.join(name).display().to_string();
+    for (name, text) in [("names/x", "one\n"), ("names/y", "two\n"), ("more/x", "three\n")] {
+        fs::create_dir_all(Path::new(&path(name)).parent().unwrap()).unwrap();
+        fs::write(path(name), text).unwrap();
+    }
+    let named = |place: &[&str], scheme: &str, output: &str| {
+        let input = format!("{scheme}{},{scheme}{}", path("more/x"), path("names"));
+        let target = format!("{scheme}{}", path(output));
+        let mapper = r#"sh -c 'while read word; do echo "$word ${map_input_file##*/}"; done'"#;
+        let words = ["job", "streaming", "-reducer", "NONE", "-mapper", mapper];
+        let words = [&words[..], place, &["-input", &input, "-output", &target]].concat();
+        mine.hanno(&words).ok();
+        let parts = fs::read_dir(path(output)).unwrap().map(|entry| entry.unwrap().path());
+        let mut lines: Vec<String> = parts
+            .filter(|part| part.to_string_lossy().contains("part-"))
+            .flat_map(|part| {
+                let text = fs::read_to_string(part).unwrap();
+                text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+            })
+            .collect();
+        lines.sort();
+        lines
+    };
+    let here = named(&["--local"], "", "named-here");
+    assert_eq!(here, ["one x", "three x", "two y"]);
+    assert_eq!(named(&[], "file://", "named-there"), here);
+
+    fs::write(path("bad"), "good\npoison\n").unwrap();
+    let words = ["--skip-bad", "1", &format!("file://{}", path("bad"))];
+    let target = format!("file://{}", path("skipped"));
+    mine.example("poison", &[&words[..], &[&target]].concat()).ok();
+    let skipped = fs::read_dir(path("skipped/_logs/skip")).unwrap().next().unwrap().unwrap();
+    assert!(fs::read_to_string(skipped.path()).unwrap().contains("/bad:5\t6\tpoison"));
+
+    let empty = "Can not create a Path from an empty string";
+    let outcome = mine.example("wordcount", &["", "/no"]);
+    assert!(outcome.code == 1 && outcome.stderr.contains(empty), "{outcome:?}");
+    for input in ["", ",", "/in,,/in"] {
+        let words = ["job", "streaming", "-mapper", "cat", "-input", input, "-output", "/no"];
+        let outcome = mine.hanno(&words);
+        assert!(outcome.code == 1 && outcome.stderr.contains(empty), "{outcome:?}");
+    }
+}
+
+/// The name of the directory in which it is fetched would be too long for this machine.
+fn an_output_that_cannot_be_fetched_stays(mine: &Cluster, local: &Path) {
+    let target = local.join("x".repeat(250));
+    let words = ["job", "streaming", "--quiet", "-reducer", "NONE", "-mapper", "cat"];
+    let output = format!("file://{}", target.display());
+    let outcome = mine.hanno(&[&words[..], &["-input", "/in", "-output", &output]].concat());
+    let said = &outcome.stderr;
+    assert!(outcome.code == 1 && said.contains("cannot create directory"), "{outcome:?}");
+    let kept = said.split("hanno dfs -get ").nth(1).and_then(|rest| rest.split(' ').next());
+    let kept = kept.unwrap_or_else(|| panic!("{outcome:?}"));
+    let fetched = local.join("fetched");
+    mine.dfs(&["-get", kept, fetched.to_str().unwrap()]).ok();
+    assert!(fetched.join("_SUCCESS").is_file() && fetched.join("part-00000").is_file());
+    mine.dfs(&["-rm", "-r", "-skipTrash", kept.rsplit_once('/').unwrap().0]).ok();
+}
+
+fn interrupted_while_inputs_are_copied(mine: &Cluster, local: &Path) {
+    let many = local.join("many");
+    fs::create_dir(&many).unwrap();
+    (0..3000).for_each(|number| fs::write(many.join(number.to_string()), "x\n").unwrap());
+    let input = format!("file://{}", many.display());
+    let binary = crate::support::cluster::example_binary("wordcount");
+    let mut child = mine.command(&binary, &[&input, "/no"]).spawn().unwrap();
+    let staged = || mine.dfs(&["-ls", "-C", "-R", "/user"]).ok().stdout_text();
+    mine.wait_until("inputs are being copied", 20, |_| staged().contains("/input/0/0/1"));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!staged().contains(".staging/"), "{}", staged());
 }
 
 fn jobs_refuse_what_leads_elsewhere(mine: &Cluster, other: &Cluster, local: &Path) {

@@ -5,9 +5,9 @@ use client::job::JobClient;
 use protocol::jobs::{JobReport, JobState, Priority};
 use protocol::{ErrorKind, JobId};
 
+use super::ids;
 use super::ids::Application;
-use super::words::{Takes, options};
-use super::{Asked, Wrong, ids};
+use super::words::{Asked, Takes, Wrong, options};
 use crate::output::{EXIT_OK, EXIT_USAGE, say};
 
 pub(super) const USAGE: &str = "\

@@ -3,13 +3,14 @@
 use anyhow::Result;
 use client::job::JobClient;
 use jiff::tz::TimeZone;
+use protocol::address::url_of;
 use protocol::jobs::{AttemptReport, JobReport, WorkerReport};
 use protocol::{AttemptId, ErrorKind, JobId};
 
 use super::applications::{State, tracking_url, unknown};
+use super::ids;
 use super::ids::ApplicationAttempt;
-use super::words::{Takes, options};
-use super::{Asked, Wrong, ids};
+use super::words::{Asked, Takes, Wrong, options};
 use crate::output::{EXIT_OK, EXIT_USAGE, offset_date, say};
 
 pub(super) const APPLICATION_USAGE: &str = "\
@@ -182,8 +183,7 @@ impl Container {
         // Of several workers on one machine an attempt does not tell which was its own.
         let mut there = workers.iter().filter(|worker| worker.host == attempt.host);
         let only = there.next().filter(|_| there.next().is_none());
-        let http_address =
-            only.map_or(NONE.to_owned(), |worker| format!("http://{}", worker.http_address));
+        let http_address = only.map_or(NONE.to_owned(), |worker| url_of(&worker.http_address));
         Container {
             id: attempt.id.clone(),
             started: date(attempt.started_ms),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use protocol::{AttemptId, JobId};
 
-use super::Wrong;
+use super::words::Wrong;
 
 /// The number of the one attempt that an application has.
 const ATTEMPT: &str = "000001";

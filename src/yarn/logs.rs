@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use protocol::{AttemptId, JobId};
 
-use super::words::{Takes, options};
-use super::{Asked, Wrong, ids, usage};
+use super::ids;
+use super::words::{Asked, Takes, Wrong, options, usage};
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
 use crate::job;

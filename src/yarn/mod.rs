@@ -25,7 +25,8 @@ use client::job::JobClient;
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
 use crate::job;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, report, say};
+use words::{Asked, Wrong, usage};
 
 /// The helps of the commands.
 pub(crate) const APPLICATION_USAGE: &str = applications::USAGE;
@@ -34,22 +35,6 @@ pub(crate) const CONTAINER_USAGE: &str = attempts::CONTAINER_USAGE;
 pub(crate) const LOGS_USAGE: &str = logs::USAGE;
 pub(crate) const NODE_USAGE: &str = nodes::USAGE;
 pub(crate) const TOP_USAGE: &str = words::TOP_USAGE;
-
-/// What a command line asks for.
-enum Asked<T> {
-    Help,
-    Do(T),
-}
-
-/// A wrong command line: what is wrong with it.
-#[derive(Debug, PartialEq, Eq)]
-struct Wrong(String);
-
-impl Wrong {
-    fn new(text: impl Into<String>) -> Self {
-        Wrong(text.into())
-    }
-}
 
 /// Runs `yarn application` and `yarn app`.
 pub(crate) fn application(arguments: &[OsString], overrides: &Overrides) -> u8 {
@@ -120,13 +105,4 @@ fn run<T>(
         report!("yarn: {}", describe(error.as_ref()));
         EXIT_FAILED
     })
-}
-
-/// Says what is wrong with a command line, and how it is used if nothing names the mistake.
-fn usage(text: &str, usage_text: &str) -> u8 {
-    match text.is_empty() {
-        true => report_text!("Invalid Command Usage :\n{usage_text}"),
-        false => report!("yarn: {text}"),
-    }
-    EXIT_USAGE
 }

@@ -5,8 +5,7 @@ use client::job::JobClient;
 use jiff::tz::TimeZone;
 use protocol::jobs::WorkerReport;
 
-use super::words::{Takes, options};
-use super::{Asked, Wrong};
+use super::words::{Asked, Takes, Wrong, options};
 use crate::output::{EXIT_OK, EXIT_USAGE, offset_date, say};
 
 pub(super) const USAGE: &str = "\

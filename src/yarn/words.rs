@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Wrong;
 use crate::absent::Absent;
+use crate::output::{EXIT_USAGE, report, report_text};
 
 /// How `yarn top` is used.
 pub(super) const TOP_USAGE: &str = "\
@@ -12,6 +12,22 @@ Usage: yarn top [-delay SECONDS] [--once]
   -delay SECONDS  seconds between two looks
   --once          print once and return
 ";
+
+/// What a command line asks for.
+pub(super) enum Asked<T> {
+    Help,
+    Do(T),
+}
+
+/// A wrong command line: what is wrong with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wrong(pub(super) String);
+
+impl Wrong {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Wrong(text.into())
+    }
+}
 
 /// What an option takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,6 +172,15 @@ pub(super) fn top(words: &[String]) -> Result<Vec<String>, Wrong> {
         }
     }
     Ok(ours)
+}
+
+/// Says what is wrong with a command line, and how it is used if nothing names the mistake.
+pub(super) fn usage(text: &str, usage_text: &str) -> u8 {
+    match text.is_empty() {
+        true => report_text!("Invalid Command Usage :\n{usage_text}"),
+        false => report!("yarn: {text}"),
+    }
+    EXIT_USAGE
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use protocol::acl::{AclChange, AclEntry};
 use protocol::namenode::{DiffEntry, FileStatus};
 use protocol::xattr::{Xattr, XattrFlag};
 
-use super::{Checksum, Files, NewFile, Outcome, Status, Writer, rights};
+use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
+use super::rights;
 use crate::error::PlaceError;
 
 /// See the module.

@@ -10,7 +10,7 @@ use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
 
-use super::{Checksum, Files, NewFile, Outcome, Status, Writer};
+use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
 use crate::error::PlaceError;
 use crate::users;
 

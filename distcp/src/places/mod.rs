@@ -3,110 +3,23 @@
 //! Invariant: an operation names the path that failed; nothing here retries, as tasks are tried again by the JobTracker.
 
 mod cluster;
+mod files;
 mod location;
 mod machine;
 mod rights;
 mod web;
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::sync::Arc;
 
 use client::dfs::DfsClient;
-use protocol::acl::AclEntry;
-use protocol::namenode::DiffEntry;
-use protocol::xattr::Xattr;
-use serde::{Deserialize, Serialize};
 
 use crate::error::PlaceError;
 
+use files::Outcome;
+
+pub(crate) use files::{Checksum, Files, NewFile, Status, Tokens, Writer};
 pub(crate) use location::{Location, Place};
 pub(crate) use web::tokens_of_environment;
-
-type Outcome<T> = Result<T, PlaceError>;
-
-/// What is known of a file or a directory.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Status {
-    /// Its last path element; empty for one that was asked for by its path.
-    pub(crate) name: String,
-    pub(crate) directory: bool,
-    pub(crate) length: u64,
-    pub(crate) replication: u16,
-    pub(crate) block_size: u64,
-    pub(crate) owner: String,
-    pub(crate) group: String,
-    pub(crate) mode: u16,
-    pub(crate) mtime_ms: u64,
-    pub(crate) atime_ms: u64,
-    pub(crate) has_acl: bool,
-}
-
-impl Status {
-    /// As messages name it.
-    pub(crate) fn kind(&self) -> &'static str {
-        if self.directory { "dir" } else { "file" }
-    }
-}
-
-/// How a file is created.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct NewFile {
-    pub(crate) replication: Option<u16>,
-    pub(crate) block_size: Option<u64>,
-    /// Replace what is there.
-    pub(crate) overwrite: bool,
-}
-
-/// A file that is written.
-pub(crate) trait Writer: Write {
-    /// Makes it complete and durable.
-    fn finish(self: Box<Self>) -> Outcome<()>;
-}
-
-/// A checksum, of the same kind if `algorithm` is the same.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Checksum {
-    pub(crate) algorithm: String,
-    pub(crate) hex: String,
-}
-
-/// A file system.
-pub(crate) trait Files: Send + Sync {
-    /// What is at `path`, if something is.
-    fn status(&self, path: &str) -> Outcome<Option<Status>>;
-    /// The entries of a directory, by name.
-    fn list(&self, path: &str) -> Outcome<Vec<Status>>;
-    /// The bytes from `offset` on.
-    fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>>;
-    /// A new file; its directory exists.
-    fn create(&self, path: &str, new: NewFile) -> Outcome<Box<dyn Writer>>;
-    /// Goes on at the end of a file.
-    fn append(&self, path: &str) -> Outcome<Box<dyn Writer>>;
-    /// Makes a directory, and those above it.
-    fn make_directories(&self, path: &str) -> Outcome<()>;
-    /// Gives a file or directory another path; a file that is there is replaced.
-    fn rename(&self, from: &str, to: &str) -> Outcome<()>;
-    /// Deletes a tree; false if there is none.
-    fn delete(&self, path: &str) -> Outcome<bool>;
-    /// The checksum of a file, if the place has such.
-    fn checksum(&self, path: &str) -> Outcome<Option<Checksum>>;
-    fn set_mode(&self, path: &str, mode: u16) -> Outcome<()>;
-    /// An empty name stays as it is.
-    fn set_owner(&self, path: &str, owner: &str, group: &str) -> Outcome<()>;
-    fn set_times(&self, path: &str, mtime_ms: u64, atime_ms: u64) -> Outcome<()>;
-    fn set_replication(&self, path: &str, replication: u16) -> Outcome<()>;
-    /// The whole access control list, that of the permission bits if there is no other.
-    fn acl(&self, path: &str) -> Outcome<Vec<AclEntry>>;
-    fn set_acl(&self, path: &str, entries: &[AclEntry]) -> Outcome<()>;
-    fn xattrs(&self, path: &str) -> Outcome<Vec<Xattr>>;
-    fn set_xattr(&self, path: &str, xattr: &Xattr) -> Outcome<()>;
-    /// What changed between two snapshots; an empty name is the present.
-    fn changes(&self, path: &str, from: &str, to: &str) -> Outcome<Vec<DiffEntry>>;
-}
-
-/// Tokens for other clusters, by `host:port`.
-pub(crate) type Tokens = BTreeMap<String, String>;
 
 /// Everything that a copy reaches.
 #[derive(Clone)]

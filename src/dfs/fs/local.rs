@@ -17,18 +17,15 @@ pub(crate) const COPYING_SUFFIX: &str = "._COPYING_";
 /// that begins no scheme is part of a name.
 pub(crate) fn path_of(operand: &OsStr) -> Result<PathBuf, Failure> {
     let Some(typed) = operand.to_str().map(Typed::new) else { return Ok(PathBuf::from(operand)) };
-    let refusal = match &typed.scheme {
-        None => return Ok(PathBuf::from(operand)),
-        Some(Scheme::Machine) if typed.authority.is_empty() => {
-            return Ok(PathBuf::from(typed.path));
+    match typed.scheme {
+        None => Ok(PathBuf::from(operand)),
+        Some(Scheme::Machine) if typed.authority.is_empty() => Ok(PathBuf::from(typed.path)),
+        Some(_) => {
+            let typed = operand.to_string_lossy().into_owned();
+            let refusal = AddressError::Wrong { typed, expected: "file:///".to_owned() };
+            Err(Failure::Text(refusal.to_string()))
         }
-        Some(Scheme::Unknown(scheme)) => AddressError::Scheme { scheme: scheme.clone() },
-        Some(Scheme::Machine | Scheme::Namenode | Scheme::Hdfs) => AddressError::Wrong {
-            typed: operand.to_string_lossy().into_owned(),
-            expected: "file:///".to_owned(),
-        },
-    };
-    Err(Failure::Text(refusal.to_string()))
+    }
 }
 
 /// The paths that an operand names: itself if it exists, otherwise all matches if it is a glob, otherwise itself.
@@ -148,7 +145,7 @@ mod tests {
             ("hdfs:///t/x", "Wrong FS: hdfs:///t/x, expected: file:///"),
             ("hdfs:/t/x", "Wrong FS: hdfs:/t/x, expected: file:///"),
             ("WebHDFS://h:1/x", "Wrong FS: WebHDFS://h:1/x, expected: file:///"),
-            ("s3a://b/x", "No FileSystem for scheme \"s3a\""),
+            ("s3a://b/x", "Wrong FS: s3a://b/x, expected: file:///"),
         ] {
             assert_eq!(path_of(OsStr::new(operand)).unwrap_err().to_string(), text);
             assert!(expand(OsStr::new(operand)).is_err(), "{operand}");

@@ -9,7 +9,7 @@ use protocol::xattr::Xattr;
 use serde::Deserialize;
 
 use crate::error::PlaceError;
-use crate::places::{Outcome, Status};
+use crate::places::files::{Outcome, Status};
 
 #[derive(Deserialize)]
 pub(super) struct Failed {

@@ -4,6 +4,7 @@
 //! sent to the NameNode alone; without one it is told the user's name, which clusters with `auth = "simple"` believe.
 
 mod answers;
+mod request;
 mod upload;
 
 use std::io::{self, Read};
@@ -11,18 +12,21 @@ use std::io::{self, Read};
 use bytes::{Buf, Bytes};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::acl::AclEntry;
+use protocol::address::url_of;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
 use serde::de::DeserializeOwned;
 use transport::rpc::{Body, runtime};
-use transport::web::{self, Answer, Method};
+use transport::web::Method;
 
-use super::{Checksum, Files, NewFile, Outcome, Status, Tokens, Writer, rights};
+use super::files::{Checksum, Files, NewFile, Outcome, Status, Tokens, Writer};
+use super::rights;
 use crate::error::PlaceError;
 use answers::{
-    AclAnswer, ChecksumAnswer, DiffAnswer, Failed, ListAnswer, LocationAnswer, OutcomeAnswer,
-    StatusAnswer, XattrsAnswer,
+    AclAnswer, ChecksumAnswer, DiffAnswer, ListAnswer, LocationAnswer, OutcomeAnswer, StatusAnswer,
+    XattrsAnswer,
 };
+use request::{ask, whole};
 use upload::Upload;
 
 /// Names the tokens for other clusters: `host:port=token`, separated by commas.
@@ -30,10 +34,6 @@ const TOKENS_VARIABLE: &str = "HANNO_WEBHDFS_TOKENS";
 /// What a path may not have in a URL.
 const IN_PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
-/// Most bytes of an answer that is no file.
-const ANSWER_BYTES_MAX: u64 = 256 << 20;
-/// Statuses below it are of success.
-const STATUS_REFUSED: u16 = 300;
 
 /// The tokens that the environment names.
 pub(crate) fn tokens_of_environment() -> Tokens {
@@ -55,7 +55,7 @@ impl Web {
             Some(token) => format!("delegation={}", encoded(&token)),
             None => format!("user.name={}", encoded(user)),
         };
-        Web { base: format!("http://{authority}/webhdfs/v1"), who }
+        Web { base: format!("{}/webhdfs/v1", url_of(authority)), who }
     }
 
     fn url(&self, path: &str, op: &str, parameters: &[(&str, &str)]) -> String {
@@ -109,30 +109,6 @@ impl Web {
 
 fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
-}
-
-/// Makes a request without a body; a refusal is an error.
-fn ask(method: Method, url: &str) -> Outcome<Body> {
-    accepted(runtime().block_on(web::ask(method, url)))
-}
-
-/// The body of an answer that is no refusal.
-fn accepted(answer: Result<Answer, transport::RpcError>) -> Outcome<Body> {
-    let Answer { status, body } = answer.map_err(PlaceError::Unreachable)?;
-    if status.as_u16() < STATUS_REFUSED {
-        return Ok(body);
-    }
-    let text = runtime().block_on(body.at_most(ANSWER_BYTES_MAX)).unwrap_or_default();
-    Err(match serde_json::from_slice::<Failed>(&text) {
-        Ok(Failed { exception }) => {
-            PlaceError::Remote { exception: exception.exception, message: exception.message }
-        }
-        Err(_) => PlaceError::Status { status: status.as_u16() },
-    })
-}
-
-fn whole(body: Body) -> Outcome<Vec<u8>> {
-    runtime().block_on(body.at_most(ANSWER_BYTES_MAX)).map_err(PlaceError::Unreachable)
 }
 
 /// A file as it comes.

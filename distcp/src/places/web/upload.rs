@@ -13,9 +13,9 @@ use transport::RpcError;
 use transport::rpc::runtime;
 use transport::web::{self, Answer, Method};
 
-use super::{accepted, whole};
+use super::request::{accepted, whole};
 use crate::error::PlaceError;
-use crate::places::{Outcome, Writer};
+use crate::places::files::{Outcome, Writer};
 
 /// Pieces that wait to be sent; a piece is what was written at once.
 const PIECES_MAX: usize = 4;
