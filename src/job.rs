@@ -8,6 +8,7 @@ pub(crate) mod logs;
 pub(crate) mod queues;
 mod replay;
 pub(crate) mod trackers;
+mod wrong;
 
 use std::ffi::OsString;
 
@@ -21,6 +22,7 @@ use protocol::{AttemptId, ErrorKind, JobId, TaskKind};
 use serde::Serialize;
 
 use self::exit::{known, unknown, with_args};
+use self::wrong::{Wrong, too_many};
 use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::{self, generic};
@@ -246,21 +248,6 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
     }
 }
 
-/// What is wrong with a command line.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-enum Wrong {
-    #[error("no command")]
-    Nothing,
-    #[error("{0}: Unknown command")]
-    Command(String),
-    #[error("{option}: {what} is missing")]
-    Missing { option: String, what: &'static str },
-    #[error("{option}: `{word}' is one word too many")]
-    TooMany { option: String, word: String },
-    #[error("{option}: `{word}' is not {expected}")]
-    Word { option: String, word: String, expected: &'static str },
-}
-
 /// Commands with the words that must follow.
 const FORMS: &[(&str, &[&str])] = &[
     ("status", &["ID"]),
@@ -338,10 +325,6 @@ fn unfit(option: &str, rest: &[&str]) -> Wrong {
             Wrong::Missing { option: option.to_owned(), what }
         }
     }
-}
-
-fn too_many(option: &str, word: &str) -> Wrong {
-    Wrong::TooMany { option: option.to_owned(), word: word.to_owned() }
 }
 
 fn answer(request: &Request, json: bool, overrides: &Overrides) -> Result<u8> {

@@ -53,6 +53,7 @@ fn arguments(command: &str) -> Option<&'static [&'static str]> {
         "dfs" | "fs" => &["-ls", "/"],
         "dfsadmin" => &["-report"],
         "balancer" => &[],
+        "distcp" => &["/a", "/b"],
         "fsck" => &["/"],
         "fetchdt" => &["token"],
         "getconf" => &["-confKey", "fs.defaultFS"],
@@ -63,7 +64,8 @@ fn arguments(command: &str) -> Option<&'static [&'static str]> {
         "storagepolicies" => &["-listPolicies"],
         // They ask the JobTracker, or nobody.
         "job" | "queue" | "mradmin" | "jar" | "streaming" | "envvars" | "checknative"
-        | "version" => {
+        | "version" | "app" | "application" | "applicationattempt" | "container" | "logs"
+        | "node" | "top" => {
             return None;
         }
         other => panic!("say here with which arguments {other} asks the NameNode"),

@@ -14,7 +14,7 @@ use protocol::history::{
 use protocol::jobs::Counters;
 
 use super::exit::unknown;
-use super::{Wrong, too_many};
+use super::wrong::{Wrong, too_many};
 use crate::connect::Overrides;
 use crate::output::{EXIT_OK, say, second_time_utc};
 

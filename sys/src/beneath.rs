@@ -455,5 +455,4 @@ fn knows_beneath() -> bool {
 }
 
 #[cfg(test)]
-#[path = "beneath_tests.rs"]
 mod tests;

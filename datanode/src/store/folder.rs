@@ -16,7 +16,7 @@ use sys::disk::File;
 
 /// Why names in a folder may not be on disk.
 #[derive(Debug)]
-pub(super) enum Unsynced {
+pub(crate) enum Unsynced {
     /// No sync was tried, perhaps for lack of descriptors: another one can succeed.
     Untried(io::Error),
     /// The sync failed. The system reports that once, and success to the next one.

@@ -5,7 +5,7 @@ use protocol::path::RESERVED_RAW;
 
 use super::interrupt::Temporary;
 use crate::dfs::context::Context;
-use crate::dfs::fs::local::COPYING_SUFFIX;
+use crate::dfs::fs::temporary::COPYING_SUFFIX;
 use crate::dfs::fs::{Failure, Named, Problem, WriteOptions, Writer};
 use crate::dfs::target::missing_parent;
 

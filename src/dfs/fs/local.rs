@@ -9,9 +9,7 @@ use protocol::glob::{self, Pattern};
 
 use super::error::Failure;
 use super::named::alternatives;
-
-/// A suffix that marks a file being copied, as Hadoop's shell has it.
-pub(crate) const COPYING_SUFFIX: &str = "._COPYING_";
+use super::temporary::unused_name;
 
 /// The path that an operand names: plain, or with the scheme `file`. Any other scheme is refused, so that nobody's cluster becomes a directory here; a colon
 /// that begins no scheme is part of a name.
@@ -100,11 +98,6 @@ pub(crate) fn sorted_entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> 
 /// An unused temporary name beside `path`, however long that name is.
 pub(crate) fn copying(path: &Path) -> PathBuf {
     path.with_file_name(unused_name())
-}
-
-/// A name for a file being copied that nothing else has.
-pub(crate) fn unused_name() -> String {
-    format!(".{:016x}{COPYING_SUFFIX}", rand::random::<u64>())
 }
 
 /// A target needs a parent directory; Hadoop's message names the target and its full path.

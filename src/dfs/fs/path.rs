@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use protocol::path::ELEMENT_BYTES_MAX;
 use protocol::{DfsPath, PathError};
 
-use super::local::{COPYING_SUFFIX, unused_name};
+use super::temporary::{COPYING_SUFFIX, unused_name};
 
 /// A path and the file system that it belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -28,12 +28,11 @@ use protocol::{ErrorKind, RemoteError, wire};
 use reqwest::{Response, Url};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::error::RpcError;
 
-use self::lane::Lanes;
-use self::together::UnderWay;
+use self::lane::{Lanes, Turn};
 
 pub use self::body::Body;
 pub use self::lane::Lane;
@@ -106,6 +105,48 @@ struct Inner {
 
 /// The process that answers at an address.
 type Known = Arc<RwLock<Option<Hello>>>;
+
+/// A request of a lane that is under way. When it ends, however it ends, those who wait go on.
+#[derive(Debug)]
+struct UnderWay {
+    client: RpcClient,
+    lane: Lane,
+    /// False while it is in a task that has not run yet. A runtime that ends drops those, and every later one.
+    has_begun: bool,
+}
+
+impl UnderWay {
+    /// The place that a call was given by its lane. From now on it is handed on, whatever happens.
+    fn new(client: &RpcClient, lane: Lane) -> Self {
+        UnderWay { client: client.clone(), lane, has_begun: true }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let messages_max = self.client.messages_max();
+        let mut next = self.client.inner.lanes.next(self.lane, messages_max);
+        let Some(first) = next.pop() else { return };
+        let mut place = UnderWay::new(&self.client, self.lane);
+        if next.is_empty() {
+            // If its caller is gone, the place comes back, and is handed on as it is dropped.
+            drop(first.turn.send(Turn::Goes(place)));
+            return;
+        }
+        next.push(first);
+        place.has_begun = false;
+        // The place is in the task from the beginning: one that is dropped before it runs hands it on, too.
+        let sending = async move {
+            place.has_begun = true;
+            place.client.send_together(next).await;
+        };
+        // A caller's own runtime is nearer, but this may be the end of one.
+        match Handle::try_current() {
+            Ok(current) if self.has_begun => drop(current.spawn(sending)),
+            _ => drop(runtime().spawn(sending)),
+        }
+    }
+}
 
 /// In whose name calls are signed.
 #[derive(Debug)]

@@ -9,54 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use protocol::auth::Incarnation;
 use protocol::wire::bundle;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::lane::{Call, Entered, Lane, Turn, Waiting};
-use super::{RpcClient, runtime};
+use super::{RpcClient, UnderWay};
 use crate::error::RpcError;
-
-/// A request of a lane that is under way. When it ends, however it ends, those who wait go on.
-#[derive(Debug)]
-pub(super) struct UnderWay {
-    client: RpcClient,
-    lane: Lane,
-    /// False while it is in a task that has not run yet. A runtime that ends drops those, and every later one.
-    has_begun: bool,
-}
-
-impl UnderWay {
-    /// The place that a call was given by its lane. From now on it is handed on, whatever happens.
-    fn new(client: &RpcClient, lane: Lane) -> Self {
-        UnderWay { client: client.clone(), lane, has_begun: true }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let messages_max = self.client.messages_max();
-        let mut next = self.client.inner.lanes.next(self.lane, messages_max);
-        let Some(first) = next.pop() else { return };
-        let mut place = UnderWay::new(&self.client, self.lane);
-        if next.is_empty() {
-            // If its caller is gone, the place comes back, and is handed on as it is dropped.
-            drop(first.turn.send(Turn::Goes(place)));
-            return;
-        }
-        next.push(first);
-        place.has_begun = false;
-        // The place is in the task from the beginning: one that is dropped before it runs hands it on, too.
-        let sending = async move {
-            place.has_begun = true;
-            place.client.send_together(next).await;
-        };
-        // A caller's own runtime is nearer, but this may be the end of one.
-        match Handle::try_current() {
-            Ok(current) if self.has_begun => drop(current.spawn(sending)),
-            _ => drop(runtime().spawn(sending)),
-        }
-    }
-}
 
 /// How the wait of a call ends.
 enum Waited {
@@ -120,7 +77,7 @@ impl RpcClient {
     }
 
     /// Sends calls in one request and hands out the answers. Whoever gets none goes alone.
-    async fn send_together(&self, calls: Vec<Waiting<UnderWay>>) {
+    pub(super) async fn send_together(&self, calls: Vec<Waiting<UnderWay>>) {
         let deadline = calls.iter().map(|call| call.deadline).max();
         let mut body = Vec::new();
         calls.iter().for_each(|call| bundle::append(&mut body, &call.message));
@@ -152,7 +109,7 @@ impl RpcClient {
     }
 
     /// Messages that may share a request: one alone where the process that answers now has refused to know bundles.
-    fn messages_max(&self) -> usize {
+    pub(super) fn messages_max(&self) -> usize {
         let without = *self.inner.without_bundles.lock();
         let is_without = without.is_some() && without == self.incarnation();
         if is_without { 1 } else { bundle::MESSAGES_MAX }

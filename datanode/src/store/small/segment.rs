@@ -228,7 +228,7 @@ impl Extent {
     ///
     /// # Errors
     /// [`Unsynced`].
-    pub(in crate::store) fn sync(&self) -> Result<(), Unsynced> {
+    pub(crate) fn sync(&self) -> Result<(), Unsynced> {
         let segment = &self.segment;
         if segment.synced.load(Ordering::Acquire) >= self.header.end() {
             // The sync of others had it, perhaps long ago.
@@ -255,7 +255,7 @@ impl Extent {
     ///
     /// # Errors
     /// [`Unsynced`].
-    pub(in crate::store) fn check_name(&self) -> Result<(), Unsynced> {
+    pub(crate) fn check_name(&self) -> Result<(), Unsynced> {
         let Segment { name, file, .. } = &*self.segment;
         name.check(file).map_err(|error| name.unsynced(error))
     }

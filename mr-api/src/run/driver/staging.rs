@@ -18,6 +18,7 @@ use protocol::DfsPath;
 use super::names::Names;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
+use crate::run::local::open::open;
 use crate::run::options::Options;
 use crate::run::side_files::SideFiles;
 
@@ -179,7 +180,7 @@ fn put_file(
     target: &DfsPath,
     replication: Option<u16>,
 ) -> Result<()> {
-    let mut source = files::open(path)?;
+    let mut source = open(path)?;
     // As in `make`.
     let options = CreateOptions { replication, parents: Parents::None, ..CreateOptions::default() };
     let mut writer = dfs.create(target, options).map_err(Error::dfs("create", target))?;

@@ -11,6 +11,7 @@ use mr_formats::{SplitRange, TextRules, splits};
 use mr_model::runner::JobInput;
 use mr_model::{Error, Result};
 
+use super::open::open;
 use super::tasks::LocalSplit;
 use crate::run::inputs::{self, Entry, Subdirectories, Tree};
 
@@ -79,11 +80,6 @@ pub(crate) fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Err
         }
         _ => Err(Error::NoLength { path: path.to_owned() }),
     }
-}
-
-/// Opens an input or a side file.
-pub(crate) fn open(path: &Path) -> Result<fs::File, Error> {
-    sys::fs::open_input(path).map_err(Error::file("open", path))
 }
 
 fn is_absent(error: &io::Error) -> bool {

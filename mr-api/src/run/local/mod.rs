@@ -4,6 +4,7 @@
 //! it is complete. Task order never affects the output.
 
 pub(crate) mod files;
+pub(crate) mod open;
 mod rounds;
 mod tasks;
 
@@ -358,7 +359,7 @@ pub(crate) fn finished(output: &Path, counters: Counters) -> Result<Finished<'st
     let mut parts = Vec::new();
     for file in files::expand(&[output.to_owned()], Subdirectories::Ignored)? {
         let open = move || -> Result<Box<dyn Read>> {
-            let opened = files::open(&file.path)?;
+            let opened = open::open(&file.path)?;
             Ok(FileCodec::reader(&file.path.to_string_lossy(), opened)?)
         };
         parts.push(Box::new(open) as Box<OpenFn<'static>>);

@@ -23,7 +23,7 @@ use protocol::property::Properties;
 use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentInfo, SegmentSource};
 
-use super::files;
+use super::open::open;
 use crate::run::progress::Progress;
 use crate::run::{address, debugger, options};
 
@@ -50,12 +50,12 @@ impl LocalSplit {
 }
 
 fn open_part(part: &MapPart) -> Result<Box<dyn Source>> {
-    Ok(Box::new(LocalSource::new(files::open(Path::new(&part.path))?)))
+    Ok(Box::new(LocalSource::new(open(Path::new(&part.path))?)))
 }
 
 /// Opens files for user code.
 fn opener() -> Arc<OpenFile> {
-    Arc::new(|path| Ok(Box::new(files::open(&address::of_machine(path)?)?)))
+    Arc::new(|path| Ok(Box::new(open(&address::of_machine(path)?)?)))
 }
 
 /// Key ranges of the reduces, if the job's output is sorted as a whole.

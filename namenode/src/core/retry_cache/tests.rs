@@ -1,3 +1,5 @@
+//! What is kept, for whom and for how long; rows of the checkpoint; bounds.
+
 use std::collections::BTreeMap;
 
 use protocol::{CallId, ClientId, ErrorKind, RemoteError};
