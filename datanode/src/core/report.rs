@@ -1,7 +1,7 @@
 //! The messages to the NameNode: changes gathered while one is in flight, and full reports cut into parts.
 //!
 //! Invariant: of each block the last state counts, whatever became of the messages that told earlier ones. So there is one entry for each block, and one rule for
-//! what follows upon what ([`Last::then`]).
+//! what follows upon what (`Last::then`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
