@@ -7,7 +7,7 @@
 //!
 //! Like the log, it belongs to the process. Without a call of [`attach`], or without a service manager, nothing is sent.
 //!
-//! Invariants: nothing here has a timer or a thread of its own, so a daemon whose main loop hangs is silent; a call blocks for at most [`SEND_MAX`].
+//! Invariants: nothing here has a timer or a thread of its own, so a daemon whose main loop hangs is silent; a call blocks for at most `SEND_MAX`.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
