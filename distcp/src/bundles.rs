@@ -70,7 +70,7 @@ mod tests {
             assert!(found.iter().all(|bundle| load(bundle) <= most), "{count}");
         }
         assert!(bundles(&[], 5).is_empty());
-        assert_eq!(bundles(&[1; 16], 20).len(), 1);
-        assert_eq!(bundles(&[1; 17], 20).len(), 2);
+        assert_eq!(bundles(&[0; 16], 20).len(), 1);
+        assert_eq!(bundles(&[0; 17], 20).len(), 2);
     }
 }
