@@ -131,6 +131,8 @@ impl<'a> Scanner<'a> {
                     slice => stream.extend_from_slice(slice),
                 }
             }
+            // A slice may reach into what follows.
+            stream.truncate(EMPTY_BYTES);
             let (header, rest) = stream.split_at(HEADER.len());
             // The checksum of no blocks is 0.
             if !is_header(header) || rest[..6] != END.to_be_bytes()[2..] || rest[6..] != [0; 4] {
