@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use journal::Txid;
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -11,6 +12,10 @@ use crate::clock::{Clock, Now};
 use crate::error::End;
 use crate::gate::Gate;
 use crate::machine::Machine;
+
+/// Longest time, but for the one read that exceeds it, for which several reads keep the state from others: a millisecond is a few hundred small reads, and what
+/// a change takes anyway.
+const VIEWS_MAX: Duration = Duration::from_millis(1);
 
 /// Messages to a host's thread.
 pub(crate) enum Message<E> {
@@ -157,7 +162,8 @@ impl<M: Machine> Handle<M> {
         Ok(seen)
     }
 
-    /// As [`Handle::view`] for several reads, one for each item. Between them the state and the thread are free for others, so they may see different states.
+    /// As [`Handle::view`] for several reads, one for each item. After [`VIEWS_MAX`] the state and the thread are free for others, so they may see different
+    /// states.
     ///
     /// # Errors
     /// Why the host has ended.
@@ -166,12 +172,19 @@ impl<M: Machine> Handle<M> {
         items: impl IntoIterator<Item = I, IntoIter: Send>,
         mut read: impl FnMut(I, &M::State, Txid) -> T,
     ) -> Result<Vec<T>, End> {
+        let mut items = items.into_iter().peekable();
         let (mut seen, mut newest) = (Vec::new(), None);
-        for item in items {
+        while items.peek().is_some() {
             {
                 let state = self.shared.state.read();
                 let txid = Txid(self.shared.txid.load(Ordering::Acquire));
-                seen.push(read(item, &state, txid));
+                let end = Instant::now() + VIEWS_MAX;
+                for item in items.by_ref() {
+                    seen.push(read(item, &state, txid));
+                    if Instant::now() >= end {
+                        break;
+                    }
+                }
                 newest = Some(txid);
             }
             tokio::task::yield_now().await;
