@@ -115,8 +115,8 @@ pub struct LineCheck {
 impl LineCheck {
     /// True if the next line is as it was written, as far as its checksum can show.
     pub fn is_good(&mut self, line: &[u8]) -> bool {
-        let unchecked = format!("\"version\":{VERSION_UNCHECKED}}}}}");
         if self.is_sealed.is_none() {
+            let unchecked = format!("\"version\":{VERSION_UNCHECKED}}}}}");
             let without_end = format!("\"version\":{VERSION_WITHOUT_END}}},");
             self.is_sealed = Some(!line.ends_with(unchecked.as_bytes()));
             self.has_end_mark = self.is_sealed == Some(true)
