@@ -72,6 +72,7 @@ mod tests {
         assert!(list.acl && list.mode && !list.user);
         let small = Attributes::parse("rbc").unwrap();
         assert!(!small.of_directories());
-        assert!(Attributes::parse("e").unwrap_err().to_string().contains("-pe"));
+        let refused = Attributes::parse("e").unwrap_err();
+        assert!(matches!(&refused, Error::Usage { reason } if reason.contains("-pe")), "{refused:?}");
     }
 }

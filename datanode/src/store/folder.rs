@@ -8,7 +8,7 @@
 //! is never repeated for them. What stays open is looked up by its name after each sync ([`Name`]): bytes in a file that nobody can open again are not kept.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -46,7 +46,7 @@ impl Name {
         Name { path, has_vanished: AtomicBool::new(false) }
     }
 
-    pub(super) fn path(&self) -> &PathBuf {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
