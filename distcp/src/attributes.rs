@@ -73,6 +73,9 @@ mod tests {
         let small = Attributes::parse("rbc").unwrap();
         assert!(!small.of_directories());
         let refused = Attributes::parse("e").unwrap_err();
-        assert!(matches!(&refused, Error::Usage { reason } if reason.contains("-pe")), "{refused:?}");
+        assert!(
+            matches!(&refused, Error::Usage { reason } if reason.contains("-pe")),
+            "{refused:?}"
+        );
     }
 }
