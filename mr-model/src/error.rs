@@ -264,11 +264,16 @@ pub enum Error {
         /// How often.
         count: u32,
     },
+    /// What the program was asked to print is lost.
+    #[error("cannot write to standard output")]
+    Unprinted(#[source] std::io::Error),
     /// The output of a job that succeeded could not be copied to this machine.
     #[error("the job is done, but its output cannot be fetched; `{commands}` fetches it")]
     Unfetched {
         /// What does so once the cause is gone.
         commands: String,
+        /// An output lies where the driver had staged it.
+        is_staged: bool,
         /// Cause.
         #[source]
         source: BoxError,

@@ -1,13 +1,14 @@
 //! Where plans run that do not run in this process: on the configured cluster, or on one of this program's own if none is. One session
 //! serves all plans of a program.
 //!
-//! Invariants: an embedded cluster is started for the first plan, and ends with the session; what plans keep for each other lies in one
-//! directory of the session, which is deleted at its end, also by Ctrl-C; it stays if Ctrl-C ends the driver while a job runs or before its output is fetched,
-//! for the job goes on and may read it, and says where it writes.
+//! Invariants: an embedded cluster is started for the first plan, and ends with the session. What plans keep for each other lies in one directory of the
+//! session, which is deleted at its end, also by Ctrl-C. It stays if Ctrl-C ends the driver while a job runs or before its output is fetched: the job goes on
+//! and may read it. It also stays if it has an output that could be neither fetched nor moved.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use client::ClientConfig;
 use client::dfs::DfsClient;
@@ -19,7 +20,7 @@ use protocol::address::{FileSystem, home};
 use protocol::error::chain;
 
 use super::address::{self, Location};
-use super::driver::behind::{Afterwards, LeftBehind};
+use super::driver::behind::{self, Afterwards, LeftBehind};
 use super::driver::embedded::{self, EmbeddedCluster};
 use super::driver::names::Names;
 use super::driver::ran::{Connected, Output, Ran};
@@ -40,6 +41,8 @@ const EMBEDDED_DIRECTORY: &str = "/job";
 const DIRECTORY: &str = ".staging";
 /// Only its owner can read it.
 const MODE: u16 = 0o700;
+/// Longest time that Ctrl-C takes to delete the session's directory: who stops a program does not wait for a cluster that does not answer.
+const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 /// Begins a path of the cluster, whatever plain paths mean.
 const OF_CLUSTER: &str = "hanno://";
 
@@ -71,6 +74,8 @@ struct Shared {
     connected: OnceLock<Connected>,
     /// The session's directory, once it was made on a cluster that outlives the session.
     root: OnceLock<DfsPath>,
+    /// It has an output that is nowhere else.
+    stays: AtomicBool,
 }
 
 impl Session {
@@ -138,7 +143,12 @@ impl Session {
             let driver = driver(local.fetch_commands(&names)?);
             self.run_staged(plan, &driver, (&local, &names))
         });
-        self.forget(&directory);
+        match ended.as_ref().err().and_then(|error| error.downcast_ref()) {
+            Some(Error::Unfetched { is_staged: true, .. }) => {
+                self.shared.stays.store(true, Ordering::Relaxed);
+            }
+            _ => self.forget(&directory),
+        }
         ended
     }
 
@@ -156,7 +166,8 @@ impl Session {
         };
         let mut ran = driver.run(Planned { graph, after: on_cluster }, names)?;
         let unfetched = (!self.is_embedded).then(|| self.unfetched()).transpose()?;
-        driver.fetching(|dfs| local.fetch(dfs, names, unfetched.as_ref()))?;
+        let behind = &self.shared.behind;
+        driver.fetching(|dfs| local.fetch(dfs, names, behind, unfetched.as_ref()))?;
         if let Some(output) = local.last_output() {
             ran.output = Output::Machine(output.to_owned());
         }
@@ -215,13 +226,12 @@ impl Session {
                 return;
             }
             let left = shared.behind.end();
-            for text in &left {
+            for text in &left.texts {
                 say(format_args!("\n{text}\n"));
             }
-            if left.is_empty() && !is_embedded {
-                // The calls wait, which a thread of the runtime must not.
-                let ending = std::thread::spawn(move || shared.end());
-                let _ = tokio::task::spawn_blocking(|| ending.join()).await;
+            left.temporary.iter().for_each(|directory| behind::remove(directory));
+            if left.texts.is_empty() && !is_embedded {
+                shared.end_in_time().await;
             }
             embedded::end_all();
             std::process::exit(INTERRUPTED);
@@ -289,8 +299,27 @@ impl Drop for Session {
 impl Shared {
     /// Deletes what is left in the session's directory.
     fn end(&self) {
+        if self.stays.load(Ordering::Relaxed) {
+            return;
+        }
         if let Some((Connected { dfs, .. }, root)) = self.connected.get().zip(self.root.get()) {
             delete(dfs, root);
+        }
+    }
+
+    /// As [`Shared::end`], for at most [`CLEAN_UP_MAX`].
+    async fn end_in_time(self: Arc<Self>) {
+        let shared = Arc::clone(&self);
+        let (done, ended) = tokio::sync::oneshot::channel();
+        // The calls wait, which a thread of the runtime must not.
+        std::thread::spawn(move || {
+            shared.end();
+            let _ = done.send(());
+        });
+        if tokio::time::timeout(CLEAN_UP_MAX, ended).await.is_err()
+            && let Some(root) = self.root.get()
+        {
+            say(format_args!("{root} is not deleted: the cluster does not answer\n"));
         }
     }
 }

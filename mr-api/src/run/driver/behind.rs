@@ -1,10 +1,14 @@
 //! What goes on, or stays, when Ctrl-C ends a driver, and what its user has to know of that.
 //!
-//! Invariant: while there is a note, nothing is deleted that the session staged or kept: what the note tells of needs it.
+//! Invariants: while there is a note, nothing is deleted that the session staged or kept: what the note tells of needs it. Nothing begins once the end has
+//! begun: no note, no directory, no rename. So the end sees all there is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fs, io};
 
+use mr_model::runner::say;
 use protocol::JobId;
 
 /// The notes of a session.
@@ -15,36 +19,107 @@ pub(in crate::run) struct LeftBehind(Mutex<Notes>);
 struct Notes {
     texts: BTreeMap<u64, String>,
     next: u64,
+    /// Directories of this machine that are not complete.
+    temporary: BTreeSet<PathBuf>,
     /// Ctrl-C is ending the process.
     ends: bool,
+}
+
+/// What the end finds.
+pub(in crate::run) struct Left {
+    pub(in crate::run) texts: Vec<String>,
+    /// Directories of this machine to remove.
+    pub(in crate::run) temporary: Vec<PathBuf>,
 }
 
 impl LeftBehind {
     /// Holds from now on until the note is dropped.
     pub(in crate::run) fn note(&self, text: String) -> Note<'_> {
-        let mut notes = self.notes();
+        let mut notes = self.unless_ending();
         let number = notes.next;
         notes.next += 1;
         notes.texts.insert(number, text);
         Note { of: self, number }
     }
 
-    /// What to say at the end, which begins now.
-    pub(in crate::run) fn end(&self) -> Vec<String> {
+    /// Makes a directory of this machine, which goes unless it is published.
+    pub(in crate::run) fn make_temporary(&self, directory: PathBuf) -> io::Result<Temporary<'_>> {
+        let mut notes = self.unless_ending();
+        if let Some(parent) = directory.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::create_dir(&directory)?;
+        notes.temporary.insert(directory.clone());
+        Ok(Temporary { of: self, directory })
+    }
+
+    /// What to say and remove at the end, which begins now.
+    pub(in crate::run) fn end(&self) -> Left {
         let mut notes = self.notes();
         notes.ends = true;
-        notes.texts.values().cloned().collect()
+        Left {
+            texts: notes.texts.values().cloned().collect(),
+            temporary: std::mem::take(&mut notes.temporary).into_iter().collect(),
+        }
     }
 
     /// Lets the end come first, if it has begun: what fails because of it is nothing to tell.
     pub(in crate::run) fn wait_if_ending(&self) {
-        while self.notes().ends {
+        drop(self.unless_ending());
+    }
+
+    /// Never returns once the end has begun.
+    fn unless_ending(&self) -> MutexGuard<'_, Notes> {
+        loop {
+            let notes = self.notes();
+            if !notes.ends {
+                return notes;
+            }
+            drop(notes);
             std::thread::park();
         }
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`LeftBehind::make_temporary`].
+pub(in crate::run) struct Temporary<'a> {
+    of: &'a LeftBehind,
+    directory: PathBuf,
+}
+
+impl Temporary<'_> {
+    pub(in crate::run) fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Gives the directory its name.
+    pub(in crate::run) fn publish(self, target: &Path) -> io::Result<()> {
+        let mut notes = self.of.unless_ending();
+        fs::rename(&self.directory, target)?;
+        notes.temporary.remove(&self.directory);
+        Ok(())
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        let is_here = self.of.notes().temporary.remove(&self.directory);
+        if is_here {
+            remove(&self.directory);
+        }
+    }
+}
+
+/// Removes a directory of this machine; logs a failure.
+pub(in crate::run) fn remove(directory: &Path) {
+    if let Err(error) = fs::remove_dir_all(directory)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        say(format_args!("cannot remove {}: {error}\n", directory.display()));
     }
 }
 
@@ -140,8 +215,52 @@ mod tests {
         let (one, two) = (behind.note("1".to_owned()), behind.note("2".to_owned()));
         one.set("one".to_owned());
         drop(two);
-        assert_eq!(behind.end(), ["one"]);
+        assert_eq!(behind.end().texts, ["one"]);
         drop(one);
-        assert_eq!(behind.end(), [""; 0]);
+        assert_eq!(behind.end().texts, [""; 0]);
+    }
+
+    #[test]
+    fn directories_go_unless_they_are_published() {
+        let (behind, root) = (LeftBehind::default(), tempfile::tempdir().unwrap());
+        let place = |name: &str| root.path().join(name);
+        behind.make_temporary(place("published")).unwrap().publish(&place("target")).unwrap();
+        drop(behind.make_temporary(place("given-up")).unwrap());
+        let unpublished = behind.make_temporary(place("unpublished")).unwrap();
+        assert!(unpublished.publish(&place("no/target")).is_err());
+        let left = behind.make_temporary(place("left")).unwrap();
+        assert_eq!(behind.end().temporary, [left.path()]);
+        drop(left);
+        let mut names: Vec<_> =
+            fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["left", "target"]);
+    }
+
+    #[test]
+    fn nothing_begins_after_the_end_has_begun() {
+        static BEHIND: LeftBehind = LeftBehind(Mutex::new(Notes {
+            texts: BTreeMap::new(),
+            next: 0,
+            temporary: BTreeSet::new(),
+            ends: false,
+        }));
+        let root = tempfile::tempdir().unwrap();
+        let waiting = BEHIND.make_temporary(root.path().join("waiting")).unwrap();
+        assert_eq!(BEHIND.end().texts, [""; 0]);
+        let (done, is_done) = std::sync::mpsc::channel();
+        for attempt in [
+            Box::new(|| drop(BEHIND.note("a job".to_owned()))) as Box<dyn FnOnce() + Send>,
+            Box::new(move || drop(waiting.publish(Path::new("/nowhere")))),
+            Box::new(|| drop(BEHIND.make_temporary("/nowhere".into()))),
+        ] {
+            let done = done.clone();
+            std::thread::spawn(move || {
+                attempt();
+                done.send(()).unwrap();
+            });
+        }
+        let ended = is_done.recv_timeout(std::time::Duration::from_millis(200));
+        assert!(ended.is_err() && BEHIND.end().texts.is_empty());
     }
 }

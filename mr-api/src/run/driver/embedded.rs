@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mr_model::runner::Scratch;
 use mr_model::{Error, Result};
 
-use super::staging::remove;
+use super::behind::remove;
 
 /// Time for the cluster to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,20 +1,22 @@
 //! Files of this machine in a job that runs on a cluster: the driver copies inputs in before the job and outputs out after it. It does not
 //! matter on which machines the tasks run, nor which files they can see there.
 //!
-//! Invariants: nothing is copied if an input is missing or an output exists; a file keeps its name; a local output appears by rename, complete, with all that
-//! the job made; staged files are deleted when the plan is over, however it ended, but for an output that is done and cannot be fetched.
+//! Invariants: nothing is copied if an input is missing or an output exists. A file keeps its name. A local output appears by rename, complete, with all that
+//! the job made. Staged files are deleted when the plan is over, however it ended. Only an output that is done and cannot be fetched stays.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use client::dfs::{CreateOptions, DfsClient, Parents};
+use client::dfs::{CreateOptions, DfsClient, DfsError, Parents};
 use mr_formats::splits::is_hidden;
 use mr_model::runner::{InputPaths, OutputPath, Planned, say};
-use mr_model::{Error, Result};
+use mr_model::{BoxError, Error, Result};
 use protocol::DfsPath;
+use protocol::error::chain;
 
+use super::behind::LeftBehind;
 use super::names::Names;
 use crate::run::inputs::Subdirectories;
 use crate::run::local::files;
@@ -108,27 +110,42 @@ impl LocalPaths {
         Ok(Names { site: dfs.site(), user: dfs.user().to_owned(), inputs, outputs })
     }
 
-    /// Copies the outputs to where the plan wants them. Those that cannot be copied are moved below `kept`, if that is given, and the error names them.
+    /// Copies the outputs to where the plan wants them. Those that cannot be copied are moved below `kept`, if that is given, or stay; the error says where they
+    /// are.
     pub(in crate::run) fn fetch(
         &self,
         dfs: &DfsClient,
         names: &Names,
+        behind: &LeftBehind,
         kept: Option<&DfsPath>,
     ) -> Result<()> {
         for (number, (typed, target)) in self.outputs.iter().enumerate() {
-            if let Err(source) = fetch_output(dfs, &names.output(typed)?, target) {
+            if let Err(source) = fetch_output(dfs, &names.output(typed)?, target, behind) {
                 let Some(kept) = kept else { return Err(source) };
-                dfs.mkdirs(kept, MODE, true).map_err(Error::dfs("create", kept))?;
-                let mut commands = Vec::new();
-                for (number, (typed, target)) in self.outputs.iter().enumerate().skip(number) {
-                    let (staged, kept) = (names.output(typed)?, kept.join(&number.to_string())?);
-                    dfs.rename_to(&staged, &kept, false).map_err(Error::dfs("keep", &staged))?;
-                    commands.push(fetch_command(&kept, target));
-                }
-                return Err(Error::Unfetched { commands: commands.join("` and `"), source }.into());
+                return Err(self.keep(dfs, names, kept, number, source)?.into());
             }
         }
         Ok(())
+    }
+
+    /// Moves the outputs from this one on below `kept`.
+    fn keep(
+        &self,
+        dfs: &DfsClient,
+        names: &Names,
+        kept: &DfsPath,
+        first: usize,
+        source: BoxError,
+    ) -> Result<Error> {
+        let (mut commands, mut is_staged) = (Vec::new(), false);
+        let is_made = logged(kept, dfs.mkdirs(kept, MODE, true));
+        for (number, (typed, target)) in self.outputs.iter().enumerate().skip(first) {
+            let (staged, kept) = (names.output(typed)?, kept.join(&number.to_string())?);
+            let is_kept = is_made && logged(&kept, dfs.rename_to(&staged, &kept, false));
+            is_staged |= !is_kept;
+            commands.push(fetch_command(if is_kept { &kept } else { &staged }, target));
+        }
+        Ok(Error::Unfetched { commands: commands.join("` and `"), is_staged, source })
     }
 
     /// The commands that fetch the outputs of a job whose driver is gone.
@@ -202,27 +219,41 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn fetch_output(dfs: &DfsClient, staged: &DfsPath, target: &Path) -> Result<()> {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
-    let fetched = fetch_tree(dfs, staged, &temporary)
-        .and_then(|()| Ok(fs::rename(&temporary, target).map_err(Error::file("create", target))?));
-    if fetched.is_err() {
-        remove(&temporary);
+/// True if an output has its place.
+fn logged<T>(place: &DfsPath, made: std::result::Result<T, DfsError>) -> bool {
+    if let Err(error) = &made {
+        say(format_args!("cannot keep the output in {place}: {}\n", chain(error)));
     }
-    fetched
+    made.is_ok()
 }
 
-/// Copies a directory with all that is in it, also what jobs would not read.
+fn fetch_output(
+    dfs: &DfsClient,
+    staged: &DfsPath,
+    target: &Path,
+    behind: &LeftBehind,
+) -> Result<()> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = target.with_file_name(format!(".{name}.fetch-{}", std::process::id()));
+    let temporary = behind
+        .make_temporary(temporary.clone())
+        .map_err(Error::file("create directory", &temporary))?;
+    fetch_tree(dfs, staged, temporary.path())?;
+    Ok(temporary.publish(target).map_err(Error::file("create", target))?)
+}
+
+/// Copies all that is in a directory to one of this machine, also what jobs would not read. It does not make that one: after Ctrl-C it is gone.
 fn fetch_tree(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
     let mut directories = vec![(from.clone(), to.to_owned())];
     while let Some((from, to)) = directories.pop() {
-        fs::create_dir_all(&to).map_err(Error::file("create directory", &to))?;
         for entry in dfs.list(&from) {
             let entry = entry.map_err(Error::dfs("list", &from))?;
             let (from, to) = (from.join(&entry.name)?, to.join(&entry.name));
             match entry.directory {
-                true => directories.push((from, to)),
+                true => {
+                    fs::create_dir(&to).map_err(Error::file("create directory", &to))?;
+                    directories.push((from, to));
+                }
                 false => fetch_file(dfs, &from, &to)?,
             }
         }
@@ -241,15 +272,6 @@ fn fetch_file(dfs: &DfsClient, from: &DfsPath, to: &Path) -> Result<()> {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(Error::dfs("read", from)(error).into()),
         }
-    }
-}
-
-/// Removes a directory of this machine; logs a failure.
-pub(in crate::run) fn remove(directory: &Path) {
-    if let Err(error) = fs::remove_dir_all(directory)
-        && error.kind() != ErrorKind::NotFound
-    {
-        say(format_args!("cannot remove {}: {error}\n", directory.display()));
     }
 }
 
