@@ -40,13 +40,16 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 
 /// Prints the outcome and returns its exit code, which for a wrong command line is `usage`.
 pub(crate) fn report(help: &str, outcome: Result<()>, usage: u8) -> u8 {
+    let asks_help = |error: &BoxError| matches!(error.downcast_ref(), Some(Error::HelpAsked));
+    let outcome = match outcome {
+        Err(error) if asks_help(&error) => {
+            print(&format!("{help}\n{OPTIONS_HELP}")).map_err(|e| Error::Unprinted(e).into())
+        }
+        outcome => outcome,
+    };
     match outcome {
         Ok(()) => 0,
         Err(error) => match error.downcast_ref::<Error>() {
-            Some(Error::HelpAsked) => {
-                print(&format!("{help}\n{OPTIONS_HELP}"));
-                0
-            }
             Some(Error::Usage { .. } | Error::Property(_)) => {
                 say(format_args!("{}\n", chain(&*error)));
                 usage
@@ -102,15 +105,18 @@ pub(crate) fn start(
     if let Err(error) = &ended
         && options.json
     {
-        print_failure(error)?;
+        print_failure(error);
     }
     ended
 }
 
 /// Prints what `--json` shows of a failure.
-pub(crate) fn print_failure(error: &BoxError) -> Result<()> {
+pub(crate) fn print_failure(error: &BoxError) {
     let id = error.downcast_ref().and_then(Error::job).unwrap_or_default();
-    print_json(&FailedJob { state: JobState::Failed, id, error: chain(&**error) })
+    let failed = FailedJob { state: JobState::Failed, id, error: chain(&**error) };
+    if let Err(unprinted) = print_json(&failed) {
+        say(format_args!("{}\n", chain(&*unprinted)));
+    }
 }
 
 /// Prints what `--json` shows of jobs that ran in this process.

@@ -1,11 +1,10 @@
 //! What `--json` prints.
 
-use mr_model::Result;
 use mr_model::runner::print;
+use mr_model::{Error, Result};
 use serde::Serialize;
 
-/// Prints one line on standard output. If the reader has left, nobody misses the line.
+/// Prints one line on standard output.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
-    print(&format!("{}\n", serde_json::to_string(value)?));
-    Ok(())
+    Ok(print(&format!("{}\n", serde_json::to_string(value)?)).map_err(Error::Unprinted)?)
 }

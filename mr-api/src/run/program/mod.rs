@@ -145,7 +145,7 @@ fn run(
     if let Err(error) = &ended
         && json
     {
-        print_failure(error)?;
+        print_failure(error);
     }
     ended
 }
