@@ -135,7 +135,8 @@ impl Get<'_> {
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
         let Task { item, target } = task;
-        if sys::fs::is_written_in_place(target) {
+        // Without -f nothing was there, or it has come since and is refused.
+        if self.context.args.has("f") && sys::fs::is_written_in_place(target) {
             return self.fill_in_place(task, progress);
         }
         publish_local(self.context.args.has("f"), target, |temporary| {
