@@ -16,7 +16,7 @@ use protocol::jobs::Counters;
 use super::exit::unknown;
 use super::wrong::{Wrong, too_many};
 use crate::connect::Overrides;
-use crate::output::{EXIT_OK, say, second_time_utc};
+use crate::output::{EXIT_OK, report, say, second_time_utc};
 
 /// Permissions of `-outfile`: a history names what only some may see.
 const FILE_MODE: u32 = 0o600;
@@ -33,16 +33,11 @@ pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
             Some(text) => text,
             None => return Ok(unknown(what)),
         },
-        Err(_) => {
-            fs::read_to_string(Path::new(what)).with_context(|| format!("cannot read {what}"))?
-        }
+        Err(_) => of_file(what)?,
     };
     let text = match wanted.json {
         true => text,
-        false => {
-            let events = parse(&text).with_context(|| format!("cannot read the history {what}"))?;
-            human(&events, wanted.all)
-        }
+        false => human(&checked(&text, what)?.events, wanted.all),
     };
     match &wanted.file {
         Some(file) => {
@@ -112,6 +107,20 @@ impl Wanted {
     }
 }
 
+/// The text of a file that holds the whole history, or says that it may not.
+fn of_file(file: &str) -> Result<String> {
+    let text =
+        fs::read_to_string(Path::new(file)).with_context(|| format!("cannot read {file}"))?;
+    if checked(&text, file)?.end == End::Open {
+        report!("job: {file} has no end: it was written while the job ran, or it is cut");
+    }
+    Ok(text)
+}
+
+fn checked(text: &str, what: &str) -> Result<Parsed> {
+    parse(text).with_context(|| format!("cannot read the history {what}"))
+}
+
 fn of_job(client: &JobClient, id: JobId) -> Result<Option<String>> {
     match client.history(id) {
         Ok(text) => Ok(Some(text)),
@@ -128,8 +137,15 @@ fn damaged(number: u64) -> String {
     format!("line {number} is damaged: its checksum does not fit")
 }
 
-/// The events of a file; a type that this program does not know is left out.
-fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
+/// A history, line by line good.
+#[derive(PartialEq, Debug)]
+struct Parsed {
+    /// Without those whose type this program does not know.
+    events: Vec<HistoryEvent>,
+    end: End,
+}
+
+fn parse(text: &str) -> Result<Parsed> {
     let mut events = Vec::new();
     let mut check = LineCheck::default();
     for (number, line) in (1u64..).zip(text.lines()) {
@@ -163,12 +179,13 @@ fn parse(text: &str) -> Result<Vec<HistoryEvent>> {
     if events.is_empty() {
         bail!("this is no history of a job: it has no events");
     }
-    if check.end() == End::Open && events.last().is_some_and(ends_a_job) {
+    let end = check.end();
+    if end == End::Open && events.last().is_some_and(ends_a_job) {
         bail!(
             "this history is cut: the job is over, and the line that says that all is there is missing"
         );
     }
-    Ok(events)
+    Ok(Parsed { events, end })
 }
 
 fn ends_a_job(event: &HistoryEvent) -> bool {
@@ -402,15 +419,18 @@ mod tests {
 
     #[test]
     fn histories_of_earlier_versions_are_read_too() {
-        assert_eq!(parse(UNCHECKED).unwrap(), parse(SAMPLE).unwrap());
-        assert_eq!(parse(WITHOUT_END).unwrap(), parse(SAMPLE).unwrap());
+        let Parsed { events, end } = parse(SAMPLE).unwrap();
+        assert_eq!(end, End::Marked);
+        for earlier in [UNCHECKED, WITHOUT_END] {
+            assert_eq!(parse(earlier).unwrap(), Parsed { events: events.clone(), end: End::Event });
+        }
     }
 
     #[test]
     fn a_history_reads_as_hadoops() {
-        let text = human(&parse(SAMPLE).unwrap(), false);
+        let text = human(&parse(SAMPLE).unwrap().events, false);
         assert!(!text.contains("SUCCEEDED attempts"), "{text}");
-        let all = human(&parse(SAMPLE).unwrap(), true);
+        let all = human(&parse(SAMPLE).unwrap().events, true);
         let winner = "SUCCEEDED attempts\nAttemptId\tFinishTime\tHost\tError\nattempt_202611201830_0001_m_000000_1\t";
         assert!(all.contains(winner), "{all}");
         for part in [
@@ -455,7 +475,8 @@ mod tests {
         let second = SAMPLE.lines().nth(1).unwrap();
         let dreamt = sealed("{\"type\":\"JOB_DREAMT\",\"event\":{}}");
         let newer = format!("{first}\n{dreamt}\n{second}\n");
-        assert_eq!(parse(&newer).unwrap().len(), 1);
+        let parsed = parse(&newer).unwrap();
+        assert_eq!((parsed.events.len(), parsed.end), (1, End::Open));
         for (text, reason) in [
             ("", "no events"),
             ("hello\n", "line 1 is no event"),
