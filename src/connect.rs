@@ -130,8 +130,7 @@ fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -
     while let Some(cause) = innermost.source() {
         innermost = cause;
     }
-    let reason = innermost.to_string();
-    let reason = reason.split(" (os error").next().unwrap_or_default();
+    let reason = crate::output::without_number(&innermost.to_string());
     format!(
         "Call From {} to {} failed on connection exception: {reason}; is the cluster running?",
         sys::host::host_name(),

@@ -6,6 +6,7 @@ use anyhow::Result;
 use protocol::jobs::{JobReport, QueueReport};
 use serde::Serialize;
 
+use super::wrong::{Wrong, too_many};
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::generic;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_json, report, report_text, say};
@@ -51,8 +52,8 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
             return EXIT_OK;
         }
         ref rest => {
-            if let Some(text) = wrong(rest) {
-                report!("queue: {text}");
+            if !rest.is_empty() {
+                report!("queue: {}", wrong(rest));
             }
             report_text!("{USAGE}");
             return EXIT_USAGE;
@@ -64,16 +65,19 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     })
 }
 
-/// What is wrong with words that are no command line; names the one.
-fn wrong(words: &[&str]) -> Option<String> {
-    Some(match words {
-        [] => return None,
-        ["list" | "showacls", word, ..] => format!("-{}: `{word}' is one word too many", words[0]),
-        ["info"] => "-info: QUEUE is missing".to_owned(),
-        ["info", _, "showJobs", word, ..] => format!("-info: `{word}' is one word too many"),
-        ["info", _, word, ..] => format!("-info: `{word}' is not -showJobs"),
-        [command, ..] => format!("-{command}: Unknown command"),
-    })
+/// What is wrong with words that are no command line.
+fn wrong(words: &[&str]) -> Wrong {
+    let option = |word: &&str| format!("-{word}");
+    match words {
+        [] => Wrong::Nothing,
+        ["info"] => Wrong::Missing { option: option(&"info"), what: "QUEUE" },
+        [command @ ("list" | "showacls"), word, ..]
+        | [command @ "info", _, "showJobs", word, ..] => too_many(&option(command), word),
+        ["info", _, word, ..] => {
+            Wrong::Word { option: option(&"info"), word: (*word).to_owned(), expected: "-showJobs" }
+        }
+        [command, ..] => Wrong::Command(option(command)),
+    }
 }
 
 /// `-info QUEUE -showJobs --json`.
@@ -168,9 +172,9 @@ mod tests {
             (&["info", "q", "showJobs", "x"], "-info: `x' is one word too many"),
             (&["foo"], "-foo: Unknown command"),
         ] {
-            assert_eq!(wrong(words).as_deref(), Some(text), "{words:?}");
+            assert_eq!(wrong(words).to_string(), text, "{words:?}");
         }
-        assert_eq!(wrong(&[]), None);
+        assert_eq!(wrong(&[]), Wrong::Nothing);
     }
 
     #[test]
