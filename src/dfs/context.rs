@@ -219,7 +219,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// # Errors
-    /// If standard output is closed.
+    /// As [`Buffered::new`].
     pub(crate) fn new() -> Result<Self, Failure> {
         let out = Buffered::new().map_err(Failure::output)?;
         Ok(Screen { out })

@@ -235,10 +235,9 @@ impl Put<'_> {
         for task in tasks {
             outcomes.push(match task.read_small() {
                 Ok(Some(bytes)) => {
-                    progress.bytes(bytes.len());
                     let Task { target, naming, .. } = task;
+                    small.push((task, bytes.len()));
                     whole.push(publish::Whole { target, naming: *naming, bytes });
-                    small.push(task);
                     None
                 }
                 Ok(None) => Some(self.file(task, progress)),
@@ -246,12 +245,26 @@ impl Put<'_> {
             });
         }
         let written = publish::write_small(self.context, whole);
-        let after = |(task, written): (&Task, Result<bool, Failure>)| match written? {
-            true => self.after(task),
-            false => self.file(task, progress),
-        };
+        let after = |((task, length), written)| self.after_small(task, length, written, progress);
         let mut written = small.into_iter().zip(written).map(after);
         outcomes.into_iter().filter_map(|outcome| outcome.or_else(|| written.next())).collect()
+    }
+
+    /// What follows once a small file was written with others, or could not be.
+    fn after_small(
+        &self,
+        task: &Task,
+        length: usize,
+        written: Result<bool, Failure>,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        match written? {
+            true => {
+                progress.bytes(length);
+                self.after(task)
+            }
+            false => self.file(task, progress),
+        }
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
