@@ -286,32 +286,28 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 /// Refuses a port base that leaves too few ports, before anything is made.
 pub(super) fn check_port_base(plan: &Plan) -> Result<()> {
-    let count = 2 + 2 * usize::from(plan.datanode_count) + plan.worker_slots.len();
-    match plan.port_base {
-        Some(base) if usize::from(base) + count - 1 > usize::from(u16::MAX) => {
-            bail!(too_high(base))
-        }
-        _ => Ok(()),
+    let Some(base) = plan.port_base else { return Ok(()) };
+    if usize::from(base) + port_count(plan) - 1 > usize::from(u16::MAX) {
+        bail!(
+            "--port-base {base} is too high: every daemon needs ports, and the last there is is {}",
+            u16::MAX
+        );
     }
+    Ok(())
 }
 
-fn too_high(base: u16) -> String {
-    format!(
-        "--port-base {base} is too high: every daemon needs ports, and the last there is is {}",
-        u16::MAX
-    )
+fn port_count(plan: &Plan) -> usize {
+    2 + 2 * usize::from(plan.datanode_count) + plan.worker_slots.len()
 }
 
-/// Ports base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers.
+/// Ports base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers. The base has passed [`check_port_base`].
 fn ports_from(base: u16, plan: &Plan) -> Result<Ports> {
-    let mut next = u32::from(base);
+    let mut ports = (base..=u16::MAX).take(port_count(plan));
     let mut take = || {
-        let port = u16::try_from(next).ok().with_context(|| too_high(base))?;
-        next += 1;
-        if is_free(port) {
-            Ok(port)
-        } else {
-            bail!("port {port} is in use; try another --port-base")
+        let port = ports.next().expect("as many ports as there are daemons");
+        match is_free(port) {
+            true => Ok(port),
+            false => bail!("port {port} is in use; try another --port-base"),
         }
     };
     let mut ports = Ports { namenode: take()?, jobtracker: take()?, ..Ports::default() };
@@ -425,7 +421,9 @@ mod tests {
         let _blocker = TcpListener::bind(("127.0.0.1", base + 4)).unwrap();
         let text = ports_from(base, &plan(3, 2)).unwrap_err().to_string();
         assert!(text.contains(&(base + 4).to_string()), "{text}");
-        assert!(ports_from(65_530, &plan(3, 2)).is_err());
+        let based = |base| Plan { port_base: Some(base), ..plan(3, 2) };
+        assert!(check_port_base(&based(65_526)).is_ok());
+        assert!(check_port_base(&based(65_527)).is_err());
     }
 
     #[test]
