@@ -121,7 +121,7 @@ impl Groups {
 
     fn ask(&self, user: &str) -> io::Result<Vec<String>> {
         match &self.table {
-            None => sys::host::groups_of(user),
+            None => sys::host::users::groups_of(user),
             Some(table) => Ok(table.get(user).cloned().unwrap_or_default()),
         }
     }

@@ -30,7 +30,6 @@ mod order;
 mod places;
 mod run;
 mod throttle;
-pub mod users;
 
 pub use error::{Error, PlaceError};
 pub use run::{Outcome, Site, USAGE, run, run_tasks};

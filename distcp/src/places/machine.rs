@@ -12,7 +12,7 @@ use protocol::xattr::Xattr;
 
 use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
 use crate::error::PlaceError;
-use crate::users;
+use sys::host::users;
 
 /// See the module.
 pub(super) struct Machine;

@@ -19,8 +19,9 @@ use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::{publish, read};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Problem, local, users};
+use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Problem, local};
 use crate::dfs::target;
+use sys::host::users;
 
 /// Permissions of new files, less the process's mask.
 const FILE_MODE: u32 = 0o666;

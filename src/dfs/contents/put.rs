@@ -18,8 +18,9 @@ use super::pool::{self, Queue};
 use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local, users};
+use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local};
 use crate::dfs::target::{Target, missing_parent};
+use sys::host::users;
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {

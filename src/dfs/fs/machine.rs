@@ -15,7 +15,7 @@ use protocol::InodeId;
 use protocol::namenode::{ContentSummary, FileStatus};
 use protocol::permission::Action;
 
-use super::users;
+use sys::host::users;
 
 /// Hadoop's block size for a local file (`fs.local.block.size`).
 const BLOCK_BYTES: u64 = 32 << 20;

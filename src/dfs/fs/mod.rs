@@ -15,4 +15,3 @@ pub(crate) use self::named::Resolver;
 pub(super) use self::named::{Item, Named, alternatives, text_of};
 pub(super) use self::path::FsPath;
 pub(super) use self::store::{Store, WriteOptions, Writer};
-pub(super) use ::distcp::users;

@@ -23,8 +23,8 @@ use super::error::{Failure, Problem};
 use super::machine::{self, Machine, MachineWriter};
 use super::named::{Item, Named};
 use super::path::FsPath;
-use super::users;
 use crate::connect;
+use sys::host::users;
 
 /// Entries passed on at once by [`Store::list`].
 const PAGE_ENTRIES: usize = 1000;
