@@ -186,7 +186,7 @@ pub(crate) fn streaming(arguments: &[OsString], overrides: &Overrides) -> u8 {
     };
     let site = overrides.site.iter();
     let site = site.filter(|(name, _)| is_of_jobs(name) && !generic::names_file_system(name));
-    words.extend(site.flat_map(|(name, value)| ["-D".to_owned(), format!("{name}={value}")]));
+    words.extend(site.map(|(name, value)| mr_api::streaming::as_default(name, value)));
     if let Some((option, text)) = &overrides.file_system {
         let property = || format!("fs.defaultFS={text}");
         match *option {

@@ -11,7 +11,6 @@ use protocol::JobId;
 use protocol::jobs::Counters;
 use protocol::property::Scope;
 
-use crate::run::options::set_property;
 use crate::run::{LocalRunner, Options, runner, session};
 
 /// How a built-in job runs.
@@ -70,7 +69,7 @@ pub fn run(words: &[String], settings: &Settings, plan: impl Into<Plan>) -> Resu
         ..Options::default()
     };
     for property in &settings.properties {
-        set_property(&mut options.properties, property)?;
+        options.set(property)?;
     }
     for warning in options.check(Scope::Jobs)? {
         mr_model::runner::say(format_args!("{warning}\n"));

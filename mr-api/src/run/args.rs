@@ -9,7 +9,7 @@ use mr_model::runner::SideFile;
 use mr_model::{Error, Result};
 use protocol::property::keys;
 
-use super::options::{Options, set_property};
+use super::options::Options;
 use super::shipped::Shipped;
 
 /// The text that every job program prints after its own help.
@@ -19,6 +19,7 @@ Job options:
   --reducers N           number of reduce tasks (default: chosen by what the maps made); 0: what the maps emit is the output
   -D NAME=VALUE          a job property by its name of Hadoop's, of today or a former one; `hanno job properties` lists them
   -conf FILE             properties from a file of Hadoop's form; -D wins
+  --default NAME=VALUE   a property as from such a file: -D wins, and it may be one that this job does not read
   --name NAME            name of the job
   --skip-bad N           leave out up to N records per map in which attempts failed; OUT/_logs/skip names them
   --namenode URL         http://host:port of the NameNode    (default: HANNO_NAMENODE or hanno.toml)
@@ -46,7 +47,7 @@ enum Takes {
 }
 
 /// The job options.
-const JOB_OPTIONS: [(&str, Takes); 12] = [
+const JOB_OPTIONS: [(&str, Takes); 13] = [
     ("--help", Takes::Nothing),
     ("-h", Takes::Nothing),
     ("--quiet", Takes::Nothing),
@@ -59,6 +60,7 @@ const JOB_OPTIONS: [(&str, Takes); 12] = [
     ("--skip-bad", Takes::One),
     ("--files", Takes::Several),
     ("-D", Takes::Several),
+    ("--default", Takes::Several),
 ];
 
 /// A job option and its value as given.
@@ -282,7 +284,8 @@ fn take(options: &mut Options, given: &Given<'_>) -> Result<(), Error> {
                 options.side_files.push(SideFile::parse(file)?);
             }
         }
-        "-D" => set_property(&mut options.properties, value)?,
+        "-D" => options.set(value)?,
+        "--default" => options.set_default(value)?,
         // `--help` and `-h`.
         _ => return Err(Error::HelpAsked),
     }
@@ -328,7 +331,11 @@ mod tests {
     fn every_option_takes_its_values_as_the_table_says() {
         let long = |name: &str| name != "-h";
         for (name, takes) in JOB_OPTIONS.into_iter().filter(|(name, _)| long(name)) {
-            let inline = if name == "-D" { "-Da=1".to_owned() } else { format!("{name}=1") };
+            let inline = match name {
+                "-D" => "-Da=1".to_owned(),
+                "--default" => "--default=a=1".to_owned(),
+                name => format!("{name}=1"),
+            };
             let refused = parse(&inline).err().is_some();
             assert_eq!(refused, takes == Takes::Nothing, "{inline}");
             let twice = parse(&format!("{inline} {inline}")).is_ok();

@@ -1,10 +1,10 @@
-//! `-conf FILE`: properties from a file in Hadoop's form. The driver reads it; workers get its contents as `-D NAME=VALUE`.
+//! `-conf FILE`: properties from a file in Hadoop's form. The driver reads it; workers get its contents as `--default=NAME=VALUE`.
 
 use client::site::Site;
 use mr_model::Error;
 use mr_model::runner::say;
 
-/// A command line with each `-conf FILE` replaced by its properties, which come before everything else: `-D` wins wherever it stands.
+/// A command line with each `-conf FILE` replaced by its properties, which come before everything else.
 pub(crate) fn expand(words: &[String]) -> Result<Vec<String>, Error> {
     let (mut files, mut rest) = (Vec::new(), Vec::new());
     let mut words = words.iter();
@@ -28,12 +28,14 @@ pub(crate) fn expand(words: &[String]) -> Result<Vec<String>, Error> {
     for (file, name) in &site.overruled {
         say(format_args!("-conf {}: {name} is final in an earlier file\n", file.display()));
     }
-    let mut given = Vec::new();
-    for (name, value) in site.resolved().map_err(wrong)? {
-        given.extend(["-D".to_owned(), format!("{name}={value}")]);
-    }
-    given.extend(rest);
-    Ok(given)
+    let properties = site.resolved().map_err(wrong)?;
+    let defaults = properties.into_iter().map(|(name, value)| as_default(&name, &value));
+    Ok(defaults.chain(rest).collect())
+}
+
+/// The option that sets a property from a file.
+pub fn as_default(name: &str, value: &str) -> String {
+    format!("--default={name}={value}")
 }
 
 #[cfg(test)]
@@ -49,7 +51,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let path = path.to_string_lossy();
         let words = ["in", "-conf", &path, "-D", "a=2", "--", "-conf"].map(str::to_owned);
-        let expected = ["-D", "a=1", "-D", "b=1", "in", "-D", "a=2", "--", "-conf"];
+        let expected = ["--default=a=1", "--default=b=1", "in", "-D", "a=2", "--", "-conf"];
         assert_eq!(expand(&words).unwrap(), expected);
     }
 

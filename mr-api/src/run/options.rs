@@ -1,5 +1,7 @@
 //! The job options of a command line, with the properties of [`protocol::property`].
 
+use std::collections::BTreeSet;
+
 use mr_formats::packing::Packing;
 use mr_formats::splits::SplitLimits;
 use mr_model::Error;
@@ -24,6 +26,8 @@ pub(crate) struct Options {
     /// The driver ends when its job is submitted.
     pub(crate) detached: bool,
     pub(crate) properties: Properties,
+    /// Names of properties that come from files, which others share.
+    pub(crate) defaults: BTreeSet<String>,
     pub(crate) side_files: Vec<SideFile>,
     /// What whoever parsed the command line has to say of it.
     pub(crate) warnings: Vec<String>,
@@ -97,7 +101,38 @@ impl Options {
         options
     }
 
-    /// The value of a property, if it is given.
+    /// Sets the property of `-D NAME=VALUE`.
+    ///
+    /// # Errors
+    /// The text has another form.
+    pub(crate) fn set(&mut self, text: &str) -> Result<(), Error> {
+        let (name, value) = named_value("-D", text)?;
+        self.defaults.remove(name);
+        self.properties.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    /// Sets the property of `--default=NAME=VALUE`, unless `-D` does.
+    ///
+    /// # Errors
+    /// The text has another form.
+    pub(crate) fn set_default(&mut self, text: &str) -> Result<(), Error> {
+        let (name, value) = named_value("--default", text)?;
+        if self.defaults.contains(name) || !self.properties.contains_key(name) {
+            self.defaults.insert(name.to_owned());
+            self.properties.insert(name.to_owned(), value.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The properties that somebody gave this job, and not files that others share.
+    pub(crate) fn given(&self) -> Properties {
+        let mut given = self.properties.clone();
+        given.retain(|name, _| !self.defaults.contains(name));
+        given
+    }
+
+    /// The value of a property, if it is set.
     pub(crate) fn value<T: Value>(&self, key: Key<T>) -> Result<Option<T>, Error> {
         Ok(key.get(&self.properties)?)
     }
@@ -145,15 +180,13 @@ pub(crate) fn map_codec(properties: &Properties) -> Result<Codec, Error> {
     Ok(if compress { Codec::Lz4 } else { Codec::None })
 }
 
-/// Sets `NAME=VALUE`, under the current name of the property.
-pub(crate) fn set_property(properties: &mut Properties, text: &str) -> Result<(), Error> {
+/// `NAME=VALUE`, with the current name of the property.
+fn named_value<'a>(option: &str, text: &'a str) -> Result<(&'a str, &'a str), Error> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {
-            let name = property::present_name(name.trim());
-            properties.insert(name.to_owned(), value.to_owned());
-            Ok(())
+            Ok((property::present_name(name.trim()), value))
         }
-        _ => Err(Error::usage(format!("-D takes NAME=VALUE, not `{text}`"))),
+        _ => Err(Error::usage(format!("{option} takes NAME=VALUE, not `{text}`"))),
     }
 }
 
@@ -169,7 +202,7 @@ mod tests {
 
     fn options(texts: &[&str]) -> Options {
         let mut options = Options::default();
-        texts.iter().for_each(|text| set_property(&mut options.properties, text).unwrap());
+        texts.iter().for_each(|text| options.set(text).unwrap());
         options
     }
 
@@ -180,6 +213,21 @@ mod tests {
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].ends_with("did you mean mapreduce.job.reduces?"), "{warnings:?}");
         assert_eq!(options.name().unwrap().as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn a_default_gives_way_wherever_it_stands_and_is_not_given() {
+        let mut options = options(&["io.sort.mb=64"]);
+        for text in ["mapreduce.task.io.sort.mb=1", "my.own=1", "my.other=1", "my.own=2"] {
+            options.set_default(text).unwrap();
+        }
+        options.set("my.other=3").unwrap();
+        let set = |properties: &Properties| {
+            properties.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        let sort = "mapreduce.task.io.sort.mb=64";
+        assert_eq!(set(&options.properties), [sort, "my.other=3", "my.own=2"]);
+        assert_eq!(set(&options.given()), [sort, "my.other=3"]);
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) fn of_place(options: &Options) -> Vec<String> {
     if options.local.is_none() {
         return Vec::new();
     }
-    let given = |name: &str| options.properties.contains_key(name);
+    let given = options.given();
+    let given = |name: &str| given.contains_key(name);
     let fields = [
         ("--namenode", options.namenode.is_some()),
         ("--jobtracker", options.jobtracker.is_some()),
@@ -60,20 +61,21 @@ pub(crate) fn of_place(options: &Options) -> Vec<String> {
 /// # Errors
 /// A property that does not take its value.
 pub(crate) fn of_plan(options: &Options, plan: &Graph) -> Result<Vec<String>, Error> {
-    let mut unread = Vec::new();
+    let (given, mut unread) = (options.given(), Vec::new());
     let mut compresses = false;
     for stage in &plan.stages {
         let of_job = options.of_job(stage.settings());
         compresses |= of_job.value(keys::OUTPUT_COMPRESS)?.unwrap_or(false);
     }
     for name in [keys::OUTPUT_CODEC.name(), keys::OUTPUT_COMPRESS_TYPE.name()] {
-        if options.properties.contains_key(name) && !compresses {
+        if given.contains_key(name) && !compresses {
             let missing = keys::OUTPUT_COMPRESS.name();
             unread.push(format!("property {name} has no effect without {missing}=true"));
         }
     }
     let is_map_only = plan.stages.iter().all(|stage| stage.is_map_only());
-    if is_map_only && options.reducers()?.is_some_and(|count| count > 0) {
+    let wants_reduces = options.reducers.is_some() || given.contains_key(keys::REDUCES.name());
+    if is_map_only && wants_reduces && options.reducers()?.is_some_and(|count| count > 0) {
         let property = keys::REDUCES.name();
         unread
             .push(format!("the number of reduces ({property}) has no effect: nothing is reduced"));
@@ -123,6 +125,12 @@ mod tests {
             ("--namenode http://h:1 --skip-bad 3 -D dfs.replication=2", true),
             ("--local --reducers 3 -D io.sort.mb=64", true),
             ("--reducers 0", false),
+            ("--default=mapreduce.job.reduces=3", false),
+            ("--local --default dfs.replication=2 --default mapreduce.map.skip.maxrecords=1", true),
+            (
+                "--default mapred.output.compression.codec=org.apache.hadoop.io.compress.GzipCodec",
+                true,
+            ),
             (
                 "-D mapreduce.output.fileoutputformat.compress=true \
                  -D mapred.output.compression.codec=org.apache.hadoop.io.compress.GzipCodec",

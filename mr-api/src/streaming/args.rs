@@ -196,7 +196,7 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
     let has_partitioner = given.values.contains_key("partitioner")
         || options.properties.contains_key(keys::PARTITIONER.name());
     let spec = spec(given, &mut options, words)?;
-    options.warnings = unread::warnings(&options.properties, &spec.has(has_partitioner));
+    options.warnings = unread::warnings(&options.given(), &spec.has(has_partitioner));
     Ok(Request { spec, options })
 }
 

@@ -30,6 +30,7 @@ use protocol::property::Scope;
 
 use crate::run::{Shipped, conf, entry};
 
+pub use crate::run::conf::as_default;
 pub use args::HELP;
 
 use args::{Request, Spec};
