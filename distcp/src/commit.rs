@@ -120,39 +120,17 @@ mod tests {
 
     use super::*;
     use crate::attributes::Attributes;
-    use crate::places::{Location, Place, Status};
-
-    fn at(path: &Path) -> Location {
-        Location { place: Place::Machine, path: path.to_str().unwrap().to_owned() }
-    }
+    use crate::places::{Location, Status};
 
     fn order(root: &Path) -> Order {
-        Order {
-            id: "1".to_owned(),
-            lists: String::new(),
-            bundles: 1,
-            work: at(&root.join("to")),
-            publish: None,
-            temporary: Some(at(&root.join("to/.distcp.tmp.1"))),
-            preserve: Attributes::default(),
-            update: true,
-            overwrite: false,
-            append: false,
-            delete: true,
-            ignore_failures: false,
-            skip_crc: false,
-            verbose: false,
-            bandwidth: None,
-            buffer_bytes: 1,
-            user: String::new(),
-        }
+        Order { update: true, delete: true, ..Order::of_test(root) }
     }
 
     fn list(root: &Path, paths: &[&str]) -> Vec<u8> {
         let mut list = Vec::new();
         for path in paths {
             let entry = Entry {
-                source: at(&root.join("from").join(path)),
+                source: Location::of_test(&root.join("from").join(path)),
                 relative: (*path).to_owned(),
                 status: Status { directory: path.ends_with('d'), mode: 0o700, ..Status::default() },
             };
@@ -197,8 +175,11 @@ mod tests {
     fn an_atomic_copy_appears_once_or_not_at_all() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();
-        let order =
-            Order { publish: Some(at(&root.join("deep/target"))), delete: false, ..order(root) };
+        let order = Order {
+            publish: Some(Location::of_test(&root.join("deep/target"))),
+            delete: false,
+            ..order(root)
+        };
         let places = Places::new(None, String::new(), Default::default());
         let step = || commit(&order, &places, &b""[..], &mut || {});
         fs::create_dir(root.join("to")).unwrap();

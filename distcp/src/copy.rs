@@ -318,7 +318,6 @@ mod tests {
 
     use super::*;
     use crate::attributes::Attributes;
-    use crate::places::Place;
 
     struct Count(u64);
 
@@ -328,36 +327,10 @@ mod tests {
         }
     }
 
-    fn at(path: &Path) -> Location {
-        Location { place: Place::Machine, path: path.to_str().unwrap().to_owned() }
-    }
-
-    fn order(root: &Path) -> Order {
-        Order {
-            id: "1".to_owned(),
-            lists: String::new(),
-            bundles: 1,
-            work: at(&root.join("to")),
-            publish: None,
-            temporary: Some(at(&root.join("to/.distcp.tmp.1"))),
-            preserve: Attributes::default(),
-            update: false,
-            overwrite: false,
-            append: false,
-            delete: false,
-            ignore_failures: false,
-            skip_crc: false,
-            verbose: false,
-            bandwidth: None,
-            buffer_bytes: 3,
-            user: "ann".to_owned(),
-        }
-    }
-
     /// Copies the file `from/x` and returns what became of it.
     fn copy(root: &Path, order: &Order) -> Result<Done> {
         let places = Places::new(None, "ann".to_owned(), Default::default());
-        let source = at(&root.join("from/x"));
+        let source = Location::of_test(&root.join("from/x"));
         let status = places.files(&source.place).unwrap().status(&source.path).unwrap();
         let status = status.unwrap_or(Status { length: 1, ..Status::default() });
         let entry = Entry { source, relative: "x".to_owned(), status };
@@ -378,7 +351,7 @@ mod tests {
         let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
         let target = || fs::read_to_string(root.join("to/x")).unwrap();
         write("from/x", "12345678");
-        let plain = order(root);
+        let plain = Order::of_test(root);
         let update = Order { update: true, ..plain.clone() };
         assert_eq!(copy(root, &plain).unwrap(), Done::Copied { bytes: 8 });
         assert_eq!(target(), "12345678");
@@ -406,7 +379,7 @@ mod tests {
         fs::create_dir_all(root.join("from")).unwrap();
         fs::write(root.join("from/x"), "1").unwrap();
         fs::set_permissions(root.join("from/x"), fs::Permissions::from_mode(0o640)).unwrap();
-        let kept = Order { preserve: Attributes::parse("pt").unwrap(), ..order(root) };
+        let kept = Order { preserve: Attributes::parse("pt").unwrap(), ..Order::of_test(root) };
         Copier::new(&kept, &Places::new(None, String::new(), Default::default()), "a".to_owned())
             .unwrap();
         copy(root, &kept).unwrap();
@@ -422,12 +395,12 @@ mod tests {
     fn what_cannot_be_is_told() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();
-        let missing = copy(root, &order(root)).unwrap_err();
+        let missing = copy(root, &Order::of_test(root)).unwrap_err();
         assert!(matches!(missing, Error::Read { .. }), "{missing}");
         fs::create_dir_all(root.join("from")).unwrap();
         fs::write(root.join("from/x"), "1").unwrap();
         fs::create_dir_all(root.join("to/x")).unwrap();
-        let error = copy(root, &order(root)).unwrap_err().to_string();
+        let error = copy(root, &Order::of_test(root)).unwrap_err().to_string();
         assert!(error.ends_with("Target is dir, Source is file"), "{error}");
     }
 }

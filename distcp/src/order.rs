@@ -67,3 +67,37 @@ pub(crate) struct Entry {
     pub(crate) relative: String,
     pub(crate) status: Status,
 }
+
+#[cfg(test)]
+impl Order {
+    /// What a copy from `from` to `to` below a directory of this machine is told.
+    pub(crate) fn of_test(root: &std::path::Path) -> Order {
+        Order {
+            id: "1".to_owned(),
+            lists: String::new(),
+            bundles: 1,
+            work: Location::of_test(&root.join("to")),
+            publish: None,
+            temporary: Some(Location::of_test(&root.join("to/.distcp.tmp.1"))),
+            preserve: Attributes::default(),
+            update: false,
+            overwrite: false,
+            append: false,
+            delete: false,
+            ignore_failures: false,
+            skip_crc: false,
+            verbose: false,
+            bandwidth: None,
+            buffer_bytes: 3,
+            user: "ann".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Location {
+    /// A path of this machine.
+    pub(crate) fn of_test(path: &std::path::Path) -> Location {
+        Location { place: crate::places::Place::Machine, path: path.to_str().unwrap().to_owned() }
+    }
+}

@@ -1,6 +1,6 @@
 //! The file system of the configured cluster.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use client::dfs::checksum::FileChecksum;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents};
@@ -56,22 +56,9 @@ impl Read for Cursor {
     }
 }
 
-/// Writes through the client.
-struct Pipeline(DfsWriter);
-
-impl Write for Pipeline {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Writer for Pipeline {
+impl Writer for DfsWriter {
     fn finish(self: Box<Self>) -> Outcome<()> {
-        known(self.0.close())
+        known(self.close())
     }
 }
 
@@ -98,11 +85,11 @@ impl Files for Cluster {
             block_size: new.block_size,
             ..CreateOptions::default()
         };
-        Ok(Box::new(Pipeline(known(self.0.create(&parse(path)?, options))?)))
+        Ok(Box::new(known(self.0.create(&parse(path)?, options))?))
     }
 
     fn append(&self, path: &str) -> Outcome<Box<dyn Writer>> {
-        Ok(Box::new(Pipeline(known(self.0.append(&parse(path)?, false))?)))
+        Ok(Box::new(known(self.0.append(&parse(path)?, false))?))
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {

@@ -1,7 +1,7 @@
 //! This machine's file system.
 
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -53,22 +53,9 @@ fn status(path: &Path, name: String) -> io::Result<Option<Status>> {
 /// What Hadoop says of local files.
 const BLOCK_BYTES: u64 = 32 << 20;
 
-/// A file being written.
-struct Local(File);
-
-impl Write for Local {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Writer for Local {
+impl Writer for File {
     fn finish(self: Box<Self>) -> Outcome<()> {
-        known(self.0.sync_all())
+        known(self.sync_all())
     }
 }
 
@@ -110,11 +97,11 @@ impl Files for Machine {
             true => options.create(true).truncate(true),
             false => options.create_new(true),
         };
-        Ok(Box::new(Local(known(options.open(path))?)))
+        Ok(Box::new(known(options.open(path))?))
     }
 
     fn append(&self, path: &str) -> Outcome<Box<dyn Writer>> {
-        Ok(Box::new(Local(known(OpenOptions::new().append(true).open(path))?)))
+        Ok(Box::new(known(OpenOptions::new().append(true).open(path))?))
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {
