@@ -103,13 +103,10 @@ pub(super) fn parse(words: &[String]) -> Result<Asked<Request>, Wrong> {
         ("-kill", Takes::List),
         ("-appId", Takes::One),
         ("-updatePriority", Takes::One),
-        ("-help", Takes::Nothing),
-        ("--help", Takes::Nothing),
     ];
-    let given = options("application", &known, words)?;
+    let Asked::Do(given) = options("application", &known, words)? else { return Ok(Asked::Help) };
     let names: Vec<&str> = given.keys().copied().collect();
     Ok(Asked::Do(match names[..] {
-        ["--help"] | ["-help"] => return Ok(Asked::Help),
         [.., "-list"] if names.iter().all(|name| name.starts_with("-app") || *name == "-list") => {
             if given.contains_key("-appId") {
                 return Err(Wrong::new("-list takes no -appId: give -status ID"));

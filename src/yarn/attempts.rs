@@ -67,13 +67,8 @@ fn list_or_status<'a>(
     command: &str,
     words: &'a [String],
 ) -> Result<Option<(&'static str, &'a str)>, Wrong> {
-    let known = [
-        ("-list", Takes::One),
-        ("-status", Takes::One),
-        ("-help", Takes::Nothing),
-        ("--help", Takes::Nothing),
-    ];
-    let given = options(command, &known, words)?;
+    let known = [("-list", Takes::One), ("-status", Takes::One)];
+    let Asked::Do(given) = options(command, &known, words)? else { return Ok(None) };
     let mut given = given.into_iter();
     match (given.next(), given.next()) {
         (Some((name, values)), None) => Ok(values.first().map(|value| (name, *value))),

@@ -50,17 +50,9 @@ pub(super) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
 }
 
 fn parse(words: &[String]) -> Result<Asked<Request>, Wrong> {
-    let known = [
-        ("-applicationId", Takes::One),
-        ("-containerId", Takes::One),
-        ("-appOwner", Takes::One),
-        ("-help", Takes::Nothing),
-        ("--help", Takes::Nothing),
-    ];
-    let given = options("logs", &known, words)?;
-    if given.contains_key("-help") || given.contains_key("--help") {
-        return Ok(Asked::Help);
-    }
+    let known =
+        [("-applicationId", Takes::One), ("-containerId", Takes::One), ("-appOwner", Takes::One)];
+    let Asked::Do(given) = options("logs", &known, words)? else { return Ok(Asked::Help) };
     let value = |name: &str| given.get(name).and_then(|values| values.first()).copied();
     let job = value("-applicationId").map(ids::job).transpose()?;
     let attempt = value("-containerId").map(ids::container).transpose()?;

@@ -41,13 +41,10 @@ pub(super) fn parse(words: &[String]) -> Result<Asked<Request>, Wrong> {
         ("-all", Takes::Nothing),
         ("-states", Takes::List),
         ("-status", Takes::One),
-        ("-help", Takes::Nothing),
-        ("--help", Takes::Nothing),
     ];
-    let given = options("node", &known, words)?;
+    let Asked::Do(given) = options("node", &known, words)? else { return Ok(Asked::Help) };
     let names: Vec<&str> = given.keys().copied().collect();
     Ok(Asked::Do(match names[..] {
-        ["-help"] | ["--help"] => return Ok(Asked::Help),
         ["-list"] => Request::List(vec!["RUNNING"]),
         // As in Hadoop, `-all` wins.
         ["-all", "-list"] | ["-all", "-list", "-states"] => Request::List(STATES.to_vec()),

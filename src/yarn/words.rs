@@ -29,6 +29,9 @@ impl Wrong {
     }
 }
 
+/// Options that ask for a command's usage.
+const HELP: [&str; 2] = ["-help", "--help"];
+
 /// What an option takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Takes {
@@ -108,12 +111,16 @@ const REFUSED: &[(&str, Absent)] = &[
     ("top", absent("-users", "jobs of all users are shown")),
 ];
 
-/// Cuts a command line apart. An option counts by its name without regard to case, as in `-appStates` and `-appstates`.
+/// Cuts a command line apart. An option counts by its name without regard to case, as in `-appStates` and `-appstates`; `-help` is one of every command.
 pub(super) fn options<'a>(
     command: &str,
     known: &[(&'static str, Takes)],
     words: &'a [String],
-) -> Result<Options<'a>, Wrong> {
+) -> Result<Asked<Options<'a>>, Wrong> {
+    let is_help = |word: &String| HELP.iter().any(|name| name.eq_ignore_ascii_case(word));
+    if words.iter().any(is_help) {
+        return Ok(Asked::Help);
+    }
     let mut found = Options::new();
     let mut words = words.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
@@ -133,7 +140,7 @@ pub(super) fn options<'a>(
             return Err(Wrong::new(format!("option {name} is given twice")));
         }
     }
-    Ok(found)
+    Ok(Asked::Do(found))
 }
 
 fn named(
@@ -157,9 +164,10 @@ fn named(
 
 /// The words of `hanno job top` for those of `yarn top`.
 pub(super) fn top(words: &[String]) -> Result<Vec<String>, Wrong> {
-    let known = [("-delay", Takes::One), ("--once", Takes::Nothing), ("--help", Takes::Nothing)];
-    let known = [&known[..], &[("-help", Takes::Nothing), ("--interval", Takes::One)]].concat();
-    let options = options("top", &known, words)?;
+    let known = [("-delay", Takes::One), ("--once", Takes::Nothing), ("--interval", Takes::One)];
+    let Asked::Do(options) = options("top", &known, words)? else {
+        return Ok(vec!["--help".to_owned()]);
+    };
     let mut ours = Vec::new();
     for (name, values) in options {
         match name {
@@ -167,7 +175,6 @@ pub(super) fn top(words: &[String]) -> Result<Vec<String>, Wrong> {
                 ours.push("--interval".to_owned());
                 ours.extend(values.iter().map(|value| (*value).to_owned()));
             }
-            "-help" => ours.push("--help".to_owned()),
             name => ours.push(name.to_owned()),
         }
     }
@@ -196,7 +203,7 @@ mod tests {
         let known =
             [("-list", Takes::Nothing), ("-appStates", Takes::List), ("-appId", Takes::One)];
         let words = split("-list -appstates RUNNING,KILLED FAILED -appId x");
-        let found = options("application", &known, &words).unwrap();
+        let Ok(Asked::Do(found)) = options("application", &known, &words) else { panic!() };
         assert_eq!(found["-appStates"], ["RUNNING", "KILLED", "FAILED"]);
         assert_eq!(found["-appId"], ["x"]);
         for (line, expected) in [
@@ -206,7 +213,7 @@ mod tests {
             ("-other", "Unrecognized option: -other"),
             ("word", ""),
         ] {
-            let Wrong(text) = options("application", &known, &split(line)).unwrap_err();
+            let Err(Wrong(text)) = options("application", &known, &split(line)) else { panic!() };
             assert!(text.starts_with(expected) && text.is_empty() == expected.is_empty(), "{text}");
         }
     }
