@@ -1,11 +1,10 @@
-//! The driver's and tasks' messages: the only code that writes to the standard streams.
+//! The driver's and tasks' messages: the only code here that writes to the standard error stream.
 //!
-//! Invariants: nothing else in a driver writes to the standard streams. A job never fails because nobody reads its messages; what a program was asked to print
-//! is printed, or the program says that it is not.
+//! Invariants: a job never fails because nobody reads its messages.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr};
 
 use protocol::printable::printable;
 
@@ -16,23 +15,8 @@ pub fn say(text: fmt::Arguments<'_>) {
     draw(&for_terminal(&text, stderr().is_terminal()));
 }
 
-/// Writes to standard output; control characters never reach a terminal. A reader that has left misses nothing.
-///
-/// # Errors
-/// Why the text is lost.
-pub fn print(text: &str) -> io::Result<()> {
-    let mut stdout = stdout().lock();
-    let printable = for_terminal(text, stdout.is_terminal());
-    let written = sys::streams::check_stdout()
-        .and_then(|()| stdout.write_all(printable.as_bytes()))
-        .and_then(|()| stdout.flush());
-    match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
+/// What a terminal may get of a text, or all of it.
+pub fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { printable(text) } else { Cow::Borrowed(text) }
 }
 

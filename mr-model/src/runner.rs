@@ -1,7 +1,7 @@
 //! What runs jobs and streaming sees of them, and authors do not: jobs without their types, the work and the state of an attempt, the settings of
 //! a job. `mr_api` hands on none of it.
 
-pub use crate::console::{draw, print, say};
+pub use crate::console::{draw, for_terminal, say};
 pub use crate::engine::{
     BOUNDARIES_PROPERTY, InputPaths, JobInput, JobSettings, MakeOutput, MapPart, MapResult,
     MapTarget, MapTask, OutputPath, ReduceTask, RoundResult, RoundTask, Sampling, SideFile, Stage,

@@ -249,6 +249,7 @@ const PRINTERS: &[&str] = &[
     "src/dfs/contents/progress.rs",
     "src/top.rs",
     "mr-model/src/console.rs",
+    "mr-api/src/run/printing.rs",
     "mr-api/src/run/runner/mod.rs",
     "mr-api/src/streaming/process.rs",
 ];

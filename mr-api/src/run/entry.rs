@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use mr_model::job::Plan;
-use mr_model::runner::{Planned, print, say};
+use mr_model::runner::{Planned, say};
 use mr_model::{BoxError, Error, Result};
 use protocol::error::chain;
 use protocol::jobs::{Counters, JobState};
@@ -11,9 +11,9 @@ use protocol::property::Scope;
 use serde::Serialize;
 
 use super::args::{Args, OPTIONS_HELP};
-use super::json::print_json;
 use super::local::LocalRunner;
 use super::options::Options;
+use super::printing::{print, print_json};
 use super::shipped::Shipped;
 use super::{conf, runner, session, unread};
 
@@ -43,7 +43,7 @@ pub(crate) fn report(help: &str, outcome: Result<()>, usage: u8) -> u8 {
     let asks_help = |error: &BoxError| matches!(error.downcast_ref(), Some(Error::HelpAsked));
     let outcome = match outcome {
         Err(error) if asks_help(&error) => {
-            print(&format!("{help}\n{OPTIONS_HELP}")).map_err(|e| Error::Unprinted(e).into())
+            print(&format!("{help}\n{OPTIONS_HELP}")).map_err(BoxError::from)
         }
         outcome => outcome,
     };

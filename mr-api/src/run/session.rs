@@ -26,8 +26,8 @@ use super::driver::names::Names;
 use super::driver::ran::{Connected, Output, Ran};
 use super::driver::staging::LocalPaths;
 use super::driver::{Driver, INTERRUPTED};
-use super::json::print_json;
 use super::options::Options;
+use super::printing::print_json;
 use super::progress::Progress;
 
 /// The driver's message if the program was built with debug assertions.
