@@ -267,8 +267,11 @@ impl Drop for Inner {
 /// Creates the directory if need be and takes its lock, or reports who holds it.
 fn take_lock(dir: &Path) -> Result<LockFile, JournalError> {
     RealDisk.create_dir(dir).map_err(error::disk("create directory", dir))?;
-    LockFile::acquire(&dir.join("lock")).map_err(|error| match error {
+    LockFile::of_directory(dir).map_err(|error| match error {
         LockError::Held { path, holder } => JournalError::Locked { path, pid: holder.parse().ok() },
+        LockError::HeldWithoutFile { directory } => {
+            JournalError::Locked { path: directory, pid: None }
+        }
         LockError::Io { path, source } => error::disk("lock", path)(source),
     })
 }

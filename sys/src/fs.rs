@@ -242,10 +242,11 @@ pub fn let_pass(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(mode | PASS))
 }
 
-/// A file that only one process can hold. Released when dropped or when the process ends in any way.
+/// A file that only one process can hold, perhaps with its directory. Released when dropped or when the process ends in any way.
 #[derive(Debug)]
 pub struct LockFile {
     _file: disk::File,
+    _directory: Option<disk::File>,
 }
 
 /// Why a lock could not be acquired.
@@ -259,6 +260,12 @@ pub enum LockError {
         /// The content that the holder wrote: its process id.
         holder: String,
     },
+    /// Another process holds a directory, and its lock file is gone.
+    #[error("{} is in use by a process whose lock file was deleted", directory.display())]
+    HeldWithoutFile {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The file cannot be opened, locked or written.
     #[error("cannot lock {}", path.display())]
     Io {
@@ -270,6 +277,8 @@ pub enum LockError {
     },
 }
 
+/// The lock file of a directory ([`LockFile::of_directory`]).
+const LOCK_FILE: &str = "lock";
 /// Longest name of a holder that is read from its lock file: any process id is shorter.
 const HOLDER_BYTES_MAX: u64 = 32;
 
@@ -279,32 +288,59 @@ impl LockFile {
     /// # Errors
     /// [`LockError::Held`] at once if another process holds it.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
-        let io_error = |source| LockError::Io { path: path.to_owned(), source };
-        let file = disk::File::open_or_create(path, 0o600).map_err(io_error)?;
-        match file.try_lock() {
-            Ok(()) => {}
+        let file = lock_file(path)?;
+        write_holder(&file, path)?;
+        Ok(LockFile { _file: file, _directory: None })
+    }
+
+    /// Takes a directory for this process: the file `lock` in it, and the directory itself. So it stays taken when somebody deletes the file.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] or [`LockError::HeldWithoutFile`] at once if another process holds it.
+    pub fn of_directory(directory: &Path) -> Result<Self, LockError> {
+        let io_error = |source| LockError::Io { path: directory.to_owned(), source };
+        let path = directory.join(LOCK_FILE);
+        let file = lock_file(&path)?;
+        let opened = disk::File::open(directory).map_err(io_error)?;
+        let directory = match opened.try_lock() {
+            Ok(()) => Some(opened),
             Err(TryLockError::WouldBlock) => {
-                let length = file.length().map_err(io_error)?.min(HOLDER_BYTES_MAX);
-                let mut holder = vec![0; length as usize];
-                match file.read_exact_at(&mut holder, 0) {
-                    // It is being written just now.
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => holder.clear(),
-                    read => read.map_err(io_error)?,
-                }
-                return Err(LockError::Held {
-                    path: path.to_owned(),
-                    holder: String::from_utf8_lossy(&holder).trim().to_owned(),
-                });
+                return Err(LockError::HeldWithoutFile { directory: directory.to_owned() });
             }
-            Err(TryLockError::Error(source)) => return Err(io_error(source)),
+            // Some file systems, such as NFS, lock files alone.
+            Err(TryLockError::Error(_)) => None,
+        };
+        write_holder(&file, &path)?;
+        Ok(LockFile { _file: file, _directory: directory })
+    }
+}
+
+fn lock_file(path: &Path) -> Result<disk::File, LockError> {
+    let io_error = |source| LockError::Io { path: path.to_owned(), source };
+    let file = disk::File::open_or_create(path, 0o600).map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let length = file.length().map_err(io_error)?.min(HOLDER_BYTES_MAX);
+            let mut holder = vec![0; length as usize];
+            match file.read_exact_at(&mut holder, 0) {
+                // It is being written just now.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => holder.clear(),
+                read => read.map_err(io_error)?,
+            }
+            let holder = String::from_utf8_lossy(&holder).trim().to_owned();
+            Err(LockError::Held { path: path.to_owned(), holder })
         }
-        let holder = format!("{}\n", std::process::id());
-        match file.set_len(0).and_then(|()| file.write_all_at(holder.as_bytes(), 0)) {
-            // The lock holds without a name: a full disk must not keep its daemon from starting.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
-            written => written.map_err(io_error)?,
-        }
-        Ok(LockFile { _file: file })
+        Err(TryLockError::Error(source)) => Err(io_error(source)),
+    }
+}
+
+fn write_holder(file: &disk::File, path: &Path) -> Result<(), LockError> {
+    let holder = format!("{}\n", std::process::id());
+    match file.set_len(0).and_then(|()| file.write_all_at(holder.as_bytes(), 0)) {
+        // The lock holds without a name: a full disk must not keep its daemon from starting.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+        written => written.map_err(|source| LockError::Io { path: path.to_owned(), source }),
     }
 }
 
@@ -509,6 +545,18 @@ mod tests {
         );
         drop(lock);
         LockFile::acquire(&path).unwrap();
+    }
+
+    #[test]
+    fn a_directory_stays_taken_when_its_lock_file_is_deleted() {
+        let root = tempfile::tempdir().unwrap();
+        let lock = LockFile::of_directory(root.path()).unwrap();
+        assert!(matches!(LockFile::of_directory(root.path()), Err(LockError::Held { .. })));
+        fs::remove_file(root.path().join(LOCK_FILE)).unwrap();
+        let second = LockFile::of_directory(root.path());
+        assert!(matches!(second, Err(LockError::HeldWithoutFile { .. })), "{second:?}");
+        drop(lock);
+        LockFile::of_directory(root.path()).unwrap();
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Directories {
     pub(crate) fn prepare(data: &Path) -> Result<Self, Error> {
         sys::fs::create_private_dir(data).map_err(disk("make directory", data))?;
         let data = data.canonicalize().map_err(disk("find", data))?;
-        let lock = sys::fs::LockFile::acquire(&data.join("lock"))?;
+        let lock = sys::fs::LockFile::of_directory(&data)?;
         let data = OpenDir::open(&data).map_err(disk("open", &data))?;
         for name in ["jobs", "outputs"] {
             data.dir.remove(name).map_err(disk("delete", data.path.join(name)))?;

@@ -34,7 +34,6 @@ use crate::error::Error;
 const LAYOUT: u32 = 2;
 const LAYOUT_WITHOUT_SMALL: u32 = 1;
 const VERSION_FILE: &str = "VERSION";
-const LOCK_FILE: &str = "lock";
 /// Written and removed to check that a disk works.
 const PROBE_FILE: &str = ".probe";
 pub(super) const RBW: &str = "rbw";
@@ -258,7 +257,7 @@ fn is_failure(error: &Error) -> bool {
 fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error> {
     let io_error = |source| Error::Io { path: config.path.clone(), source };
     sys::fs::create_private_dir(&config.path).map_err(io_error)?;
-    let lock = LockFile::acquire(&config.path.join(LOCK_FILE))?;
+    let lock = LockFile::of_directory(&config.path)?;
     for folder in [RBW, TMP, FINALIZED, SMALL, TRASH, QUARANTINE] {
         sys::fs::create_private_dir(&config.path.join(folder)).map_err(io_error)?;
     }

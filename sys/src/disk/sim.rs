@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use super::names::Node;
 pub use super::world::Fault;
-use super::world::{Down, World};
+use super::world::{Down, Locked, World};
 
 /// A machine; clones are handles to the same one. It exists until the last of them and the last of its files are dropped.
 #[derive(Clone, Debug)]
@@ -384,6 +384,15 @@ enum Target {
     File { id: u64, may_write: bool },
 }
 
+impl Target {
+    fn locked(&self) -> Locked {
+        match self {
+            Target::Directory(path) => Locked::Directory(path.clone()),
+            Target::File { id, .. } => Locked::File(*id),
+        }
+    }
+}
+
 impl Handle {
     /// The machine, unless the process that opened the file has ended.
     fn world(&self) -> io::Result<MutexGuard<'_, World>> {
@@ -461,10 +470,9 @@ impl Handle {
     }
 
     pub(super) fn try_lock(&self) -> Result<(), TryLockError> {
-        let id = self.id(false).map_err(TryLockError::Error)?;
         let mut world = self.world().map_err(TryLockError::Error)?;
         world.read(self.disk).map_err(TryLockError::Error)?;
-        if !world.locks.insert((self.disk, id)) {
+        if !world.locks.insert((self.disk, self.target.locked())) {
             return Err(TryLockError::WouldBlock);
         }
         self.is_locked.store(true, Ordering::Relaxed);
@@ -474,15 +482,16 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let Target::File { id, .. } = self.target else { return };
         let mut world = self.machine.world();
         if world.starts != self.start {
             return;
         }
         if *self.is_locked.get_mut() {
-            world.locks.remove(&(self.disk, id));
+            world.locks.remove(&(self.disk, self.target.locked()));
         }
-        world.disks[self.disk].close(id);
+        if let Target::File { id, .. } = self.target {
+            world.disks[self.disk].close(id);
+        }
     }
 }
 

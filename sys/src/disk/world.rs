@@ -126,6 +126,14 @@ pub(super) struct Disk {
     changes: Vec<Change>,
 }
 
+/// What a process can lock.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Locked {
+    /// By its inode.
+    File(u64),
+    Directory(PathBuf),
+}
+
 /// A machine.
 #[derive(Debug)]
 pub(super) struct World {
@@ -138,8 +146,8 @@ pub(super) struct World {
     /// Starts of the process: files opened before the last are closed.
     pub(super) starts: u64,
     pub(super) elapsed: Duration,
-    /// Files that are locked, by disk and inode.
-    pub(super) locks: BTreeSet<(usize, u64)>,
+    /// What is locked, by disk.
+    pub(super) locks: BTreeSet<(usize, Locked)>,
 }
 
 impl World {
