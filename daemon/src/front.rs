@@ -6,9 +6,10 @@
 //! | without a `Host`, with two, or with one that the address in its first line contradicts | 400 |
 //! | for a name that is not one of this daemon's ([`Hosts`]) | 421 |
 //! | by a method that no route has (`TRACE`, `CONNECT`, …) | 405 |
+//! | whose body has another transfer coding than `chunked`: its bytes would be stored as they are | 501 |
 //! | that a browser sends for a page of another site, unless the user followed a link | 403 |
 //!
-//! Every answer names the parameters that were ignored ([`Ear`]).
+//! A refusal in plain text becomes a page where a browser asks for one. Every answer names the parameters that were ignored ([`Ear`]).
 //! Every answer says `X-Content-Type-Options: nosniff`: no browser takes bytes of files for a script or a page.
 //!
 //! Invariant: [`crate::serve::serve`] accepts only a [`Guarded`] router, and only [`guard`] makes one.
@@ -22,6 +23,7 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use crate::hosts::Hosts;
+use crate::page;
 use crate::params::Ear;
 
 /// Bytes of a request's line and headers: the longest path as a parameter beside the longest token, each percent-encoded.
@@ -55,6 +57,7 @@ impl Guarded {
         mut request: Request<Incoming>,
     ) -> impl Future<Output = Response> + Send + use<> {
         let refused = refusal(&self.hosts, request.method(), request.uri(), request.headers());
+        let wants_page = page::wants_page(request.method(), request.headers());
         let ear = Ear::listen(&mut request);
         let answering = match refused {
             Some((status, text)) => Err((status, format!("{text}\n"))),
@@ -65,6 +68,9 @@ impl Guarded {
                 Ok(routed) => routed.await.unwrap_or_else(|never| match never {}),
                 Err(refusal) => refusal.into_response(),
             };
+            if wants_page {
+                response = page::as_page(response).await;
+            }
             if let Some(ear) = ear {
                 ear.tell(&mut response);
             }
@@ -107,10 +113,19 @@ pub(crate) fn refusal(
     if !known.contains(method) {
         return Some((StatusCode::METHOD_NOT_ALLOWED, "no route has this method".to_owned()));
     }
+    if headers.get_all(header::TRANSFER_ENCODING).iter().any(|coding| !is_chunked(coding)) {
+        let text = "a body has no transfer coding but `chunked`";
+        return Some((StatusCode::NOT_IMPLEMENTED, text.to_owned()));
+    }
     is_for_another_site(method, headers).then(|| {
         let text = "a page of another site may neither read nor change anything here";
         (StatusCode::FORBIDDEN, text.to_owned())
     })
+}
+
+/// True for the one transfer coding that is undone here (RFC 9112, 6.1).
+fn is_chunked(coding: &HeaderValue) -> bool {
+    coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
 }
 
 /// The size of the head on the wire, as far as it can be reconstructed.
@@ -213,6 +228,21 @@ mod tests {
         assert_eq!(status("GET", &format!("/{half}"), &[own, ("a", &half)]), Some(431));
         for method in ["TRACE", "CONNECT", "PROPFIND", "get"] {
             assert_eq!(status(method, "/", &[own]), Some(405), "{method}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_undone_as_they_say_or_refused() {
+        for (coding, expected) in [
+            ("chunked", None),
+            ("Chunked ", None),
+            ("gzip, chunked", Some(501)),
+            ("gzip", Some(501)),
+            ("chunked, chunked", Some(501)),
+            ("", Some(501)),
+        ] {
+            let headers = [("host", "localhost:1"), ("transfer-encoding", coding)];
+            assert_eq!(status("PUT", "/", &headers), expected, "{coding}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod large;
 mod pictures;
 mod png;
 mod stage;
+mod steady;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -37,13 +38,17 @@ fn people_see_and_steer_the_cluster_in_a_browser() {
     files(&stage, &browser, &pictures);
     snapshots(&stage, &browser, &pictures);
     cluster(&stage, &browser, &pictures);
+    steady::refusals_are_pages(&stage, &browser);
     finished_jobs(&stage, &browser, &pictures);
+    steady::tables_are_sorted(&stage, &browser);
     let running = stage.start_waiting(HOSTILE, "first");
+    steady::updates_leave_people_alone(&stage, &browser, &running);
     a_running_job(&stage, &browser, &pictures, &running);
     let victim = stage.start_waiting("to be killed", "second");
     foreign_pages_change_nothing(&stage, &browser, &victim);
     kill(&stage, &browser, &victim);
     signing_out(&stage, &browser);
+    steady::a_lost_daemon_is_told(&stage, &browser, &pictures);
     assert_eq!(pictures.wanting(), Vec::<String>::new());
 }
 
@@ -244,7 +249,10 @@ fn finished_jobs(stage: &Stage, browser: &Browser, pictures: &Pictures) {
 
     browser.open(&format!("{jobs}/{}", stage.failed));
     browser.wait_text("this line is poison");
+    browser.wait_text("hanno job replay attempt_");
     pictures.take(browser, "jobtracker-job-failed");
+    browser.click("main p a[href*='/attempts/attempt_']");
+    browser.wait_text("about to fail");
     browser.open(&format!("{jobs}/{}/attempts?state=FAILED", stage.failed));
     pictures.take(browser, "jobtracker-attempts");
     browser.click("tbody a");

@@ -523,6 +523,11 @@ fn bodies_that_lie(scene: &Scene) {
         ("a chunk without a number", "Transfer-Encoding: chunked\r\n", "zz\r\nx\r\n0\r\n\r\n"),
         ("a chunk below zero", "Transfer-Encoding: chunked\r\n", "-5\r\nx\r\n0\r\n\r\n"),
         ("a length and chunks", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "5\r\nab"),
+        (
+            "a coding that nobody undoes",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "1\r\nx\r\n0\r\n\r\n",
+        ),
         ("a length that is none", "Content-Length: 99999999999999999999\r\n", "x"),
         ("a body that ends early", "Content-Length: 1000\r\n", "x"),
         ("chunks that end early", "Transfer-Encoding: chunked\r\n", "5\r\nabcde\r\n"),

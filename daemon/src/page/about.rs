@@ -21,22 +21,24 @@ pub fn draw(facts: &[(&str, String)], settings: &[Setting]) -> Markup {
     html! {
         h1 { "About" }
         div.scroll { table.facts {
-            tr { th { "Version" } td { "Hanno " (env!("CARGO_PKG_VERSION")) } }
-            @for (name, value) in facts { tr { th { (name) } td.wide { (value) } } }
+            caption.unseen { "This daemon" }
+            tr { th scope="row" { "Version" } td { "Hanno " (env!("CARGO_PKG_VERSION")) } }
+            @for (name, value) in facts { tr { th scope="row" { (name) } td.wide { (value) } } }
             tr {
-                th { "For programs" }
+                th scope="row" { "For programs" }
                 td.wide { @for (path, what) in FOR_PROGRAMS { a href=(path) { code { (path) } } " " span.soft { (what) } br; } }
             }
         } }
         h2 { "Configuration" }
-        @if own.is_empty() { p.empty { "Everything is as it comes." } } @else { (table(&own)) }
-        details #defaults { summary { (defaults.len()) " keys have their defaults" } (table(&defaults)) }
+        @if own.is_empty() { p.empty { "Everything is as it comes." } } @else { (table("Configuration", &own)) }
+        details #defaults { summary { (defaults.len()) " keys have their defaults" } (table("Defaults", &defaults)) }
     }
 }
 
-fn table(settings: &[&Setting]) -> Markup {
+fn table(caption: &str, settings: &[&Setting]) -> Markup {
     html! {
         div.scroll { table {
+            caption.unseen { (caption) }
             @for setting in settings {
                 tr { td { code { (setting.key) } } td.wide { code { (setting.value) } } }
             }

@@ -74,7 +74,10 @@ async function press(button) {
     return;
   }
   button.disabled = true;
+  // What is drawn meanwhile leaves it alone.
+  button.dataset.busy = "";
   const error = await send(method, url, body);
+  delete button.dataset.busy;
   button.disabled = false;
   await finish(error, then);
 }
@@ -108,6 +111,7 @@ function put(file, url, show) {
 async function upload(form) {
   const files = [...form.elements.files.files];
   const bar = form.querySelector("progress");
+  form.dataset.busy = "";
   bar.max = files.reduce((sum, file) => sum + file.size, 0) || 1;
   bar.hidden = false;
   let before = 0;
@@ -119,16 +123,18 @@ async function upload(form) {
     before += file.size;
     if (error !== null) {
       bar.hidden = true;
+      delete form.dataset.busy;
       await finish(`${file.name}: ${error}`);
       return;
     }
   }
   bar.hidden = true;
+  delete form.dataset.busy;
   form.reset();
   await finish(null);
 }
 
-// Listeners are on the document, because what is below it is drawn again while the page is open.
+// Listeners are on the document, because what is below it may come and go while the page is open.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-method]");
   if (button) {

@@ -7,18 +7,24 @@ use axum::routing::get;
 use super::frame::STYLE;
 use crate::access::{Access, Audience, Routes};
 
-const SCRIPT: &str = include_str!("live.js");
-const ACTIONS: &str = include_str!("actions.js");
+/// The scripts, in the order in which pages load them: each names what those before it define.
+pub(super) const SCRIPTS: [(&str, &str); 4] = [
+    ("/patch.js", include_str!("patch.js")),
+    ("/tables.js", include_str!("tables.js")),
+    ("/live.js", include_str!("live.js")),
+    ("/actions.js", include_str!("actions.js")),
+];
 const ICON: &str = include_str!("icon.svg");
 
 /// Routes of the style sheet, the scripts and the icon.
 pub fn assets<S: Clone + Send + Sync + 'static>(access: &Access) -> Routes<S> {
     let open = Audience::Anybody;
-    Routes::new(access)
+    let routes = Routes::new(access)
         .route("/style.css", open, get(|| asset("text/css; charset=utf-8", STYLE)))
-        .route("/live.js", open, get(|| asset("text/javascript; charset=utf-8", SCRIPT)))
-        .route("/actions.js", open, get(|| asset("text/javascript; charset=utf-8", ACTIONS)))
-        .route("/icon.svg", open, get(|| asset("image/svg+xml", ICON)))
+        .route("/icon.svg", open, get(|| asset("image/svg+xml", ICON)));
+    SCRIPTS.into_iter().fold(routes, |routes, (path, text)| {
+        routes.route(path, open, get(move || asset("text/javascript; charset=utf-8", text)))
+    })
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -51,7 +57,8 @@ mod tests {
         let loaded =
             head.split(['"']).filter(|value| value.starts_with('/') || value.contains(':'));
         let loaded: Vec<&str> = loaded.collect();
-        assert_eq!(loaded, ["/style.css", "/icon.svg", "/live.js", "/actions.js"]);
+        let scripts = SCRIPTS.map(|(path, _)| path);
+        assert_eq!(loaded, [&["/style.css", "/icon.svg"][..], &scripts].concat());
         let auth = Authenticator::new(&Key::new([1; 32]), Service::Namenode);
         let access = Access::new(auth, None, Auth::Token);
         for path in loaded {

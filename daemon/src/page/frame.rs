@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::assets::SCRIPTS;
 use super::format;
 
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -60,10 +61,10 @@ impl Frame<'_> {
                     title { (self.title) " · Hanno" }
                     link rel="stylesheet" href="/style.css";
                     link rel="icon" href="/icon.svg";
-                    script src="/live.js" defer {}
-                    script src="/actions.js" defer {}
+                    @for (path, _) in SCRIPTS { script src=(path) defer {} }
                 }
                 body data-live=[self.live.as_deref()] {
+                    a.skip href="#content" { "Skip to the content" }
                     header {
                         strong { (self.site.name) }
                         nav aria-label="Pages" {
@@ -87,7 +88,8 @@ impl Frame<'_> {
                             }
                         }
                     }
-                    main { (content) }
+                    p #connection.lost role="status" hidden {}
+                    main #content tabindex="-1" { (content) }
                 }
             }
         };
@@ -96,21 +98,26 @@ impl Frame<'_> {
 
     /// The whole page as an answer with its protective headers.
     pub fn answer(&self, content: &Markup) -> Response {
-        let mut response = Response::new(Body::from(self.draw(content)));
-        for (name, value) in [
-            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-            (
-                header::CONTENT_SECURITY_POLICY,
-                "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'",
-            ),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::REFERRER_POLICY, "same-origin"),
-            (header::CACHE_CONTROL, "no-store"),
-        ] {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        response
+        protected(self.draw(content), OWN_POLICY)
     }
+}
+
+/// What a page with the daemon's own style and scripts may load.
+pub(super) const OWN_POLICY: &str = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'";
+
+/// A page as an answer with its protective headers.
+pub(super) fn protected(page: String, policy: &'static str) -> Response {
+    let mut response = Response::new(Body::from(page));
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// A page as a self-contained file, with its protective headers. Links to other pages would lead nowhere in it, so only their text is drawn.
@@ -127,16 +134,7 @@ pub fn alone(title: &str, content: &Markup) -> Response {
             body { main { (content) } }
         }
     };
-    let mut response = Response::new(Body::from(page.into_string()));
-    for (name, value) in [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    protected(page.into_string(), "default-src 'none'; style-src 'unsafe-inline'")
 }
 
 /// How a button works.

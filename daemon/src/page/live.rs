@@ -1,10 +1,11 @@
 //! Notifies open pages when they are out of date: server-sent events that `live.js` waits for.
 //!
-//! Invariant: state is read once for all open pages, and never while none is open; an open page gets nothing while nothing changes.
+//! Invariant: state is read once for all open pages, and never while none is open; an open page gets beats alone while nothing changes.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -16,6 +17,14 @@ use tokio::sync::watch;
 const SEEN_HEADER: &str = "x-hanno-change";
 /// The text sent to a page that must be drawn as of now. Browsers drop an event that has no data at all.
 pub const AS_OF_NOW: &str = "now";
+
+/// Time between two beats: `live.js` takes more than two of them without any for a daemon that is away.
+const BEAT: Duration = Duration::from_secs(5);
+
+/// The beats of a stream that a page listens to. The comments by which streams are usually kept alive are not seen by scripts.
+pub fn beat() -> KeepAlive {
+    KeepAlive::new().interval(BEAT).event(Event::default().event("beat").data(AS_OF_NOW))
+}
 
 /// The content that several open pages display, as a number that grows whenever the content changes. Clones are one board.
 #[derive(Clone, Debug)]
@@ -65,7 +74,7 @@ impl Board {
             let event = Event::default().event("change").data(number.to_string());
             Some((Ok::<_, Infallible>(event), seen))
         });
-        Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
+        Sse::new(changes).keep_alive(beat()).into_response()
     }
 }
 

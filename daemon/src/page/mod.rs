@@ -1,6 +1,7 @@
 //! The parts that the pages of all daemons share: the frame with its navigation, style and script, and protective headers.
 //!
-//! Pages are drawn on the server, and maud escapes every text. They are readable without script; `live.js` keeps them up to date while they are open.
+//! Pages are drawn on the server, and maud escapes every text. They are readable without script. While they are open,
+//! `live.js` keeps them up to date or says that it cannot, `patch.js` changes only what changed, `tables.js` sorts, and `actions.js` acts.
 //! Invariant: every page forbids inline script and content from elsewhere.
 
 pub mod about;
@@ -8,6 +9,8 @@ mod assets;
 pub mod format;
 mod frame;
 pub mod live;
+mod refusal;
 
 pub use assets::assets;
 pub use frame::{Action, Frame, Search, Site, action, alone, bar};
+pub(crate) use refusal::{as_page, wants_page};

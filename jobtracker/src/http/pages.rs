@@ -11,7 +11,7 @@ use axum::extract::{FromRequestParts, OptionalFromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
-use axum::response::sse::{Event as Sent, KeepAlive, Sse};
+use axum::response::sse::{Event as Sent, Sse};
 use axum::response::{IntoResponse, Response, Result};
 use axum::routing::get;
 use daemon::access::{Access, Audience, Routes, SIMPLE_WARNING, User};
@@ -315,7 +315,7 @@ async fn job_changes(desk: Desk, Path(id): Path<String>) -> Result<Response> {
             (!is_final).then_some(watched),
         ))
     });
-    Ok(Sse::new(changes).keep_alive(KeepAlive::default()).into_response())
+    Ok(Sse::new(changes).keep_alive(live::beat()).into_response())
 }
 
 /// Sends an event when the overview changes.

@@ -180,7 +180,7 @@ async fn the_documentation_lists_every_route_with_whose_it_is() {
 }
 
 /// Routes that display nothing of the state.
-const STATELESS: [&str; 15] = [
+const STATELESS: [&str; 17] = [
     "/actions.js",
     "/api/v1/openapi.json",
     "/hello",
@@ -189,9 +189,11 @@ const STATELESS: [&str; 15] = [
     "/live.js",
     "/login",
     "/logout",
+    "/patch.js",
     "/rpc",
     "/rpc/worker",
     "/style.css",
+    "/tables.js",
     "/ws/v1/history",
     "/ws/v1/history/info",
     "/ws/v1/mapreduce",

@@ -1,11 +1,11 @@
 //! Suggestions from a job's numbers, in sentences. Each rule names its figures, and its threshold has a reason.
 
-use daemon::page::format;
+use daemon::page::format::{self, Unit};
 use protocol::TaskKind;
 use protocol::jobs::Counters;
 use protocol::property::keys;
 
-use super::spread::{Quantiles, durations};
+use super::spread::{self, Quantiles, durations};
 use crate::core::jobs::AttemptState;
 use crate::core::views::Picture;
 
@@ -14,8 +14,9 @@ const TASK_GROUP: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 const COMBINER_KEEPS_MAX_PERCENT: u64 = 90;
 /// A partition this many times the median delays the job.
 const SKEW_FACTOR: u64 = 3;
-/// Below this a skewed partition costs too little time to mention.
+/// Below these a skewed partition costs too little time to mention.
 const SKEW_BYTES_MIN: u64 = 16 << 20;
+const SKEW_RECORDS_MIN: u64 = 1_000_000;
 /// Maps shorter than this spend a large part of their time on starting.
 const SHORT_MAP_MS: u64 = 100;
 /// This many short maps are worth combining.
@@ -59,18 +60,42 @@ fn bad_worker(picture: &Picture) -> Option<String> {
     )
 }
 
+/// Partitions by records as well as by bytes: those are compressed, and records that are alike take few.
 fn skew(picture: &Picture) -> Option<String> {
-    let metric = picture.metrics.iter().find(|metric| metric.name == "REDUCE_SHUFFLE_BYTES")?;
-    let quantiles = Quantiles::of(metric.values.iter().map(|(_, bytes)| *bytes).collect())?;
-    let (partition, bytes) = metric.values.iter().copied().max_by_key(|(_, bytes)| *bytes)?;
-    let is_skewed = bytes >= SKEW_BYTES_MIN && bytes > quantiles.median.saturating_mul(SKEW_FACTOR);
-    (metric.values.len() > 2 && is_skewed).then(|| {
-        format!(
-            "Partition {partition} has {}, the median {}: a few keys hold most records. A combiner, or a key with more parts, spreads them.",
-            format::bytes(bytes),
-            format::bytes(quantiles.median)
-        )
-    })
+    let (partition, size, median) = skewed(picture, "REDUCE_SHUFFLE_BYTES", SKEW_BYTES_MIN)
+        .or_else(|| skewed(picture, "REDUCE_INPUT_RECORDS", SKEW_RECORDS_MIN))?;
+    let mut text = format!("Partition {partition} has {size}, the median {median}.");
+    match hottest(picture, partition) {
+        Some((key, share)) => text
+            .push_str(&format!(" {} of its records have the key `{key}`.", format::percent(share))),
+        None => text.push_str(" A few keys hold most records."),
+    }
+    text.push_str(match counter(&picture.report.counters, "COMBINE_INPUT_RECORDS") {
+        0 => " A combiner, which this job does not have, sends one record of a key for each map.",
+        _ => " A key with more parts, such as a number from a small range, spreads them; a second job adds the parts up.",
+    });
+    Some(text)
+}
+
+/// The largest partition by a metric, if it delays the job; with its value and the median, as text.
+fn skewed(picture: &Picture, name: &str, least: u64) -> Option<(u32, String, String)> {
+    let metric = picture.metrics.iter().find(|metric| metric.name == name)?;
+    let quantiles = Quantiles::of(metric.values.iter().map(|(_, value)| *value).collect())?;
+    let (partition, value) = metric.values.iter().copied().max_by_key(|(_, value)| *value)?;
+    let is_skewed = value >= least && value > quantiles.median.saturating_mul(SKEW_FACTOR);
+    let text = |value: u64| match metric.unit {
+        Unit::Count => format!("{} records", format::count(value)),
+        unit => format::value(value, unit),
+    };
+    (metric.values.len() > 2 && is_skewed).then(|| (partition, text(value), text(quantiles.median)))
+}
+
+/// The key with most records of a partition, and its share of them.
+fn hottest(picture: &Picture, partition: u32) -> Option<(&str, f32)> {
+    let keys = picture.hot_keys.iter().filter(|(of, _)| *of == partition);
+    let key = keys.map(|(_, key)| key).max_by_key(|key| key.records)?;
+    let all = spread::records_of(picture, partition)?;
+    Some((&key.text, key.records as f32 / all.max(1) as f32))
 }
 
 fn stragglers(picture: &Picture) -> Option<String> {
@@ -148,10 +173,11 @@ fn remote_reads(picture: &Picture) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use protocol::tracker::HotKey;
+
     use super::*;
     use crate::core::views::{AttemptRow, InputSize, Metric};
     use crate::web::tests::picture;
-    use daemon::page::format::Unit;
 
     #[test]
     fn a_plain_job_needs_none() {
@@ -199,7 +225,26 @@ mod tests {
         picture.report.counters.add(TASK_GROUP, "COMBINE_OUTPUT_RECORDS", 990);
         let texts = advice(&picture);
         assert_eq!(texts.len(), 2, "{texts:?}");
-        assert!(texts[0].contains("Partition 2 has 100.0 MiB"), "{texts:?}");
+        assert!(texts[0].contains("Partition 2 has 100.0 MiB, the median"), "{texts:?}");
+        assert!(texts[0].contains("A few keys") && texts[0].contains("more parts"), "{texts:?}");
         assert!(texts[1].contains("kept 99%"), "{texts:?}");
+    }
+
+    #[test]
+    fn records_that_are_alike_are_skew_too_and_their_key_is_named() {
+        let mut picture = picture(Vec::new(), 0, 1);
+        picture.metrics.push(Metric {
+            kind: TaskKind::Reduce,
+            name: "REDUCE_INPUT_RECORDS",
+            label: "Input records",
+            unit: Unit::Count,
+            values: vec![(0, 10), (1, 4_000_000), (2, 20)],
+        });
+        let key = |text: &str, records| HotKey { text: text.to_owned(), records };
+        picture.hot_keys = vec![(0, key("x", 9)), (1, key("the", 3_000_000)), (1, key("a", 5))];
+        let texts = advice(&picture);
+        let [text] = &texts[..] else { panic!("{texts:?}") };
+        assert!(text.contains("75% of its records have the key `the`"), "{text}");
+        assert!(text.contains("A combiner, which this job does not have"), "{text}");
     }
 }

@@ -82,19 +82,20 @@ pub(crate) fn table(picture: &Picture, query: &Query, now_ms: u64) -> Markup {
         h1 { "Attempts" }
         (filter(query))
         p.soft { (format::count(chosen.len() as u64)) " of " (format::count(picture.attempts.len() as u64)) " attempts" }
-        @if rows.is_empty() { p.empty { "No attempt is like that." } } @else { (self::rows(picture, rows, now_ms)) }
+        @if rows.is_empty() { p.empty { "No attempt is like that." } } @else { (self::rows(picture, rows, pages > 1, now_ms)) }
         (pager(query, page, pages))
     }
 }
 
-/// A table of some attempts, by their indexes.
-pub(crate) fn rows(picture: &Picture, places: &[usize], now_ms: u64) -> Markup {
+/// A table of some attempts, by their indexes; `is_part`: others are on further pages.
+pub(crate) fn rows(picture: &Picture, places: &[usize], is_part: bool, now_ms: u64) -> Markup {
     let job = &picture.report.id;
     html! {
-        div.scroll { table {
+        div.scroll { table.cards data-fixed[is_part] {
+            caption.unseen { "Attempts" }
             thead { tr {
-                th { "Attempt" } th { "State" } th { "Machine" } th { "Start (UTC)" } th.number { "Time" } th { "Progress" }
-                th { "Error or status" }
+                th scope="col" { "Attempt" } th scope="col" { "State" } th scope="col" { "Machine" } th scope="col" { "Start (UTC)" } th.number scope="col" { "Time" } th scope="col" { "Progress" }
+                th scope="col" { "Error or status" }
             } }
             @for place in places {
                 @let attempt = &picture.attempts[*place];
@@ -193,8 +194,8 @@ fn remaining(row: &AttemptRow, now_ms: u64) -> Markup {
 fn gathered(row: &AttemptRow) -> Markup {
     html! {
         @if let Some((shuffled, merged)) = row.gathered_at() {
-            tr { th { "Shuffle finished" } td { (format::time(shuffled)) " (after " (format::duration(shuffled.saturating_sub(row.started_ms))) ")" } }
-            tr { th { "Sort finished" } td { (format::time(merged)) " (after " (format::duration(merged.saturating_sub(shuffled))) ")" } }
+            tr { th scope="row" { "Shuffle finished" } td { (format::time(shuffled)) " (after " (format::duration(shuffled.saturating_sub(row.started_ms))) ")" } }
+            tr { th scope="row" { "Sort finished" } td { (format::time(merged)) " (after " (format::duration(merged.saturating_sub(shuffled))) ")" } }
         }
     }
 }
@@ -231,27 +232,28 @@ pub(crate) fn one(
         }
         @if !attempt.diagnostics.is_empty() { div.alert.bad { (attempt.diagnostics) } }
         div.scroll { table.facts {
-            tr { th { "State" } td { (state(row.state)) @if attempt.is_winner { " (its output counts)" } } }
-            tr { th { "Machine" } td { (attempt.worker.host) " " span.soft { (attempt.worker.http_address) } } }
-            @if let Some(input) = &attempt.input { tr { th { "Input" } td.wide { code { (input) } } } }
-            tr { th { "Start (UTC)" } td { (format::time(row.started_ms)) } }
-            @if row.finished_ms > 0 { tr { th { "Finish (UTC)" } td { (format::time(row.finished_ms)) } } }
-            tr { th { "Time" } td { (format::duration(row.elapsed_ms(now_ms))) } }
+            caption.unseen { "This attempt" }
+            tr { th scope="row" { "State" } td { (state(row.state)) @if attempt.is_winner { " (its output counts)" } } }
+            tr { th scope="row" { "Machine" } td { (attempt.worker.host) " " span.soft { (attempt.worker.http_address) } } }
+            @if let Some(input) = &attempt.input { tr { th scope="row" { "Input" } td.wide { code { (input) } } } }
+            tr { th scope="row" { "Start (UTC)" } td { (format::time(row.started_ms)) } }
+            @if row.finished_ms > 0 { tr { th scope="row" { "Finish (UTC)" } td { (format::time(row.finished_ms)) } } }
+            tr { th scope="row" { "Time" } td { (format::duration(row.elapsed_ms(now_ms))) } }
             tr {
-                th { "Progress" }
+                th scope="row" { "Progress" }
                 td { (bar(row.progress)) (remaining(row, now_ms)) }
             }
-            @if !attempt.status.is_empty() { tr { th { "Status" } td.wide { (attempt.status) } } }
+            @if !attempt.status.is_empty() { tr { th scope="row" { "Status" } td.wide { (attempt.status) } } }
             @if let Some(words) = phases::reached_in_words(row) {
-                tr { th { @if row.state.is_live() { "Phase" } @else { "Ended in" } } td { (words) } }
+                tr { th scope="row" { @if row.state.is_live() { "Phase" } @else { "Ended in" } } td { (words) } }
             }
             (gathered(row))
-            @if attempt.is_pending { tr { th { "Task" } td { "waits for another attempt" } } }
+            @if attempt.is_pending { tr { th scope="row" { "Task" } td { "waits for another attempt" } } }
         } }
         (phases::of_attempt(row.kind, &attempt.counters))
         h2 { "Log" @if row.state.is_live() { " " span.chip { "follows while it runs" } } }
         @match log {
-            Log::Text(text) if text.is_empty() => { p.empty { "Nothing was written yet." } }
+            Log::Text(text) if text.is_empty() => { p.empty { "Nothing was written" @if row.state.is_live() { " yet" } "." } }
             Log::Text(text) => { pre.log { (text) } }
             Log::Missing(reason) => { p.empty { (reason) } }
         }

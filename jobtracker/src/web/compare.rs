@@ -57,12 +57,13 @@ pub(crate) fn page(a: &Picture, b: &Picture, now_ms: u64) -> Markup {
             }
         }
         h2 { "Time and tasks" }
-        (table(&times(both, now_ms)))
+        (table("Times", &times(both, now_ms)))
         @let changed = settings(both);
         @if !changed.is_empty() {
             h2 { "Different configuration" }
             div.scroll { table {
-                thead { tr { th { "Key" } th { "A" } th { "B" } } }
+                caption.unseen { "Different configuration" }
+                thead { tr { th scope="col" { "Key" } th scope="col" { "A" } th scope="col" { "B" } } }
                 @for (name, values) in &changed {
                     tr { td { code { (name) } } @for value in values { td.wide { code { (value) } } } }
                 }
@@ -70,14 +71,18 @@ pub(crate) fn page(a: &Picture, b: &Picture, now_ms: u64) -> Markup {
         }
         h2 { "Counters that differ" }
         @let counters = counters(both);
-        @if counters.is_empty() { p.empty { "All are the same." } } @else { (table(&counters)) }
+        @if counters.is_empty() { p.empty { "All are the same." } } @else { (table("Counters that differ", &counters)) }
     }
 }
 
-fn table(rows: &[Row]) -> Markup {
+fn table(caption: &str, rows: &[Row]) -> Markup {
     html! {
         div.scroll { table {
-            thead { tr { th { "" } th.number { "A" } th.number { "B" } th.number { "B against A" } } }
+            caption.unseen { (caption) }
+            thead { tr {
+                th scope="col" { "What" } th.number scope="col" { "A" } th.number scope="col" { "B" }
+                th.number scope="col" { "B against A" }
+            } }
             @for row in rows {
                 tr {
                     td.wide { (row.label) }

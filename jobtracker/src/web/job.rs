@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use daemon::page::{Action, action, bar, format};
 use maud::{Markup, html};
-use protocol::jobs::{Counters, JobReport, Priority, TaskCounts};
+use protocol::jobs::{Counters, JobReport, JobState, Priority, TaskCounts};
 
 use super::jobs::encoded;
 use super::{advice, phases, rounds, spread, state, timeline};
+use crate::core::jobs::AttemptState;
 use crate::core::views::Picture;
 
 /// The page truncates arguments here: a program can get thousands of input files.
@@ -26,6 +27,7 @@ pub(crate) fn page(picture: &Picture, runs: &[JobReport], may_act: bool, now_ms:
         }
         @if may_act && !report.state.is_final() { (tools(report)) }
         @if !report.diagnostics.is_empty() { div.alert.bad { (report.diagnostics) } }
+        (failure(picture))
         (counts(picture))
         @if let Some(progress) = &report.rounds { (rounds::section(progress)) }
         @let advice = advice::advice(picture);
@@ -73,11 +75,30 @@ fn tools(report: &JobReport) -> Markup {
     }
 }
 
+/// From the message of a failed job to the attempt behind it.
+fn failure(picture: &Picture) -> Markup {
+    let failed = picture.attempts.iter().filter(|row| row.state == AttemptState::Failed);
+    let last = failed
+        .filter(|_| picture.report.state == JobState::Failed)
+        .max_by_key(|row| row.finished_ms);
+    html! {
+        @if let Some(row) = last {
+            @let id = picture.attempt_id(row);
+            @let page = format!("/jobs/{}/attempts/{id}", picture.report.id);
+            p {
+                "The last attempt that failed: " a href=(page) { (id) } " on " (picture.workers[row.worker as usize].host) ", with its log. "
+                code { "hanno job replay " (id) } " runs it again on your machine."
+            }
+        }
+    }
+}
+
 fn others(report: &JobReport, runs: &[JobReport]) -> Markup {
     html! {
         @if !runs.is_empty() {
             h2 { "Other runs" }
             div.scroll { table {
+                caption.unseen { "Other runs" }
                 @for run in runs {
                     tr {
                         td { a href={ "/jobs/" (run.id) } { (run.id) } } td { (state(run.state)) } td { (format::time(run.submitted_ms)) }
@@ -115,9 +136,10 @@ fn counts(picture: &Picture) -> Markup {
     };
     html! {
         div.scroll { table {
+            caption.unseen { "Tasks by kind" }
             thead { tr {
-                th { "Kind" } th { "% Complete" } th.number { "Num Tasks" } th.number { "Pending" } th.number { "Running" }
-                th.number { "Complete" } th.number { "Failed / killed attempts" }
+                th scope="col" { "Kind" } th scope="col" { "% Complete" } th.number scope="col" { "Num Tasks" } th.number scope="col" { "Pending" } th.number scope="col" { "Running" }
+                th.number scope="col" { "Complete" } th.number scope="col" { "Failed / killed attempts" }
             } }
             (row("map", report.map_progress, &report.maps))
             (row("reduce", report.reduce_progress, &report.reduces))
@@ -138,8 +160,9 @@ fn counts(picture: &Picture) -> Markup {
 pub(crate) fn counters(counters: &Counters) -> Markup {
     html! {
         div.scroll { table {
+            caption.unseen { "Counters" }
             @for (group, names) in &counters.0 {
-                tr { th colspan="2" { (group) } }
+                tr { th colspan="2" scope="colgroup" { (group) } }
                 @for (name, value) in names { tr { td { (name) } td.number { (format::count(*value)) } } }
             }
         } }
@@ -154,6 +177,7 @@ fn configuration(picture: &Picture) -> Markup {
     let cut: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
     html! {
         div.scroll { table {
+            caption.unseen { "Configuration" }
             @for (name, value) in &picture.properties { tr { td { code { (name) } } td.wide { code { (value) } } } }
             tr { td { "Output" } td.wide { code { (picture.report.output) } } }
             tr { td { "Arguments" } td.wide { code { (cut) @if cut.len() < arguments.len() { "…" } } } }

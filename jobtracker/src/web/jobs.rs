@@ -65,7 +65,7 @@ pub(crate) fn page(jobs: &[Cow<'_, JobReport>], query: &Query, now_ms: u64) -> M
         (filter(query))
         p.soft { (chosen.len()) " of " (jobs.len()) " jobs; press / to search" }
         @if jobs.is_empty() { p.empty { "No job was submitted yet." } }
-        @else if rows.is_empty() { p.empty { "No job is like that." } } @else { (table(rows, now_ms)) }
+        @else if rows.is_empty() { p.empty { "No job is like that." } } @else { (table(rows, pages > 1, now_ms)) }
         @if pages > 1 {
             p {
                 @for number in 0..pages {
@@ -77,13 +77,14 @@ pub(crate) fn page(jobs: &[Cow<'_, JobReport>], query: &Query, now_ms: u64) -> M
     }
 }
 
-/// A table of jobs.
-pub(crate) fn table(jobs: &[&JobReport], now_ms: u64) -> Markup {
+/// A table of jobs; `is_part`: others are on further pages.
+pub(crate) fn table(jobs: &[&JobReport], is_part: bool, now_ms: u64) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll { table.cards data-fixed[is_part] {
+            caption.unseen { "Jobs" }
             thead { tr {
-                th { "Jobid" } th { "State" } th { "Name" } th { "Map % Complete" } th { "Reduce % Complete" } th.number { "Time" }
-                th { "User" } th { "Queue" } th { "Priority" } th { "Submitted (UTC)" }
+                th scope="col" { "Jobid" } th scope="col" { "State" } th scope="col" { "Name" } th scope="col" { "Map % Complete" } th scope="col" { "Reduce % Complete" } th.number scope="col" { "Time" }
+                th scope="col" { "User" } th scope="col" { "Queue" } th scope="col" { "Priority" } th scope="col" { "Submitted (UTC)" }
             } }
             @for job in jobs {
                 tr {

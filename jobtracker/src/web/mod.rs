@@ -175,7 +175,7 @@ pub(crate) mod tests {
                 &jobs::Query { q: hostile.to_owned(), ..Default::default() },
                 9,
             ),
-            jobs::table(&[&picture.report], 9),
+            jobs::table(&[&picture.report], false, 9),
         ];
         for content in &contents {
             let page = content.clone().into_string();

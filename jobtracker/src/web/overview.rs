@@ -47,7 +47,7 @@ fn running(seen: &[Cow<'_, JobReport>], now_ms: u64) -> Markup {
         seen.iter().map(|job| &**job).filter(|job| !job.state.is_final()).collect();
     html! {
         h2 { "Running" }
-        @if running.is_empty() { p.empty { "Nothing runs." } } @else { (jobs::table(&running, now_ms)) }
+        @if running.is_empty() { p.empty { "Nothing runs." } } @else { (jobs::table(&running, false, now_ms)) }
     }
 }
 
@@ -57,7 +57,7 @@ fn finished(seen: &[Cow<'_, JobReport>], now_ms: u64) -> Markup {
     html! {
         h2 { "Finished lately" }
         @if finished.is_empty() { p.empty { "No job has finished yet." } } @else {
-            (jobs::table(&finished, now_ms))
+            (jobs::table(&finished, false, now_ms))
             p { a href="/jobs" { "All jobs" } }
         }
     }

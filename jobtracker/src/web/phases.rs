@@ -42,7 +42,8 @@ pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
             h2 { "Phases" }
             (strip(&all, total))
             div.scroll { table {
-                thead { tr { th { "Phase" } th.number { "Time" } th.number { "Share" } th.number { "Bytes" } th.number { "Records" } } }
+                caption.unseen { "Time by phase" }
+                thead { tr { th scope="col" { "Phase" } th.number scope="col" { "Time" } th.number scope="col" { "Share" } th.number scope="col" { "Bytes" } th.number scope="col" { "Records" } } }
                 @for (phase, micros) in &all {
                     @let (bytes, records) = work(*phase, counters);
                     tr {

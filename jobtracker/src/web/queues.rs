@@ -37,7 +37,7 @@ pub(crate) fn page(overview: &Overview, seen: &[Cow<'_, JobReport>], now_ms: u64
                 seen.iter().map(|job| &**job).filter(|job| job.queue == queue.name && !job.state.is_final()).collect();
             @if !running.is_empty() {
                 h2 { (queue.name) span.soft { " · " (running.len()) " jobs" } }
-                (jobs::table(&running[..running.len().min(JOBS_SHOWN_MAX)], now_ms))
+                (jobs::table(&running[..running.len().min(JOBS_SHOWN_MAX)], running.len() > JOBS_SHOWN_MAX, now_ms))
                 @if running.len() > JOBS_SHOWN_MAX {
                     p { a href={ "/jobs?state=running&queue=" (jobs::encoded(&queue.name)) } { "All of them" } }
                 }
@@ -84,9 +84,10 @@ fn table(queues: &[QueueReport], weights: u64) -> Markup {
     let limit = |count: u32| if count == 0 { "–".to_owned() } else { count.to_string() };
     html! {
         div.scroll { table {
+            caption.unseen { "Queues" }
             thead { tr {
-                th { "Queue" } th { "Order inside" } th.number { "Weight" } th.number { "Of all" } th.number { "Slots at least" }
-                th.number { "At most" } th.number { "Per user at most" } th.number { "Jobs" } th.number { "Started" } th.number { "Started at most" }
+                th scope="col" { "Queue" } th scope="col" { "Order inside" } th.number scope="col" { "Weight" } th.number scope="col" { "Of all" } th.number scope="col" { "Slots at least" }
+                th.number scope="col" { "At most" } th.number scope="col" { "Per user at most" } th.number scope="col" { "Jobs" } th.number scope="col" { "Started" } th.number scope="col" { "Started at most" }
             } }
             @for queue in queues {
                 tr {

@@ -24,7 +24,8 @@ pub(crate) fn section(progress: &RoundsReport) -> Markup {
         @if !measures.is_empty() {
             details { summary { "Measures" }
                 div.scroll { table {
-                    thead { tr { th.number { "After round" } th.number { "Measure" } } }
+                    caption.unseen { "Measures after rounds" }
+                    thead { tr { th.number scope="col" { "After round" } th.number scope="col" { "Measure" } } }
                     @for RoundMeasure { round, measure } in measures.iter().rev().take(ROWS_MAX) {
                         tr { td.number { (round) } td.number { (measure) } }
                     }

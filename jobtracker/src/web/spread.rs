@@ -67,12 +67,13 @@ pub(crate) fn table(picture: &Picture) -> Markup {
     }
     html! {
         @if rows.is_empty() {
-            p.empty { "No task has finished yet." }
+            p.empty { "No task has finished" @if !picture.report.state.is_final() { " yet" } "." }
         } @else {
             div.scroll { table {
+                caption.unseen { "Spread of times and amounts over tasks" }
                 thead { tr {
-                    th { "Tasks" } th { "Metric" }
-                    @for name in ["Min", "25%", "Median", "75%", "95%", "Max"] { th.number { (name) } }
+                    th scope="col" { "Tasks" } th scope="col" { "Metric" }
+                    @for name in ["Min", "25%", "Median", "75%", "95%", "Max"] { th.number scope="col" { (name) } }
                 } }
                 @for (kind, label, unit, q) in &rows {
                     tr {
@@ -118,26 +119,29 @@ pub(crate) fn partitions(picture: &Picture) -> Markup {
     }
 }
 
+/// Records of a partition whose reduce is done.
+pub(super) fn records_of(picture: &Picture, partition: u32) -> Option<u64> {
+    let records = picture.metrics.iter().find(|metric| metric.name == "REDUCE_INPUT_RECORDS");
+    let values = &records?.values;
+    let place = values.binary_search_by_key(&partition, |(task, _)| *task).ok()?;
+    Some(values[place].1)
+}
+
 /// Keys that have a large share of their partition's records: why a partition is large.
 pub(crate) fn hot_keys(picture: &Picture) -> Markup {
-    let records = picture.metrics.iter().find(|metric| metric.name == "REDUCE_INPUT_RECORDS");
-    let of_partition = |partition: u32| {
-        let values = &records?.values;
-        let place = values.binary_search_by_key(&partition, |(task, _)| *task).ok()?;
-        Some(values[place].1)
-    };
     html! {
         @if !picture.hot_keys.is_empty() {
             h2 { "Hot keys" }
             div.scroll { table {
-                thead { tr { th { "Key" } th.number { "Partition" } th.number { "Records" } th.number { "Of its partition" } } }
+                caption.unseen { "Keys with most records" }
+                thead { tr { th scope="col" { "Key" } th.number scope="col" { "Partition" } th.number scope="col" { "Records" } th.number scope="col" { "Of its partition" } } }
                 @for (partition, key) in &picture.hot_keys {
                     tr {
                         td.wide { code { (key.text) } }
                         td.number { a href={ "/jobs/" (picture.report.id) "/tasks/" (picture.reduce_id(*partition)) } { (partition) } }
                         td.number { (format::count(key.records)) }
                         td.number {
-                            @if let Some(all) = of_partition(*partition) { (format::percent(key.records as f32 / all.max(1) as f32)) }
+                            @if let Some(all) = records_of(picture, *partition) { (format::percent(key.records as f32 / all.max(1) as f32)) }
                         }
                     }
                 }

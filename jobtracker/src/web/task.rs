@@ -22,7 +22,7 @@ pub(crate) fn page(picture: &Picture, id: TaskId, may_act: bool, now_ms: u64) ->
             div.tools.scripted { (stop_buttons(&format!("/api/v1/jobs/{job}/tasks/{id}"), "all running attempts of this task")) }
         }
         @if own.is_empty() { p.empty { "It waits for its first attempt." } } @else {
-            (attempts::rows(picture, &own, now_ms))
+            (attempts::rows(picture, &own, false, now_ms))
         }
         @for place in &own {
             @if let Some(text) = picture.diagnostics.get(place) {
@@ -44,9 +44,13 @@ fn beside(picture: &Picture, id: TaskId) -> Markup {
         })
         .collect();
     html! {
-        @if rows.is_empty() { p.empty { "It has not finished yet." } } @else {
+        @if rows.is_empty() { p.empty { "It has not finished" @if !picture.report.state.is_final() { " yet" } "." } } @else {
             div.scroll { table {
-                thead { tr { th { "Metric" } th.number { "This task" } th.number { "Median of all" } th.number { "Largest" } } }
+                caption.unseen { "Beside the other tasks" }
+                thead { tr {
+                    th scope="col" { "Metric" } th.number scope="col" { "This task" } th.number scope="col" { "Median of all" }
+                    th.number scope="col" { "Largest" }
+                } }
                 @for (metric, own, all) in &rows {
                     tr {
                         td { (metric.label) } td.number { b { (format::value(*own, metric.unit)) } }

@@ -10,6 +10,9 @@ use crate::core::views::{RunningAttempt, WorkerPicture};
 
 /// Slots drawn in a tile; more are only counted.
 const SLOTS_DRAWN_MAX: u32 = 64;
+/// This many failed attempts, and one of so many, are more than a job with a mistake now and then.
+const FAILURES_MIN: u64 = 5;
+const FAILURES_SHARE: u64 = 10;
 
 /// One tile each.
 pub(crate) fn tiles(workers: &[WorkerReport]) -> Markup {
@@ -42,11 +45,12 @@ pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
 
 fn table(workers: &[WorkerReport]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll { table.cards {
+            caption.unseen { "Workers" }
             thead { tr {
-                th { "Host" } th { "Address" } th { "Rack" } th.number { "Max slots" } th.number { "Running tasks" }
-                th.number { "Total tasks" } th.number { "Succeeded tasks" } th.number { "Failures" } th { "Health" }
-                th.number { "Last heard of" } th { "Tasks are held in" }
+                th scope="col" { "Host" } th scope="col" { "Address" } th scope="col" { "Rack" } th.number scope="col" { "Max slots" } th.number scope="col" { "Running tasks" }
+                th.number scope="col" { "Total tasks" } th.number scope="col" { "Succeeded tasks" } th.number scope="col" { "Failures" } th scope="col" { "Health" }
+                th.number scope="col" { "Last heard of" } th scope="col" { "Tasks are held in" }
             } }
             @for worker in workers {
                 tr {
@@ -70,19 +74,20 @@ pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
         p.crumbs { a href="/workers" { "workers" } }
         h1 { (worker.host) " " span.soft { (worker.http_address) } }
         div.scroll { table.facts {
-            tr { th { "Health" } td { (health(worker)) ", last heard of " (format::duration(worker.silent_ms)) " ago" } }
-            tr { th { "Rack" } td { (worker.rack) } }
-            tr { th { "Slots" } td { (worker.running_count) " of " (worker.slot_count) " in use" } }
+            caption.unseen { "This worker" }
+            tr { th scope="row" { "Health" } td { (health(worker)) ", last heard of " (format::duration(worker.silent_ms)) " ago" } }
+            tr { th scope="row" { "Rack" } td { (worker.rack) } }
+            tr { th scope="row" { "Slots" } td { (worker.running_count) " of " (worker.slot_count) " in use" } }
             tr {
-                th { "Tasks" }
+                th scope="row" { "Tasks" }
                 td {
                     (format::count(worker.launched_count)) " started, " (format::count(worker.succeeded_count)) " succeeded, "
                     (format::count(worker.failed_count)) " failed, since it registered or the JobTracker started"
                 }
             }
-            tr { th { "Jobs that failed there only" } td { (worker.faults) } }
-            tr { th { "Map outputs held" } td { (format::count(picture.held_count as u64)) } }
-            tr { th { "Tasks are held in" } td.wide { (worker.isolation) } }
+            tr { th scope="row" { "Jobs that failed there only" } td { (worker.faults) } }
+            tr { th scope="row" { "Map outputs held" } td { (format::count(picture.held_count as u64)) } }
+            tr { th scope="row" { "Tasks are held in" } td.wide { (worker.isolation) } }
         } }
         h2 { "Runs now" }
         @if picture.running.is_empty() && picture.hidden_count == 0 { p.empty { "Nothing runs there." } }
@@ -95,8 +100,9 @@ pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
 fn running(attempts: &[RunningAttempt], now_ms: u64) -> Markup {
     html! {
         div.scroll { table {
+            caption.unseen { "Attempts on this worker" }
             thead { tr {
-                th { "Attempt" } th { "Job" } th { "User" } th { "State" } th { "Start (UTC)" } th.number { "Time" } th { "Progress" }
+                th scope="col" { "Attempt" } th scope="col" { "Job" } th scope="col" { "User" } th scope="col" { "State" } th scope="col" { "Start (UTC)" } th.number scope="col" { "Time" } th scope="col" { "Progress" }
             } }
             @for attempt in attempts {
                 @let (id, row) = (attempt.id, &attempt.row);
@@ -118,8 +124,16 @@ fn health(worker: &WorkerReport) -> Markup {
         @else if worker.excluded { span.state.warn { "being emptied" } }
         @else if worker.blacklisted { span.state.bad { "avoided by all jobs (" (worker.faults) " faults)" } }
         @else if worker.suspect { span.state.warn { "late" } }
+        @else if fails_often(worker) {
+            span.state.warn { (format::count(worker.failed_count)) " of " (format::count(worker.launched_count)) " attempts failed" }
+        }
         @else { span.state.good { "good" } }
     }
+}
+
+fn fails_often(worker: &WorkerReport) -> bool {
+    worker.failed_count >= FAILURES_MIN
+        && worker.failed_count.saturating_mul(FAILURES_SHARE) >= worker.launched_count
 }
 
 /// Path of a worker's page.

@@ -120,6 +120,7 @@ fn mode(status: &FileStatus) -> String {
 pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&str>) -> Markup {
     let Directory { path, status, entries, remaining } = *listing;
     let before = if query.after.is_empty() { "" } else { " from here" };
+    let is_part = !query.after.is_empty() || remaining > 0;
     html! {
         (crumbs(path))
         p.soft {
@@ -128,10 +129,13 @@ pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&st
         }
         (tools(path, user))
         @if entries.is_empty() { p.empty { "Nothing is here" (before) "." } } @else {
-            div.scroll { table {
+            div.scroll { table.cards data-fixed[is_part] {
+                caption.unseen { "Content of the directory" }
                 thead { tr {
-                    th { "Name" } th.number { "Size" } th { "Modified (UTC)" } th { "Owner" } th { "Group" } th { "Permission" }
-                    th.number { "Replicas" } th.number { "Block size" } @if user.is_some() { th.scripted {} }
+                    th scope="col" { "Name" } th.number scope="col" { "Size" } th scope="col" { "Modified (UTC)" }
+                    th scope="col" { "Owner" } th scope="col" { "Group" } th scope="col" { "Permission" }
+                    th.number scope="col" { "Replicas" } th.number scope="col" { "Block size" }
+                    @if user.is_some() { th.scripted scope="col" { span.unseen { "Actions" } } }
                 } }
                 @for entry in entries { (row(path, entry, user)) }
             } }

@@ -37,6 +37,7 @@ pub(super) fn overview(
         div.columns { section {
         h2 { "Blocks" }
         div.scroll { table {
+            caption.unseen { "Blocks that need work" }
             (row("Under-replicated", status.low_redundancy_count, true))
             (row("With a corrupt replica", status.corrupt_count, true))
             (row("Missing: no good replica", status.missing_count, true))
@@ -46,11 +47,12 @@ pub(super) fn overview(
         } section {
         h2 { "This cluster" }
         div.scroll { table {
-            tr { th { "Cluster" } td { code { (status.cluster) } } }
-            tr { th { "Start of the NameNode" } td { (status.epoch) } }
-            tr { th { "Last durable transaction" } td { (format::count(status.txid)) } }
-            tr { th { "Replication by default" } td { (status.replication) } }
-            tr { th { "Block size by default" } td { (format::bytes(status.block_size)) } }
+            caption.unseen { "This cluster" }
+            tr { th scope="row" { "Cluster" } td { code { (status.cluster) } } }
+            tr { th scope="row" { "Start of the NameNode" } td { (status.epoch) } }
+            tr { th scope="row" { "Last durable transaction" } td { (format::count(status.txid)) } }
+            tr { th scope="row" { "Replication by default" } td { (status.replication) } }
+            tr { th scope="row" { "Block size by default" } td { (format::bytes(status.block_size)) } }
         } }
         } }
     }
@@ -73,7 +75,7 @@ fn space(used: u64, remaining: u64, capacity: u64) -> Markup {
 }
 
 fn row(name: &str, count: u64, is_bad: bool) -> Markup {
-    html! { tr { th { (name) } td.number { span.state.warn[is_bad && count > 0] { (format::count(count)) } } } }
+    html! { tr { th scope="row" { (name) } td.number { span.state.warn[is_bad && count > 0] { (format::count(count)) } } } }
 }
 
 fn alerts(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
@@ -124,10 +126,11 @@ fn alerts(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
 pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
     html! {
         h1 { "DataNodes" }
-        div.scroll { table {
+        div.scroll { table.cards {
+            caption.unseen { "DataNodes" }
             thead { tr {
-                th { "Machine" } th { "Address" } th { "Rack" } th { "State" } th.number { "Capacity" } th { "Used" }
-                th.number { "Free" } th.number { "Blocks" } th.number { "Transfers" } th.number { "Last heard of" }
+                th scope="col" { "Machine" } th scope="col" { "Address" } th scope="col" { "Rack" } th scope="col" { "State" } th.number scope="col" { "Capacity" } th scope="col" { "Used" }
+                th.number scope="col" { "Free" } th.number scope="col" { "Blocks" } th.number scope="col" { "Transfers" } th.number scope="col" { "Last heard of" }
             } }
             @for node in nodes {
                 tr {

@@ -78,8 +78,9 @@ fn all(directories: &[SnapshottableDirectory], user: Option<&str>) -> Markup {
             }
         } @else {
             div.scroll { table {
+                caption.unseen { "Directories that may have snapshots" }
                 thead { tr {
-                    th { "Directory" } th.number { "Snapshots" } th.number { "At most" } th { "Owner" } th { "Modified (UTC)" }
+                    th scope="col" { "Directory" } th.number scope="col" { "Snapshots" } th.number scope="col" { "At most" } th scope="col" { "Owner" } th scope="col" { "Modified (UTC)" }
                 } }
                 @for each in directories {
                     tr {
@@ -112,7 +113,8 @@ fn one(
         h1.path { "Snapshots of " a href=(target(path.as_str())) { (path) } }
         @if snapshots.is_empty() { p.empty { "There are none." } } @else {
             div.scroll { table {
-                thead { tr { th { "Snapshot" } th { "Made (UTC)" } th { "Owner" } } }
+                caption.unseen { "Snapshots" }
+                thead { tr { th scope="col" { "Snapshot" } th scope="col" { "Made (UTC)" } th scope="col" { "Owner" } } }
                 @for each in snapshots {
                     @let inside = format!("{}/{DOT_SNAPSHOT}/{}", path.as_str().trim_end_matches('/'), each.name);
                     tr {
@@ -149,7 +151,8 @@ fn difference(query: &Query, entries: &[DiffEntry], remaining: u64) -> Markup {
     html! {
         @if entries.is_empty() { p.empty { "Nothing differs." } } @else {
             div.scroll { table {
-                thead { tr { th { "Change" } th { "Path" } } }
+                caption.unseen { "Changes" }
+                thead { tr { th scope="col" { "Change" } th scope="col" { "Path" } } }
                 @for entry in entries {
                     @let (class, text) = word(entry.kind);
                     tr {

@@ -1,0 +1,139 @@
+//! Pages that stay open: updates leave alone what somebody is doing, tables keep the order that was chosen, and a page that lost its daemon says so and
+//! comes back by itself.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::chromium::Browser;
+use super::pictures::Pictures;
+use super::stage::Stage;
+
+/// What `what` is on the page that is open, before and after something changes it.
+struct Kept<'a>(&'a Browser);
+
+impl Kept<'_> {
+    /// Marks the elements that must stay the same.
+    fn begin(&self) {
+        self.0.script(
+            "window.choice = document.querySelector('select[name=priority]');
+             window.heading = document.querySelector('h1').firstChild;
+             document.querySelector('#configuration').open = true;
+             choice.focus();
+             getSelection().selectAllChildren(document.querySelector('h1'));
+             choice.value = 'VERY_LOW';
+             scrollTo(0, 120)",
+        );
+    }
+
+    fn assert(&self) {
+        for (what, expression) in [
+            ("the element", "choice.isConnected && heading.isConnected"),
+            ("the focus", "document.activeElement === choice"),
+            ("what is being chosen", "choice.value === 'VERY_LOW'"),
+            ("an open section", "document.querySelector('#configuration').open"),
+            ("the place on the page", "scrollY === 120"),
+            ("selected text", "String(getSelection()) === heading.data"),
+        ] {
+            assert_eq!(self.0.script(&format!("return {expression}")), true, "{what} is lost");
+        }
+    }
+}
+
+/// Somebody is about to choose a priority, has opened a section, scrolled and selected text, and the job changes.
+pub(super) fn updates_leave_people_alone(stage: &Stage, browser: &Browser, job: &str) {
+    browser.open(&format!("{}/jobs/{job}", stage.cluster.jobtracker));
+    browser.wait("the page listens", "source && source.readyState === EventSource.OPEN");
+    let kept = Kept(browser);
+    kept.begin();
+    stage.cluster.hanno(&["job", "-set-priority", job, "HIGH"]).ok();
+    browser.wait_text("HIGH priority");
+    kept.assert();
+    browser.assert_quiet("a page that somebody works on");
+}
+
+/// A click sorts, a second one the other way round, a third restores; an update keeps the order.
+pub(super) fn tables_are_sorted(stage: &Stage, browser: &Browser) {
+    browser.open(&format!("{}/jobs", stage.cluster.jobtracker));
+    let column = |cell: u32| {
+        let names = format!(
+            "return [...document.querySelectorAll('tbody tr')].map((row) => row.cells[{cell}].innerText)"
+        );
+        browser.script(&names)
+    };
+    let before = column(2);
+    let mut names: Vec<String> = serde_json::from_value(before.clone()).unwrap();
+    names.sort_by_key(|name| name.to_lowercase());
+    browser.click("th:nth-of-type(3) button.sort");
+    assert_eq!(column(2), json!(names));
+    assert_eq!(
+        browser.script("return document.querySelector('[aria-sort]').ariaSort"),
+        "ascending"
+    );
+    browser.script("document.dispatchEvent(new Event('stale'))");
+    browser.wait("an update", "pending === null");
+    assert_eq!(column(2), json!(names), "an update loses the order");
+    browser.click("th:nth-of-type(3) button.sort");
+    names.reverse();
+    assert_eq!(column(2), json!(names));
+    browser.click("th:nth-of-type(3) button.sort");
+    assert_eq!(column(2), before);
+    // Numbers by what they mean.
+    let order = |texts: &[&str]| browser.script(&format!("return {}.sort(compare)", json!(texts)));
+    let sorted = ["850 ms", "1.3 s", "4 min 05 s", "2 h 10 min", "none", ""];
+    assert_eq!(order(&["", "2 h 10 min", "none", "1.3 s", "850 ms", "4 min 05 s"]), json!(sorted));
+    let sorted = ["0 B", "812 B", "1.5 KiB", "1.0 GiB"];
+    assert_eq!(order(&["1.0 GiB", "812 B", "1.5 KiB", "0 B"]), json!(sorted));
+    let sorted = ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"];
+    assert_eq!(order(&[sorted[2], sorted[0], sorted[1]]), json!(sorted));
+    let sorted = ["10.0.0.9:1", "10.0.0.10:1"];
+    assert_eq!(order(&[sorted[1], sorted[0]]), json!(sorted));
+    browser.assert_quiet("sorting");
+}
+
+/// The daemon is killed, and then hangs. Each time the page says so, and is right again once the daemon is back.
+pub(super) fn a_lost_daemon_is_told(stage: &Stage, browser: &Browser, pictures: &Pictures) {
+    let cluster = &stage.cluster;
+    browser.open(&format!("{}/", cluster.jobtracker));
+    browser.wait("the page listens", "source && source.readyState === EventSource.OPEN");
+    browser.script(
+        "window.unmoved = true; window.told = [];
+         const note = document.getElementById('connection');
+         new MutationObserver(() => told.push(note.textContent)).observe(note, { childList: true })",
+    );
+    cluster.kill("jobtracker-1");
+    browser.wait("the page says it", "told.some((text) => text.startsWith('No connection since'))");
+    browser.wait("it is right again", "document.getElementById('connection').hidden");
+    cluster.wait_healthy(60);
+
+    let pid = cluster.pid("jobtracker-1").expect("it runs again");
+    let signal = |signal| {
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    };
+    browser.wait("the page listens", "source && source.readyState === EventSource.OPEN");
+    signal(Signal::STOP);
+    browser.wait_text("No word from the server since");
+    pictures.take(browser, "jobtracker-lost");
+    signal(Signal::CONT);
+    browser.wait("it is right again", "document.getElementById('connection').hidden");
+    assert_eq!(browser.script("return window.unmoved"), true, "the page was loaded again");
+    // Failed requests are in the browser's own log.
+    browser.complaints();
+}
+
+/// What is not there, or not for everybody, is a page with a way back.
+pub(super) fn refusals_are_pages(stage: &Stage, browser: &Browser) {
+    let (namenode, jobtracker) = (&stage.cluster.namenode, &stage.cluster.jobtracker);
+    for url in [
+        format!("{jobtracker}/no/such/page"),
+        format!("{jobtracker}/jobs/job_202001010000_0001"),
+        format!("{jobtracker}/workers/nowhere:1"),
+        format!("{namenode}/no-such-page"),
+    ] {
+        browser.open(&url);
+        browser.wait_text("There is no such page");
+        browser.click("main a[href='/']");
+        browser.wait("the overview", "document.querySelector('nav a[aria-current]')");
+    }
+    browser.complaints();
+}
