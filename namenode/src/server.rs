@@ -23,7 +23,7 @@ use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, RemoteError};
 use tokio::sync::oneshot;
 
 use crate::core::asked::Asked;
-use crate::core::blocks::{ReportError, Taken};
+use crate::core::blocks::{Kept, ReportError, Taken};
 use crate::core::budget::Budget;
 use crate::core::command::batched;
 use crate::core::namespace::Loss;
@@ -394,14 +394,9 @@ impl NameNode {
         let Some(node) = self.next_of(nodes, *of, now)? else { return Ok(None) };
         match state.blocks.take_report(&state.ns, nodes, node, (part, *from)) {
             Ok(Taken::Slice { next }) => Ok(Some(next)),
-            Ok(Taken::Part { kept_unknown }) => {
+            Ok(Taken::Part { kept }) => {
                 nodes.note_report(node);
-                if kept_unknown > 0 {
-                    tracing::error!(
-                        datanode = %of.0.datanode, count = kept_unknown,
-                        "datanode holds replicas that this namenode does not know; they are kept: is this metadata older than the data?"
-                    );
-                }
+                log_kept(kept, of.0.datanode);
                 Ok(None)
             }
             Err(error) => {
@@ -583,4 +578,21 @@ fn check_registration(state: &State, register: &datanode::Register) -> Result<()
         ));
     }
     Ok(())
+}
+
+/// Logs that unknown replicas are kept, and what to do.
+fn log_kept(kept: Option<Kept>, datanode: DatanodeId) {
+    match kept {
+        None => {}
+        Some(Kept::UntilNextReport(count)) => tracing::error!(
+            %datanode, count,
+            "datanode holds many replicas that this namenode does not know; they are kept until its next full report. If files were deleted while it was \
+             away, `hdfs dfsadmin -triggerBlockReport` frees their room now; else find out whether this metadata is older than the data"
+        ),
+        Some(Kept::Ahead(count)) => tracing::error!(
+            %datanode, count,
+            "datanode holds replicas that this namenode does not know, and ids that were never handed out; they are kept: this metadata is older than the \
+             data, and `hdfs dfsadmin -safemode get` tells what to do"
+        ),
+    }
 }

@@ -106,6 +106,7 @@ impl Soak {
             counts.problems.push((Flaw::Stuck, format!("not healthy: {report}")));
         }
         counts.problems.extend(ledger.remove(&caller).err());
+        report_all(cluster);
         if !wait::until(CLEAN_MAX, || is_clean(cluster)) {
             let text =
                 format!("{:?} replicas: those of what is deleted stay", replica_count(cluster));
@@ -136,6 +137,15 @@ impl Soak {
             files.bytes,
             self.jobs.count(),
         )
+    }
+}
+
+/// Has all DataNodes report. What was deleted while one was away stays until its second report to a NameNode that has started since, if it is much.
+fn report_all(cluster: &Cluster) {
+    let report = cluster.hanno(&["dfsadmin", "-report", "-live"]).stdout_text();
+    for line in report.lines().filter_map(|line| line.strip_prefix("Name: ")) {
+        let address = line.split_whitespace().next().unwrap_or_default();
+        cluster.hanno(&["dfsadmin", "-triggerBlockReport", address]).ok();
     }
 }
 

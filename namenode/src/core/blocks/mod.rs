@@ -25,7 +25,7 @@ pub use self::placement::{Problem, choose_targets};
 pub use self::recoveries::Recoveries;
 pub use self::redundancy::{Doomed, Low, Pending};
 pub use self::replica_set::ReplicaSet;
-pub use self::report::{ReportError, Taken};
+pub use self::report::{Kept, ReportError, Taken};
 pub use self::unsettled::{Reports, Sighting};
 
 pub(in crate::core) use self::recoveries::{Attempt, away};

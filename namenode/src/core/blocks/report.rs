@@ -6,7 +6,7 @@
 //! - Replicas of open blocks wait until the block is complete or recovered.
 //! - Unknown blocks are deleted only after a grace period and outside safe mode. The metadata is probably older than the data in two cases:
 //!   a node's first full report has more than 100 of them and more than a fifth, or any report has blocks with ids that were never handed
-//!   out. Then they are kept, and one line in the log says so.
+//!   out. Then they are kept, until the node's next full report or for good, and one line in the log says so.
 //! - Ids and stamps that were never handed out prove it; safe mode counts the replicas that have one. The highest of them are remembered
 //!   for the whole run, whatever becomes of their DataNodes: if an operator forces the metadata into use, they are skipped.
 
@@ -47,9 +47,18 @@ pub enum Taken {
     },
     /// The part is done.
     Part {
-        /// Number of unknown replicas that are kept for good because there are too many.
-        kept_unknown: usize,
+        /// Unknown replicas that are kept.
+        kept: Option<Kept>,
     },
+}
+
+/// Why unknown replicas are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// So many are more than deletions usually explain: until the node's next full report.
+    UntilNextReport(usize),
+    /// So many, with some whose ids were never handed out: as long as those are there.
+    Ahead(usize),
 }
 
 impl Blocks {
@@ -101,13 +110,13 @@ impl Blocks {
         progress.next_replica = 0;
         if !report.last {
             self.reports.progress.insert(node, progress);
-            return Ok(Taken::Part { kept_unknown: 0 });
+            return Ok(Taken::Part { kept: None });
         }
         let sender = nodes.node_mut(node);
         sender.reported = true;
         sender.reported_ms = Some(sender.last_contact_ms);
         let first = !std::mem::replace(&mut sender.ever_reported, true);
-        Ok(Taken::Part { kept_unknown: self.judge_unknown(node, progress, first) })
+        Ok(Taken::Part { kept: self.judge_unknown(node, progress, first) })
     }
 
     /// Removes replicas in the slice's range of ids that the report lacks.
@@ -193,22 +202,25 @@ impl Blocks {
         }
     }
 
-    /// Number of unknown replicas that are kept for good because there are too many.
-    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress, first: bool) -> usize {
+    /// Notes unknown replicas, which then go after their grace, unless they are kept.
+    fn judge_unknown(&mut self, node: NodeIndex, progress: Progress, first: bool) -> Option<Kept> {
         let count = progress.unknown.len();
         // Later reports meet metadata that this run has changed itself: many deletions explain many unknown blocks.
         let too_many = first && count > UNKNOWN_MAX && count * UNKNOWN_SHARE > progress.total;
-        let kept_unknown = if too_many || progress.ahead_count > 0 { count } else { 0 };
+        let kept = match progress.ahead_count {
+            0 => too_many.then_some(Kept::UntilNextReport(count)),
+            _ => (count > 0).then_some(Kept::Ahead(count)),
+        };
         match progress.ahead_count {
             0 => self.reports.ahead.remove(&node),
-            count => self.reports.ahead.insert(node, count),
+            ahead => self.reports.ahead.insert(node, ahead),
         };
-        if kept_unknown == 0 {
+        if kept.is_none() {
             for replica in progress.unknown {
                 self.reports.note_unknown(Sighting::reported(node, replica));
             }
         }
-        kept_unknown
+        kept
     }
 
     /// Takes what changed on a DataNode.
