@@ -41,6 +41,8 @@ const EMBEDDED_DIRECTORY: &str = "/job";
 const DIRECTORY: &str = ".staging";
 /// Only its owner can read it.
 const MODE: u16 = 0o700;
+/// For the home directory and those above it, if they are missing: as `-mkdir` makes them.
+const HOME_UMASK: u16 = 0o022;
 /// Longest time that Ctrl-C takes to delete the session's directory: who stops a program does not wait for a cluster that does not answer.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 /// Begins a path of the cluster, whatever plain paths mean.
@@ -272,13 +274,17 @@ impl Session {
     /// A new place in the session's directory; not made yet.
     fn directory(&self, purpose: &str) -> Result<DfsPath> {
         let Connected { dfs, .. } = self.connect()?;
-        let root = if self.is_embedded {
-            DfsPath::parse(EMBEDDED_DIRECTORY)?
-        } else {
-            let home = home(dfs.user());
-            DfsPath::parse(&format!("{home}/{DIRECTORY}/{}", dfs.id()))?
+        let home = match self.is_embedded {
+            true => DfsPath::root(),
+            false => DfsPath::parse(&home(dfs.user()))?,
+        };
+        let root = match self.is_embedded {
+            true => DfsPath::parse(EMBEDDED_DIRECTORY)?,
+            false => DfsPath::parse(&format!("{home}/{DIRECTORY}/{}", dfs.id()))?,
         };
         if self.shared.root.get().is_none() {
+            // Missing directories above are for others, too.
+            dfs.mkdirs_masked(&home, HOME_UMASK, true).map_err(Error::dfs("create", &home))?;
             dfs.mkdirs(&root, MODE, true).map_err(Error::dfs("create", &root))?;
             // Another plan may have made it at the same time.
             let _ = self.shared.root.set(root.clone());

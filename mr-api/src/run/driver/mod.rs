@@ -25,6 +25,7 @@ use mr_model::runner::{
 use mr_model::{Error, Result};
 use protocol::error::chain;
 use protocol::jobs::{Counters, JobReport, JobSpec, JobState, Split};
+use protocol::namenode::SafeModeAction;
 use protocol::property::Properties;
 use protocol::sizing::{self, PARTITION_INPUT_BYTES_MIN, ReduceSizing};
 use protocol::{BinaryHash, DfsPath, JobId};
@@ -288,6 +289,10 @@ impl<'a> Driver<'a> {
         let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
         note.set(self.afterwards.of_job(id));
         progress.start(&format!("job: {id}"), maps, reduces);
+        // Whoever cannot ask learns nothing; the job does not depend on it.
+        if self.dfs.safe_mode(SafeModeAction::Get).unwrap_or(false) {
+            progress.say("The NameNode is in safe mode: the job waits until it is left");
+        }
         if self.options.detached {
             return Ok(self.jobs.status(id)?);
         }
