@@ -78,7 +78,7 @@ impl Layout {
         let cannot_make = |path: &Path| format!("cannot make {}", path.display());
         sys::fs::create_private_dir(data).with_context(|| cannot_make(data))?;
         let root = data.canonicalize().with_context(|| cannot_make(data))?;
-        let lock = LockFile::acquire(&root.join("lock"))?;
+        let lock = LockFile::of_directory(&root)?;
         let jobtracker = file_name(Kind::Jobtracker, 1);
         for name in ["conf", "logs", "pids", &jobtracker] {
             let path = root.join(name);
@@ -284,8 +284,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Refuses a port base that leaves too few ports, before anything is made.
-pub(super) fn check_port_base(plan: &Plan) -> Result<()> {
+/// Refuses a port base that leaves too few ports, or one of another program, before the directory of a new cluster is made.
+pub(super) fn check_port_base(plan: &Plan, data: &Path) -> Result<()> {
     let Some(base) = plan.port_base else { return Ok(()) };
     if usize::from(base) + port_count(plan) - 1 > usize::from(u16::MAX) {
         bail!(
@@ -293,14 +293,18 @@ pub(super) fn check_port_base(plan: &Plan) -> Result<()> {
             u16::MAX
         );
     }
-    Ok(())
+    // Where the directory is there, a cluster that runs in it may have the ports.
+    match data.try_exists().with_context(|| format!("cannot look for {}", data.display()))? {
+        true => Ok(()),
+        false => ports_from(base, plan).map(drop),
+    }
 }
 
 fn port_count(plan: &Plan) -> usize {
     2 + 2 * usize::from(plan.datanode_count) + plan.worker_slots.len()
 }
 
-/// Ports base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers. The base has passed [`check_port_base`].
+/// Ports base, base + 1, …: NameNode, JobTracker, DataNodes (HTTP, transfer), workers. The base has passed the bounds of [`check_port_base`].
 fn ports_from(base: u16, plan: &Plan) -> Result<Ports> {
     let mut ports = (base..=u16::MAX).take(port_count(plan));
     let mut take = || {
@@ -421,9 +425,11 @@ mod tests {
         let _blocker = TcpListener::bind(("127.0.0.1", base + 4)).unwrap();
         let text = ports_from(base, &plan(3, 2)).unwrap_err().to_string();
         assert!(text.contains(&(base + 4).to_string()), "{text}");
-        let based = |base| Plan { port_base: Some(base), ..plan(3, 2) };
-        assert!(check_port_base(&based(65_526)).is_ok());
-        assert!(check_port_base(&based(65_527)).is_err());
+        let check = |base, data| {
+            check_port_base(&Plan { port_base: Some(base), ..plan(3, 2) }, Path::new(data))
+        };
+        assert!(check(65_526, "/").is_ok() && check(65_527, "/").is_err());
+        assert!(check(base, "/").is_ok() && check(base, "/no such directory").is_err());
     }
 
     #[test]

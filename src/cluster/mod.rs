@@ -102,7 +102,7 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
             AuthMode::Simple => Auth::Simple,
         },
     };
-    layout::check_port_base(&plan)?;
+    layout::check_port_base(&plan, &args.data)?;
     let layout = Layout::open(&args.data)?;
     if plan.auth == Auth::Simple {
         crate::output::report!("hanno cluster: warning: {}", webhdfs::config::SIMPLE_WARNING);
