@@ -162,7 +162,7 @@ impl<M: Machine> Handle<M> {
         Ok(seen)
     }
 
-    /// As [`Handle::view`] for several reads, one for each item. After [`VIEWS_MAX`] the state and the thread are free for others, so they may see different
+    /// As [`Handle::view`] for several reads, one for each item. After a millisecond the state and the thread are free for others, so they may see different
     /// states.
     ///
     /// # Errors
