@@ -4,9 +4,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::frame::STYLE;
 use crate::access::{Access, Audience, Routes};
 
+pub(super) const STYLE: &str = include_str!("style.css");
 /// The scripts, in the order in which pages load them: each names what those before it define.
 pub(super) const SCRIPTS: [(&str, &str); 4] = [
     ("/patch.js", include_str!("patch.js")),

@@ -5,10 +5,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::assets::SCRIPTS;
+use super::assets::{SCRIPTS, STYLE};
 use super::format;
-
-pub(super) const STYLE: &str = include_str!("style.css");
 
 /// A daemon's set of pages.
 #[derive(Clone, Copy, Debug)]
