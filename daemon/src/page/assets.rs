@@ -1,20 +1,11 @@
-//! Style sheet, scripts and icon of the pages.
+//! Serves the style sheet, the scripts and the icon of the pages.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use super::embedded::{ICON, SCRIPTS, STYLE};
 use crate::access::{Access, Audience, Routes};
-
-pub(super) const STYLE: &str = include_str!("style.css");
-/// The scripts, in the order in which pages load them: each names what those before it define.
-pub(super) const SCRIPTS: [(&str, &str); 4] = [
-    ("/patch.js", include_str!("patch.js")),
-    ("/tables.js", include_str!("tables.js")),
-    ("/live.js", include_str!("live.js")),
-    ("/actions.js", include_str!("actions.js")),
-];
-const ICON: &str = include_str!("icon.svg");
 
 /// Routes of the style sheet, the scripts and the icon.
 pub fn assets<S: Clone + Send + Sync + 'static>(access: &Access) -> Routes<S> {

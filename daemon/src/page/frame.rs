@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::assets::{SCRIPTS, STYLE};
+use super::embedded::{SCRIPTS, STYLE};
 use super::format;
 
 /// A daemon's set of pages.

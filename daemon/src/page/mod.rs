@@ -6,6 +6,7 @@
 
 pub mod about;
 mod assets;
+mod embedded;
 pub mod format;
 mod frame;
 pub mod live;
