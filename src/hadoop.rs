@@ -59,7 +59,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups, outline: || Outline::plain("Usage: hdfs groups [username ...]") },
     Command { name: "distcp", about: "copy files or directories, also between clusters", programs: JOBS, run: distcp::run, outline: distcp::outline },
     Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run, outline: job::outline },
-    Command { name: "queue", about: "look at the queues of jobs", programs: &["hadoop", "mapred", "yarn"], run: job::queues::run, outline: job::queues::outline },
+    Command { name: "queue", about: "look at the queues of jobs", programs: JOBS, run: job::queues::run, outline: job::queues::outline },
     Command { name: "mradmin", about: "have the list of workers to be emptied read again", programs: JOBS, run: job::trackers::mradmin, outline: job::trackers::outline },
     Command {
         name: "streaming",
@@ -85,6 +85,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "container", about: "look at containers: attempts of tasks", programs: YARN, run: yarn::container, outline: || Outline::with_options(yarn::CONTAINER_USAGE) },
     Command { name: "logs", about: "print what the attempts of an application wrote", programs: YARN, run: yarn::logs, outline: || Outline::with_options(yarn::LOGS_USAGE) },
     Command { name: "node", about: "look at nodes: workers", programs: YARN, run: yarn::node, outline: || Outline::with_options(yarn::NODE_USAGE) },
+    Command { name: "queue", about: "look at queues", programs: YARN, run: yarn::queue, outline: || Outline::with_options(yarn::QUEUE_USAGE) },
     Command { name: "top", about: "watch jobs, queues and slots", programs: YARN, run: yarn::top, outline: || Outline::with_options(yarn::TOP_USAGE) },
     Command { name: "version", about: "print the version", programs: ALL, run: version, outline: || Outline::plain("Usage: hdfs version") },
 ];

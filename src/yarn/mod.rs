@@ -15,6 +15,7 @@ mod attempts;
 mod ids;
 mod logs;
 mod nodes;
+mod queues;
 mod words;
 
 use std::ffi::OsString;
@@ -34,6 +35,7 @@ pub(crate) const ATTEMPT_USAGE: &str = attempts::APPLICATION_USAGE;
 pub(crate) const CONTAINER_USAGE: &str = attempts::CONTAINER_USAGE;
 pub(crate) const LOGS_USAGE: &str = logs::USAGE;
 pub(crate) const NODE_USAGE: &str = nodes::USAGE;
+pub(crate) const QUEUE_USAGE: &str = queues::USAGE;
 pub(crate) const TOP_USAGE: &str = words::TOP_USAGE;
 
 /// Runs `yarn application` and `yarn app`.
@@ -58,6 +60,11 @@ pub(crate) fn container(arguments: &[OsString], overrides: &Overrides) -> u8 {
 /// Runs `yarn node`.
 pub(crate) fn node(arguments: &[OsString], overrides: &Overrides) -> u8 {
     run(arguments, overrides, nodes::USAGE, nodes::parse, nodes::answer)
+}
+
+/// Runs `yarn queue`.
+pub(crate) fn queue(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    run(arguments, overrides, queues::USAGE, queues::parse, queues::answer)
 }
 
 /// Runs `yarn logs`.

@@ -104,6 +104,7 @@ const REFUSED: &[(&str, Absent)] = &[
     ("logs", absent("-show_container_log_info", ONE_LOG)),
     ("logs", absent("-size", "`| head -c N` and `| tail -c N` cut the text")),
     ("logs", absent("-size_limit_mb", "the logs of a worker are bounded; all of them are printed")),
+    ("queue", absent("-subClusterId", "there is one JobTracker; `-jt HOST:PORT` or `--jobtracker` names another")),
     ("top", absent("-cols", "the width is that of the terminal")),
     ("top", absent("-rows", "the height is that of the terminal")),
     ("top", absent("-queues", "all queues are shown; `mapred queue -info QUEUE -showJobs` shows one")),
