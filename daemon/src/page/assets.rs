@@ -4,18 +4,20 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::embedded::{ICON, SCRIPTS, STYLE};
+use super::embedded::{ACTIONS, ICON, LIVE, PATCH, STYLE, TABLES};
 use crate::access::{Access, Audience, Routes};
 
 /// Routes of the style sheet, the scripts and the icon.
 pub fn assets<S: Clone + Send + Sync + 'static>(access: &Access) -> Routes<S> {
     let open = Audience::Anybody;
-    let routes = Routes::new(access)
+    let script = "text/javascript; charset=utf-8";
+    Routes::new(access)
         .route("/style.css", open, get(|| asset("text/css; charset=utf-8", STYLE)))
-        .route("/icon.svg", open, get(|| asset("image/svg+xml", ICON)));
-    SCRIPTS.into_iter().fold(routes, |routes, (path, text)| {
-        routes.route(path, open, get(move || asset("text/javascript; charset=utf-8", text)))
-    })
+        .route("/icon.svg", open, get(|| asset("image/svg+xml", ICON)))
+        .route("/patch.js", open, get(move || asset(script, PATCH)))
+        .route("/tables.js", open, get(move || asset(script, TABLES)))
+        .route("/live.js", open, get(move || asset(script, LIVE)))
+        .route("/actions.js", open, get(move || asset(script, ACTIONS)))
 }
 
 async fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -31,6 +33,7 @@ mod tests {
     use protocol::auth::{Key, Service};
     use tower::ServiceExt;
 
+    use super::super::embedded::SCRIPTS;
     use super::super::{Frame, Site};
     use super::*;
     use crate::access::Auth;
@@ -48,8 +51,7 @@ mod tests {
         let loaded =
             head.split(['"']).filter(|value| value.starts_with('/') || value.contains(':'));
         let loaded: Vec<&str> = loaded.collect();
-        let scripts = SCRIPTS.map(|(path, _)| path);
-        assert_eq!(loaded, [&["/style.css", "/icon.svg"][..], &scripts].concat());
+        assert_eq!(loaded, [&["/style.css", "/icon.svg"][..], &SCRIPTS].concat());
         let auth = Authenticator::new(&Key::new([1; 32]), Service::Namenode);
         let access = Access::new(auth, None, Auth::Token);
         for path in loaded {

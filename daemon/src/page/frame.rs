@@ -59,7 +59,7 @@ impl Frame<'_> {
                     title { (self.title) " · Hanno" }
                     link rel="stylesheet" href="/style.css";
                     link rel="icon" href="/icon.svg";
-                    @for (path, _) in SCRIPTS { script src=(path) defer {} }
+                    @for path in SCRIPTS { script src=(path) defer {} }
                 }
                 body data-live=[self.live.as_deref()] {
                     a.skip href="#content" { "Skip to the content" }

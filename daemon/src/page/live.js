@@ -46,6 +46,23 @@ function found() {
   }
 }
 
+// A page may have other changes to wait for than before, or none: the job is over, or the session.
+function follow(path) {
+  if (path === document.body.dataset.live) {
+    return;
+  }
+  if (source !== null) {
+    source.close();
+    source = null;
+  }
+  if (path) {
+    document.body.dataset.live = path;
+    connect();
+  } else {
+    delete document.body.dataset.live;
+  }
+}
+
 function draw(page) {
   const fresh = page.querySelector("main");
   const old = document.querySelector("main");
@@ -82,7 +99,9 @@ async function refresh() {
   }
   found();
   newest = text;
-  draw(new DOMParser().parseFromString(text, "text/html"));
+  const page = new DOMParser().parseFromString(text, "text/html");
+  draw(page);
+  follow(page.body.dataset.live);
 }
 
 function schedule(pause = LIVE_PAUSE_MS) {
@@ -124,6 +143,9 @@ function connect() {
   });
   source.addEventListener("error", () => {
     lost("No connection");
+    // Perhaps it is back already, or it is only the stream that is refused.
+    change = "";
+    schedule(0);
     // The browser tries again by itself, unless the answer was no stream.
     if (source && source.readyState === EventSource.CLOSED) {
       source = null;
@@ -133,7 +155,7 @@ function connect() {
 }
 
 function reconnect() {
-  if (source === null) {
+  if (source === null && document.body.dataset.live) {
     connect();
   }
 }
