@@ -339,16 +339,12 @@ fn status_text(address: &str, id: JobId, job: &JobReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::yarn::words::asked;
     use protocol::DfsPath;
     use protocol::jobs::{Counters, TaskCounts};
 
     fn parse(line: &str) -> Result<Request, String> {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        match super::parse(&words) {
-            Ok(Asked::Do(request)) => Ok(request),
-            Ok(Asked::Help) => Err(String::from("help")),
-            Err(Wrong(text)) => Err(text),
-        }
+        asked(super::parse, line)
     }
 
     fn job(state: JobState) -> JobReport {

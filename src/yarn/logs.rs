@@ -84,18 +84,12 @@ fn owned(request: &Request, owner: &str, overrides: &Overrides) -> Result<(), u8
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::asked;
     use super::*;
 
     #[test]
     fn a_job_or_one_of_its_attempts() {
-        let parse = |line: &str| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            match parse(&words) {
-                Ok(Asked::Do(request)) => Ok(request),
-                Ok(Asked::Help) => Err(String::from("help")),
-                Err(Wrong(text)) => Err(text),
-            }
-        };
+        let parse = |line: &str| asked(parse, line);
         let (job, attempt) =
             ("application_202611201830_0001", "attempt_202611201830_0001_m_000005_0");
         let request = parse(&format!("-applicationId {job} -containerId {attempt}")).unwrap();

@@ -158,18 +158,12 @@ fn status_text(worker: &WorkerReport, now_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::asked;
     use super::*;
 
     #[test]
     fn what_is_asked() {
-        let parse = |line: &str| {
-            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            match parse(&words) {
-                Ok(Asked::Do(request)) => Ok(request),
-                Ok(Asked::Help) => Err(String::from("help")),
-                Err(Wrong(text)) => Err(text),
-            }
-        };
+        let parse = |line: &str| asked(parse, line);
         assert_eq!(parse("-list"), Ok(Request::List(vec!["RUNNING"])));
         assert_eq!(parse("-list -all"), Ok(Request::List(STATES.to_vec())));
         assert_eq!(parse("-list -states lost,Running"), Ok(Request::List(vec!["LOST", "RUNNING"])));

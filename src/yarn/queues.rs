@@ -77,18 +77,12 @@ fn text(queue: &QueueReport, weights: u64, slot_count: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::asked;
     use super::*;
 
     #[test]
     fn what_is_asked() {
-        let parse = |line: &str| {
-            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            match parse(&words) {
-                Ok(Asked::Do(request)) => Ok(request),
-                Ok(Asked::Help) => Err(String::from("help")),
-                Err(Wrong(text)) => Err(text),
-            }
-        };
+        let parse = |line: &str| asked(parse, line);
         assert_eq!(parse("-list"), Ok(Request::List));
         assert_eq!(parse("-status etl"), Ok(Request::Status("etl".to_owned())));
         assert_eq!(parse("-help"), Err("help".to_owned()));

@@ -191,6 +191,20 @@ pub(super) fn usage(text: &str, usage_text: &str) -> u8 {
     EXIT_USAGE
 }
 
+/// What `parse` makes of a line: the request, `help`, or what is wrong.
+#[cfg(test)]
+pub(super) fn asked<T>(
+    parse: impl FnOnce(&[String]) -> Result<Asked<T>, Wrong>,
+    line: &str,
+) -> Result<T, String> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    match parse(&words) {
+        Ok(Asked::Do(request)) => Ok(request),
+        Ok(Asked::Help) => Err("help".to_owned()),
+        Err(Wrong(text)) => Err(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

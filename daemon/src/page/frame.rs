@@ -54,11 +54,8 @@ impl Frame<'_> {
             (DOCTYPE)
             html lang="en" {
                 head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    title { (self.title) " · Hanno" }
-                    link rel="stylesheet" href="/style.css";
-                    link rel="icon" href="/icon.svg";
+                    (head(self.title))
+                    (style())
                     @for path in SCRIPTS { script src=(path) defer {} }
                 }
                 body data-live=[self.live.as_deref()] {
@@ -100,6 +97,23 @@ impl Frame<'_> {
     }
 }
 
+/// What the head of every page begins with.
+pub(super) fn head(title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        title { (title) " · Hanno" }
+    }
+}
+
+/// The links to the daemon's style sheet and icon.
+pub(super) fn style() -> Markup {
+    html! {
+        link rel="stylesheet" href="/style.css";
+        link rel="icon" href="/icon.svg";
+    }
+}
+
 /// What a page with the daemon's own style and scripts may load.
 pub(super) const OWN_POLICY: &str = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'";
 
@@ -124,9 +138,7 @@ pub fn alone(title: &str, content: &Markup) -> Response {
         (DOCTYPE)
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) " · Hanno" }
+                (head(title))
                 style { (PreEscaped(STYLE)) "main a { color: inherit; text-decoration: none; pointer-events: none; }" }
             }
             body { main { (content) } }

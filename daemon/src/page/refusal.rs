@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use maud::{DOCTYPE, html};
 
-use super::frame::{OWN_POLICY, protected};
+use super::frame::{self, OWN_POLICY, protected};
 
 /// Bytes of a refusal's text that a page shows: those of this project have a few lines.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -46,13 +46,7 @@ fn draw(status: StatusCode, text: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) " · Hanno" }
-                link rel="stylesheet" href="/style.css";
-                link rel="icon" href="/icon.svg";
-            }
+            head { (frame::head(title)) (frame::style()) }
             body {
                 header { strong { "Hanno" } nav aria-label="Pages" { a href="/" { "Overview" } } }
                 main #content tabindex="-1" {
