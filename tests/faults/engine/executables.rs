@@ -46,6 +46,9 @@ fn a_damaged_executable_is_noticed_and_fetched_again() {
         for path in &executables {
             let mode = fs::metadata(path).unwrap().permissions();
             fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+            stand.wait("the last runner is gone", |_| {
+                fs::File::options().write(true).open(path).is_ok()
+            });
             spoil(path);
             // Nothing but its bytes tells.
             fs::set_permissions(path, mode).unwrap();

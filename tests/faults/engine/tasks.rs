@@ -106,7 +106,12 @@ fn tasks_that_misbehave_fail_with_their_reason_and_harm_nobody() {
 fn scripts(stand: &Stand) {
     for (name, script, reasons) in [
         ("hangs", "sleep 1000", &["no sign of life for 2s"][..]),
-        ("forks", "while :; do sleep 1000 & done", &["more than its limit of 40"]),
+        // It says that it is alive, so only the limit can end it.
+        (
+            "forks",
+            "while :; do sleep 1000 & echo reporter:status:alive >&2; done",
+            &["more than its limit of 40"],
+        ),
         ("allocates", ALLOCATES, &["memory", "exit"]),
         (
             "fills",
