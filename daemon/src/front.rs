@@ -9,7 +9,7 @@
 //! | whose body has another transfer coding than `chunked`: its bytes would be stored as they are | 501 |
 //! | that a browser sends for a page of another site, unless the user followed a link | 403 |
 //!
-//! A refusal in plain text becomes a page where a browser asks for one. Every answer names the parameters that were ignored ([`Ear`]).
+//! A refusal in plain text becomes a page where a browser asks for one and the daemon has pages. Every answer names the parameters that were ignored ([`Ear`]).
 //! Every answer says `X-Content-Type-Options: nosniff`: no browser takes bytes of files for a script or a page.
 //!
 //! Invariant: [`crate::serve::serve`] accepts only a [`Guarded`] router, and only [`guard`] makes one.
@@ -43,21 +43,28 @@ const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 pub struct Guarded {
     routes: Router,
     hosts: Hosts,
+    /// People look at it: it has the style sheet of pages, and an overview.
+    has_pages: bool,
 }
 
 /// Puts the layer around `routes`, for a daemon reached by the names of `hosts`.
 pub fn guard(routes: Router, hosts: Hosts) -> Guarded {
-    Guarded { routes, hosts }
+    Guarded { routes, hosts, has_pages: false }
 }
 
 impl Guarded {
+    /// For routes that have pages: refusals become such, too.
+    pub fn with_pages(self) -> Self {
+        Guarded { has_pages: true, ..self }
+    }
+
     /// Answers a request. Every request of every daemon passes through here: only the one future is boxed.
     pub(crate) fn answer(
         &self,
         mut request: Request<Incoming>,
     ) -> impl Future<Output = Response> + Send + use<> {
         let refused = refusal(&self.hosts, request.method(), request.uri(), request.headers());
-        let wants_page = page::wants_page(request.method(), request.headers());
+        let wants_page = self.has_pages && page::wants_page(request.method(), request.headers());
         let ear = Ear::listen(&mut request);
         let answering = match refused {
             Some((status, text)) => Err((status, format!("{text}\n"))),

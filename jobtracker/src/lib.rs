@@ -147,7 +147,7 @@ async fn start(
     let inspected = inspect::routes(&access, settings);
     let hosts = Hosts::new(&address.to_string(), &config.page_hosts, "`page_hosts`");
     let routes = http::routes(shared, &access, authenticator).merge(inspected);
-    let router = front::guard(routes.into(), hosts);
+    let router = front::guard(routes.into(), hosts).with_pages();
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
     let serving = serve::serve(listener, router, limits, shutdown.clone());
     let stopping = async {
