@@ -140,6 +140,8 @@ function connect() {
     source.close();
     source = null;
     renew();
+    // Unless the page that is fetched now has nothing more to wait for.
+    setTimeout(reconnect, RETRY_PAUSE_MS);
   });
   source.addEventListener("error", () => {
     lost("No connection");

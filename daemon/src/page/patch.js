@@ -55,9 +55,14 @@ function matched(old, fresh) {
     let found = keyed.get(key) || null;
     keyed.delete(key);
     if (key === null) {
-      const ahead = others.findIndex((child, index) => index >= at && child.nodeName === wanted.nodeName);
-      found = ahead === -1 ? null : others[ahead];
-      at = ahead === -1 ? at : ahead + 1;
+      let ahead = at;
+      while (ahead < others.length && others[ahead].nodeName !== wanted.nodeName) {
+        ahead += 1;
+      }
+      if (ahead < others.length) {
+        found = others[ahead];
+        at = ahead + 1;
+      }
     }
     if (found === null || found.nodeName !== wanted.nodeName) {
       return document.importNode(wanted, true);
