@@ -287,8 +287,12 @@ mod tests {
             assert_eq!(error.exit_code(), 255);
             error
         };
-        assert!(matches!(refused("none /t", ""), Error::NoSource { .. }));
-        assert!(matches!(refused("n* /t", ""), Error::NoMatch { .. }));
+        let missing = refused("none /t", "");
+        assert!(matches!(missing, Error::NoSource { .. }), "{missing:?}");
+        assert!(missing.to_string().contains("doesn't exist"), "{missing}");
+        let unmatched = refused("n* /t", "");
+        assert!(matches!(unmatched, Error::NoMatch { .. }), "{unmatched:?}");
+        assert!(unmatched.to_string().contains("n* doesn't exist"), "{unmatched}");
         let bad_filter = refused("a /t", "ok\n(");
         assert!(
             matches!(&bad_filter, Error::Usage { reason } if reason.contains("-filters: line 2")),

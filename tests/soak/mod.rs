@@ -75,6 +75,7 @@ impl Soak {
     /// Some faults under load, then a look at everything.
     fn round(&mut self) {
         self.rounds += 1;
+        let kept_before = kept_reports(self.rig.cluster());
         let seed = self.seed.wrapping_mul(1_000_000).wrapping_add(self.rounds);
         let caller = self.rig.cluster().caller();
         let load = Load::start(&caller.namenode, seed, Patience::Usual);
@@ -106,7 +107,9 @@ impl Soak {
             counts.problems.push((Flaw::Stuck, format!("not healthy: {report}")));
         }
         counts.problems.extend(ledger.remove(&caller).err());
-        report_all(cluster);
+        if kept_reports(cluster) > kept_before {
+            report_all(cluster);
+        }
         if !wait::until(CLEAN_MAX, || is_clean(cluster)) {
             let text =
                 format!("{:?} replicas: those of what is deleted stay", replica_count(cluster));
@@ -140,7 +143,13 @@ impl Soak {
     }
 }
 
-/// Has all DataNodes report. What was deleted while one was away stays until its second report to a NameNode that has started since, if it is much.
+/// How often the NameNode has said that it keeps replicas until a DataNode's next report: much was deleted while that was away, and it has started since.
+fn kept_reports(cluster: &Cluster) -> usize {
+    let log = std::fs::read_to_string(cluster.directory.join("logs/namenode-1.log")).unwrap();
+    log.matches("they are kept until its next full report").count()
+}
+
+/// Has all DataNodes report, as that line of the log advises.
 fn report_all(cluster: &Cluster) {
     let report = cluster.hanno(&["dfsadmin", "-report", "-live"]).stdout_text();
     for line in report.lines().filter_map(|line| line.strip_prefix("Name: ")) {
