@@ -1,8 +1,9 @@
 //! Output of commands: exit codes, sizes, times, and both standard streams.
 //!
 //! Invariants: nothing else in this program writes to the standard streams, except the drawing of progress and the console of jobs, which keeps the same
-//! rules. So text from others reaches a terminal only in printable form; a pipe or file gets it unchanged. The buffer ([`Buffered`]) is flushed before anything else goes to either stream, so both streams in one
-//! file keep the order of the command. A reader that leaves ends no command; any other failure to write standard output is remembered, and told at the end.
+//! rules. So text from others reaches a terminal only in printable form; a pipe or file gets it unchanged. The buffer ([`Buffered`]) is flushed before
+//! anything else goes to either stream, so both streams in one file keep the order of the command. A reader that leaves ends no command; any other failure
+//! to write standard output is remembered, and told at the end.
 
 use std::fmt;
 use std::fs::File;

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
+use sys::host::users;
 
 use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
 use crate::error::PlaceError;
-use sys::host::users;
 
 /// See the module.
 pub(super) struct Machine;

@@ -94,7 +94,8 @@ pub(crate) fn rows(picture: &Picture, places: &[usize], is_part: bool, now_ms: u
         div.scroll { table.cards data-fixed[is_part] {
             caption.unseen { "Attempts" }
             thead { tr {
-                th scope="col" { "Attempt" } th scope="col" { "State" } th scope="col" { "Machine" } th scope="col" { "Start (UTC)" } th.number scope="col" { "Time" } th scope="col" { "Progress" }
+                th scope="col" { "Attempt" } th scope="col" { "State" } th scope="col" { "Machine" } th scope="col" { "Start (UTC)" }
+                th.number scope="col" { "Time" } th scope="col" { "Progress" }
                 th scope="col" { "Error or status" }
             } }
             @for place in places {

@@ -138,7 +138,8 @@ fn counts(picture: &Picture) -> Markup {
         div.scroll { table {
             caption.unseen { "Tasks by kind" }
             thead { tr {
-                th scope="col" { "Kind" } th scope="col" { "% Complete" } th.number scope="col" { "Num Tasks" } th.number scope="col" { "Pending" } th.number scope="col" { "Running" }
+                th scope="col" { "Kind" } th scope="col" { "% Complete" } th.number scope="col" { "Num Tasks" } th.number scope="col" { "Pending" }
+                th.number scope="col" { "Running" }
                 th.number scope="col" { "Complete" } th.number scope="col" { "Failed / killed attempts" }
             } }
             (row("map", report.map_progress, &report.maps))

@@ -83,7 +83,8 @@ pub(crate) fn table(jobs: &[&JobReport], is_part: bool, now_ms: u64) -> Markup {
         div.scroll { table.cards data-fixed[is_part] {
             caption.unseen { "Jobs" }
             thead { tr {
-                th scope="col" { "Jobid" } th scope="col" { "State" } th scope="col" { "Name" } th scope="col" { "Map % Complete" } th scope="col" { "Reduce % Complete" } th.number scope="col" { "Time" }
+                th scope="col" { "Jobid" } th scope="col" { "State" } th scope="col" { "Name" } th scope="col" { "Map % Complete" }
+                th scope="col" { "Reduce % Complete" } th.number scope="col" { "Time" }
                 th scope="col" { "User" } th scope="col" { "Queue" } th scope="col" { "Priority" } th scope="col" { "Submitted (UTC)" }
             } }
             @for job in jobs {

@@ -43,7 +43,10 @@ pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
             (strip(&all, total))
             div.scroll { table {
                 caption.unseen { "Time by phase" }
-                thead { tr { th scope="col" { "Phase" } th.number scope="col" { "Time" } th.number scope="col" { "Share" } th.number scope="col" { "Bytes" } th.number scope="col" { "Records" } } }
+                thead { tr {
+                    th scope="col" { "Phase" } th.number scope="col" { "Time" } th.number scope="col" { "Share" } th.number scope="col" { "Bytes" }
+                    th.number scope="col" { "Records" }
+                } }
                 @for (phase, micros) in &all {
                     @let (bytes, records) = work(*phase, counters);
                     tr {

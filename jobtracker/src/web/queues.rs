@@ -86,8 +86,10 @@ fn table(queues: &[QueueReport], weights: u64) -> Markup {
         div.scroll { table {
             caption.unseen { "Queues" }
             thead { tr {
-                th scope="col" { "Queue" } th scope="col" { "Order inside" } th.number scope="col" { "Weight" } th.number scope="col" { "Of all" } th.number scope="col" { "Slots at least" }
-                th.number scope="col" { "At most" } th.number scope="col" { "Per user at most" } th.number scope="col" { "Jobs" } th.number scope="col" { "Started" } th.number scope="col" { "Started at most" }
+                th scope="col" { "Queue" } th scope="col" { "Order inside" } th.number scope="col" { "Weight" } th.number scope="col" { "Of all" }
+                th.number scope="col" { "Slots at least" }
+                th.number scope="col" { "At most" } th.number scope="col" { "Per user at most" } th.number scope="col" { "Jobs" }
+                th.number scope="col" { "Started" } th.number scope="col" { "Started at most" }
             } }
             @for queue in queues {
                 tr {

@@ -134,7 +134,10 @@ pub(crate) fn hot_keys(picture: &Picture) -> Markup {
             h2 { "Hot keys" }
             div.scroll { table {
                 caption.unseen { "Keys with most records" }
-                thead { tr { th scope="col" { "Key" } th.number scope="col" { "Partition" } th.number scope="col" { "Records" } th.number scope="col" { "Of its partition" } } }
+                thead { tr {
+                    th scope="col" { "Key" } th.number scope="col" { "Partition" } th.number scope="col" { "Records" }
+                    th.number scope="col" { "Of its partition" }
+                } }
                 @for (partition, key) in &picture.hot_keys {
                     tr {
                         td.wide { code { (key.text) } }

@@ -48,8 +48,10 @@ fn table(workers: &[WorkerReport]) -> Markup {
         div.scroll { table.cards {
             caption.unseen { "Workers" }
             thead { tr {
-                th scope="col" { "Host" } th scope="col" { "Address" } th scope="col" { "Rack" } th.number scope="col" { "Max slots" } th.number scope="col" { "Running tasks" }
-                th.number scope="col" { "Total tasks" } th.number scope="col" { "Succeeded tasks" } th.number scope="col" { "Failures" } th scope="col" { "Health" }
+                th scope="col" { "Host" } th scope="col" { "Address" } th scope="col" { "Rack" } th.number scope="col" { "Max slots" }
+                th.number scope="col" { "Running tasks" }
+                th.number scope="col" { "Total tasks" } th.number scope="col" { "Succeeded tasks" } th.number scope="col" { "Failures" }
+                th scope="col" { "Health" }
                 th.number scope="col" { "Last heard of" } th scope="col" { "Tasks are held in" }
             } }
             @for worker in workers {
@@ -102,7 +104,8 @@ fn running(attempts: &[RunningAttempt], now_ms: u64) -> Markup {
         div.scroll { table {
             caption.unseen { "Attempts on this worker" }
             thead { tr {
-                th scope="col" { "Attempt" } th scope="col" { "Job" } th scope="col" { "User" } th scope="col" { "State" } th scope="col" { "Start (UTC)" } th.number scope="col" { "Time" } th scope="col" { "Progress" }
+                th scope="col" { "Attempt" } th scope="col" { "Job" } th scope="col" { "User" } th scope="col" { "State" }
+                th scope="col" { "Start (UTC)" } th.number scope="col" { "Time" } th scope="col" { "Progress" }
             } }
             @for attempt in attempts {
                 @let (id, row) = (attempt.id, &attempt.row);

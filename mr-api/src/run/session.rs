@@ -274,17 +274,17 @@ impl Session {
     /// A new place in the session's directory; not made yet.
     fn directory(&self, purpose: &str) -> Result<DfsPath> {
         let Connected { dfs, .. } = self.connect()?;
-        let home = match self.is_embedded {
-            true => DfsPath::root(),
-            false => DfsPath::parse(&home(dfs.user()))?,
+        let (above, root) = match self.is_embedded {
+            true => (DfsPath::root(), EMBEDDED_DIRECTORY.to_owned()),
+            false => {
+                let home = home(dfs.user());
+                (DfsPath::parse(&home)?, format!("{home}/{DIRECTORY}/{}", dfs.id()))
+            }
         };
-        let root = match self.is_embedded {
-            true => DfsPath::parse(EMBEDDED_DIRECTORY)?,
-            false => DfsPath::parse(&format!("{home}/{DIRECTORY}/{}", dfs.id()))?,
-        };
+        let root = DfsPath::parse(&root)?;
         if self.shared.root.get().is_none() {
             // Missing directories above are for others, too.
-            dfs.mkdirs_masked(&home, HOME_UMASK, true).map_err(Error::dfs("create", &home))?;
+            dfs.mkdirs_masked(&above, HOME_UMASK, true).map_err(Error::dfs("create", &above))?;
             dfs.mkdirs(&root, MODE, true).map_err(Error::dfs("create", &root))?;
             // Another plan may have made it at the same time.
             let _ = self.shared.root.set(root.clone());

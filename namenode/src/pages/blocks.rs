@@ -129,7 +129,10 @@ pub(super) fn table(located: &LocatedBlocks) -> Markup {
         @if located.blocks.is_empty() { p.empty { "The file is empty." } } @else {
             div.scroll { table {
                 caption.unseen { "Blocks of the file" }
-                thead { tr { th scope="col" { "Block" } th.number scope="col" { "Offset" } th.number scope="col" { "Size" } th scope="col" { "State" } th scope="col" { "Replicas" } } }
+                thead { tr {
+                    th scope="col" { "Block" } th.number scope="col" { "Offset" } th.number scope="col" { "Size" } th scope="col" { "State" }
+                    th scope="col" { "Replicas" }
+                } }
                 @for block in located.blocks.iter().take(BLOCKS_SHOWN_MAX) {
                     tr {
                         td { code { (block.id) "_" (block.stamp) } }

@@ -129,8 +129,10 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
         div.scroll { table.cards {
             caption.unseen { "DataNodes" }
             thead { tr {
-                th scope="col" { "Machine" } th scope="col" { "Address" } th scope="col" { "Rack" } th scope="col" { "State" } th.number scope="col" { "Capacity" } th scope="col" { "Used" }
-                th.number scope="col" { "Free" } th.number scope="col" { "Blocks" } th.number scope="col" { "Transfers" } th.number scope="col" { "Last heard of" }
+                th scope="col" { "Machine" } th scope="col" { "Address" } th scope="col" { "Rack" } th scope="col" { "State" }
+                th.number scope="col" { "Capacity" } th scope="col" { "Used" }
+                th.number scope="col" { "Free" } th.number scope="col" { "Blocks" } th.number scope="col" { "Transfers" }
+                th.number scope="col" { "Last heard of" }
             } }
             @for node in nodes {
                 tr {

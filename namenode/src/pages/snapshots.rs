@@ -80,7 +80,8 @@ fn all(directories: &[SnapshottableDirectory], user: Option<&str>) -> Markup {
             div.scroll { table {
                 caption.unseen { "Directories that may have snapshots" }
                 thead { tr {
-                    th scope="col" { "Directory" } th.number scope="col" { "Snapshots" } th.number scope="col" { "At most" } th scope="col" { "Owner" } th scope="col" { "Modified (UTC)" }
+                    th scope="col" { "Directory" } th.number scope="col" { "Snapshots" } th.number scope="col" { "At most" }
+                    th scope="col" { "Owner" } th scope="col" { "Modified (UTC)" }
                 } }
                 @for each in directories {
                     tr {

@@ -13,6 +13,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use protocol::checksum::{CHUNK_BYTES, append_crcs};
 use protocol::namenode::FileStatus;
 use sys::fs::{create_anew, open_in_place, rename_new, write_cached_at};
+use sys::host::users;
 
 use super::interrupt::{self, Temporary};
 use super::pool::{self, Queue};
@@ -21,7 +22,6 @@ use super::{publish, read};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Problem, local};
 use crate::dfs::target;
-use sys::host::users;
 
 /// Permissions of new files, less the process's mask.
 const FILE_MODE: u32 = 0o666;

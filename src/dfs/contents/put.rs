@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use client::dfs::SMALL_FILE_BYTES_MAX;
 use protocol::namenode::FileStatus;
+use sys::host::users;
 
 use super::interrupt;
 use super::pool::{self, Queue};
@@ -20,7 +21,6 @@ use super::publish::{self, Naming};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local};
 use crate::dfs::target::{Target, missing_parent};
-use sys::host::users;
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {

@@ -14,7 +14,6 @@ use std::time::{Duration, UNIX_EPOCH};
 use protocol::InodeId;
 use protocol::namenode::{ContentSummary, FileStatus};
 use protocol::permission::Action;
-
 use sys::host::users;
 
 /// Hadoop's block size for a local file (`fs.local.block.size`).

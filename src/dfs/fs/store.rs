@@ -18,13 +18,13 @@ use protocol::namenode::{
 };
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId};
+use sys::host::users;
 
 use super::error::{Failure, Problem};
 use super::machine::{self, Machine, MachineWriter};
 use super::named::{Item, Named};
 use super::path::FsPath;
 use crate::connect;
-use sys::host::users;
 
 /// Entries passed on at once by [`Store::list`].
 const PAGE_ENTRIES: usize = 1000;
