@@ -38,8 +38,8 @@ impl Pages {
             .map(|path| (path.clone(), fs::read_to_string(root().join(path)).unwrap()))
             .collect();
         let links = texts.iter().flat_map(|(page, text)| links(page, text));
-        let paths = links.map(|link| link.path).filter(|path| root().join(path).exists());
-        let others = paths.collect();
+        let is_there = |path: &String| root().join(path).try_exists().unwrap();
+        let others = links.map(|link| link.path).filter(is_there).collect();
         Self { texts, others }
     }
 
