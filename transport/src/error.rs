@@ -163,6 +163,9 @@ pub enum RpcError {
         /// Why.
         reason: String,
     },
+    /// Nothing can be encrypted.
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
     /// The answer does not decode.
     #[error(transparent)]
     Malformed(WireError),

@@ -45,6 +45,7 @@ use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
+use daemon::serve::door::Door;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::supervisor;
 use protocol::WorkerId;
@@ -91,6 +92,7 @@ pub async fn run_with(
 ) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
+    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
     let (listener, http_address) = listen(&config).await?;
     let directories = Directories::prepare(&absolute(&config.data)?)?;
     let worker = WorkerId(rand::random());
@@ -151,7 +153,7 @@ pub async fn run_with(
     let hosts = Hosts::new(&http_address, &config.hosts, "`hosts`");
     let routes = http::routes(shared, &access, auth).merge(inspected);
     let router = front::guard(routes.into(), hosts);
-    let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
+    let serving = serve::serve(listener, door, router, Limits::default(), shutdown.clone());
     let watching = tokio::spawn(watch.run());
     supervisor::ready();
     tokio::join!(agent, serving);
@@ -164,7 +166,7 @@ pub async fn run_with(
 async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
     let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
     let advertised = Advertise::address(advertise);
-    let listener = serve::bind(&config.bind, advertised, config.allow_unencrypted).await?;
+    let listener = serve::bind(&config.bind, advertised).await?;
     let address = match advertise {
         Some(advertise) => advertise.to_owned(),
         None => listener

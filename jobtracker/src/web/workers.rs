@@ -2,7 +2,7 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
-use protocol::address::url_of;
+use protocol::address::web_url_of;
 use protocol::jobs::WorkerReport;
 
 use super::{attempts, jobs, phases};
@@ -95,7 +95,7 @@ pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
         @if picture.running.is_empty() && picture.hidden_count == 0 { p.empty { "Nothing runs there." } }
         @if !picture.running.is_empty() { (running(&picture.running, now_ms)) }
         @if picture.hidden_count > 0 { p.soft { (picture.hidden_count) " tasks of jobs that are shown to their owners." } }
-        p.soft { "Of the worker itself: " a href={ (url_of(&worker.http_address)) "/metrics" } { "metrics" } }
+        p.soft { "Of the worker itself: " a href={ (web_url_of(&worker.http_address)) "/metrics" } { "metrics" } }
     }
 }
 

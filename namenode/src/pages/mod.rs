@@ -29,6 +29,7 @@ use daemon::page::{self, Frame, Search, Site};
 use daemon::params::Params;
 use daemon::session::Sessions;
 use maud::Markup;
+use protocol::auth::Key;
 use protocol::namenode::calls;
 use protocol::{ErrorKind, RemoteError};
 use webhdfs::Auth;
@@ -51,10 +52,10 @@ const SITE: Site = Site {
     search: Some(Search { path: "/browse", parameter: "path", hint: "path, e.g. /user" }),
 };
 
-/// All pages. Bytes of files go over `face`.
+/// All pages. Bytes of files go over `face`, to DataNodes that know the `secret`.
 pub(crate) fn router(
     web: Local,
-    face: Face<Local>,
+    (face, secret): (Face<Local>, Key),
     (sessions, access): (Sessions, &Access),
 ) -> Router {
     let board = Board::default();
@@ -69,7 +70,7 @@ pub(crate) fn router(
         .merge(files::routes())
         .merge(page::assets(access))
         .merge(sessions.routes(access))
-        .with_state(Pages { web, sessions, relay: Relay::new(face), board })
+        .with_state(Pages { web, sessions, relay: Relay::new(face, secret), board })
 }
 
 /// What a page is besides its content.

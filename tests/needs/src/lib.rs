@@ -36,6 +36,8 @@ pub enum Need {
     Shells,
     /// What lays out manual pages.
     Manuals,
+    /// An address that other machines could reach, and curl.
+    Network,
 }
 
 impl Need {
@@ -50,6 +52,7 @@ impl Need {
             Need::Cgroups => "cgroups",
             Need::Shells => "shells",
             Need::Manuals => "manuals",
+            Need::Network => "network",
         }
     }
 }

@@ -146,7 +146,7 @@ fn a_daemon_without_the_route_is_remembered_until_another_takes_its_place() {
     let client = RpcClient::new("http://192.0.2.1:1", Role::Client, None).unwrap();
     let answers = |number| {
         let (service, incarnation) = (Service::Namenode, Incarnation([number; 16]));
-        *client.inner.known.write() = Some(Hello { service, incarnation });
+        client.inner.contact.learn(Hello { service, incarnation }, None);
     };
     let refused = |status| {
         let address = client.base().to_owned();

@@ -1,0 +1,119 @@
+//! Who stands on the link: passes bytes on and keeps them, or answers with a certificate of its own.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tls::{Certificate, ClientConnection, ServerConnection, ServerName};
+
+/// Most bytes kept of a link: several times what the tests send.
+const KEPT_BYTES_MAX: usize = 256 << 20;
+/// How long the one in the middle waits for one side before it looks at the other.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A link to a daemon; it lives as long as the test's process.
+pub(super) struct Relay {
+    pub(super) address: SocketAddr,
+    kept: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Relay {
+    /// Passes on what comes to a free port beside `daemon`, and keeps it.
+    pub(super) fn before(daemon: SocketAddr) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let keeping = Arc::clone(&kept);
+        let address = listen(daemon, move |from| {
+            let Ok(to) = TcpStream::connect(daemon) else { return };
+            let pairs = [(&from, &to), (&to, &from)];
+            let pairs =
+                pairs.map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()));
+            for (from, to) in pairs {
+                let keeping = Arc::clone(&keeping);
+                thread::spawn(move || pass(from, to, &keeping));
+            }
+        });
+        Relay { address, kept }
+    }
+
+    /// Speaks TLS to both sides, with a certificate of its own to whoever connects; passes on what it reads and keeps it.
+    pub(super) fn between(daemon: SocketAddr) -> Self {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let (keeping, own) = (Arc::clone(&kept), Certificate::fresh().unwrap());
+        let address = listen(daemon, move |from| {
+            let Ok(to) = TcpStream::connect(daemon) else { return };
+            read_both(from, to, &own, &keeping);
+        });
+        Relay { address, kept }
+    }
+
+    /// What went over the link so far.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.kept.lock().unwrap().clone()
+    }
+}
+
+/// Has `serve` take each connection to a free port of the daemon's machine.
+fn listen(daemon: SocketAddr, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind((daemon.ip(), 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        for from in listener.incoming().map_while(Result::ok) {
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || serve(from));
+        }
+    });
+    address
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, keeping: &Mutex<Vec<u8>>) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        keep(keeping, &bytes[..count]);
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    // Either side may be gone already.
+    let _ = (to.shutdown(Shutdown::Write), from.shutdown(Shutdown::Read));
+}
+
+fn keep(keeping: &Mutex<Vec<u8>>, bytes: &[u8]) {
+    let mut kept = keeping.lock().unwrap();
+    assert!(kept.len() + bytes.len() <= KEPT_BYTES_MAX, "the tests send more than is kept");
+    kept.extend_from_slice(bytes);
+}
+
+fn read_both(mut from: TcpStream, mut to: TcpStream, own: &Certificate, keeping: &Mutex<Vec<u8>>) {
+    let name = ServerName::from(to.peer_addr().unwrap().ip());
+    let mut server = ServerConnection::new(own.server()).unwrap();
+    let mut client = ClientConnection::new(tls::for_hello(), name).unwrap();
+    let shaken = server.complete_io(&mut from).is_ok() && client.complete_io(&mut to).is_ok();
+    if !shaken {
+        return;
+    }
+    from.set_read_timeout(Some(LOOK)).unwrap();
+    to.set_read_timeout(Some(LOOK)).unwrap();
+    let mut bytes = vec![0; 64 << 10];
+    let is_over = |error: std::io::Error| {
+        !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+    };
+    loop {
+        if server.complete_io(&mut from).is_err_and(is_over) {
+            return;
+        }
+        while let Ok(count @ 1..) = server.reader().read(&mut bytes) {
+            keep(keeping, &bytes[..count]);
+            client.writer().write_all(&bytes[..count]).unwrap();
+        }
+        if client.complete_io(&mut to).is_err_and(is_over) {
+            return;
+        }
+        while let Ok(count @ 1..) = client.reader().read(&mut bytes) {
+            keep(keeping, &bytes[..count]);
+            server.writer().write_all(&bytes[..count]).unwrap();
+        }
+    }
+}
