@@ -15,7 +15,7 @@ mod together;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -44,7 +44,7 @@ const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time to establish a connection; daemons are on the local network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for a daemon to say who it is.
+/// Time for a daemon to say who it is: with a loaded machine it takes a second. Who never said so within this time is not asked again.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for a daemon to begin its answer to a GET; for the longest, the daemon first makes an image or a picture of a large job.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -97,14 +97,21 @@ struct Inner {
     request_count: AtomicU64,
     /// The service expected there, if known.
     expected: OnceLock<Service>,
-    known: Known,
+    known: Arc<Known>,
+    /// How long it may take to say who it is.
+    hello_max: Duration,
     lanes: Lanes<UnderWay>,
     /// The process that does not know requests which calls share.
     without_bundles: Mutex<Option<Incarnation>>,
 }
 
-/// The process that answers at an address.
-type Known = Arc<RwLock<Option<Hello>>>;
+/// What is known of the process that answers at an address.
+#[derive(Debug, Default)]
+struct Known {
+    hello: RwLock<Option<Hello>>,
+    /// True once one has said who it is; stays.
+    is_met: AtomicBool,
+}
 
 /// A request of a lane that is under way. When it ends, however it ends, those who wait go on.
 #[derive(Debug)]
@@ -279,6 +286,7 @@ impl RpcClient {
             request_count,
             expected,
             known,
+            hello_max: HELLO_TIMEOUT,
             lanes,
             without_bundles,
         };
@@ -345,7 +353,8 @@ impl RpcClient {
                 Ok(Err(refusal)) => RpcError::Remote(refusal),
                 Err(error) => error,
             };
-            if !error.is_transient() || Instant::now() + pause >= deadline {
+            let is_over = matches!(error, RpcError::Mute { .. }) || !error.is_transient();
+            if is_over || Instant::now() + pause >= deadline {
                 return Err(error);
             }
             tracing::debug!(daemon = %self.inner.base, error = %protocol::error::chain(&error), "call failed, trying again");
@@ -391,8 +400,8 @@ impl RpcClient {
 
     /// Asks the known incarnation, and again if another one answers now. The answer is 2xx and not verified yet.
     async fn ask(&self, question: &Question<'_>) -> Result<(Signed, Response), RpcError> {
-        let timeout = question.post.as_ref().map_or(HELLO_TIMEOUT, |post| post.timeout);
-        let known = *self.inner.known.read();
+        let timeout = question.post.as_ref().map_or(self.inner.hello_max, |post| post.timeout);
+        let known = *self.inner.known.hello.read();
         let first = match known {
             Some(hello) => hello,
             None => self.hello(timeout).await?,
@@ -453,7 +462,7 @@ impl RpcClient {
             RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Unproven { .. },
         ) = &result
         {
-            *self.inner.known.write() = None;
+            *self.inner.known.hello.write() = None;
         }
         result
     }
@@ -470,9 +479,16 @@ impl RpcClient {
 
     /// Asks which process answers there, and has it prove its identity.
     async fn hello(&self, timeout: Duration) -> Result<Hello, RpcError> {
+        let limit = timeout.min(self.inner.hello_max);
+        let hello = self.ask_hello(limit).await.map_err(|error| self.or_mute(error, limit))?;
+        *self.inner.known.hello.write() = Some(hello);
+        self.inner.known.is_met.store(true, Ordering::Relaxed);
+        Ok(hello)
+    }
+
+    async fn ask_hello(&self, limit: Duration) -> Result<Hello, RpcError> {
         let signed = self.sign("GET", HELLO, BodyDigest::EMPTY, Incarnation::NONE).await?;
-        let request = self.inner.http.get(self.url(HELLO)?);
-        let request = request.timeout(timeout.min(HELLO_TIMEOUT));
+        let request = self.inner.http.get(self.url(HELLO)?).timeout(limit);
         let request = request.header("authorization", &signed.header);
         let response = request.send().await.map_err(|source| self.unreachable(source))?;
         if !response.status().is_success() {
@@ -482,9 +498,22 @@ impl RpcClient {
             };
         }
         let body = self.whole(&signed, response).await?;
-        let hello: Hello = wire::decode(&body, "hello").map_err(RpcError::Malformed)?;
-        *self.inner.known.write() = Some(hello);
-        Ok(hello)
+        wire::decode(&body, "hello").map_err(RpcError::Malformed)
+    }
+
+    /// The error of a first exchange: whoever took the connection and had the whole time for an answer is told from one who cannot be reached.
+    fn or_mute(&self, error: RpcError, limit: Duration) -> RpcError {
+        match error {
+            RpcError::Unreachable { address, source }
+                if source.is_timeout()
+                    && !source.is_connect()
+                    && limit == self.inner.hello_max
+                    && !self.inner.known.is_met.load(Ordering::Relaxed) =>
+            {
+                RpcError::Mute { address, limit }
+            }
+            error => error,
+        }
     }
 
     /// The content of an answer's signature, if it is valid.
@@ -531,8 +560,10 @@ impl RpcClient {
     /// # Errors
     /// [`RpcError`] if it cannot be reached or is not one of ours.
     pub async fn health(&self) -> Result<Health, RpcError> {
-        let request = self.inner.http.get(self.url("/healthz")?).timeout(CONNECT_TIMEOUT);
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        let limit = self.inner.hello_max;
+        let request = self.inner.http.get(self.url("/healthz")?).timeout(limit);
+        let sent = request.send().await.map_err(|source| self.unreachable(source));
+        let response = sent.map_err(|error| self.or_mute(error, limit))?;
         response.json().await.map_err(|_| RpcError::NotOurs { address: self.inner.base.clone() })
     }
 
@@ -555,7 +586,7 @@ impl RpcClient {
     pub async fn login_link(&self, service: &str, user: &str) -> Result<String, RpcError> {
         let target = login_target(service, user);
         // A link is valid for the process that runs now, like the sessions that it starts.
-        let hello = self.hello(HELLO_TIMEOUT).await?;
+        let hello = self.hello(self.inner.hello_max).await?;
         self.check_service(hello)?;
         let signed = self.sign(LOGIN_METHOD, &target, BodyDigest::EMPTY, hello.incarnation).await?;
         let mut link = self.url("/login")?;
@@ -618,8 +649,8 @@ impl RpcClient {
 }
 
 /// The process that answers at an address, shared by all clients of this process.
-fn known_at(base: &str) -> Known {
-    static ALL: OnceLock<Mutex<HashMap<String, Known>>> = OnceLock::new();
+fn known_at(base: &str) -> Arc<Known> {
+    static ALL: OnceLock<Mutex<HashMap<String, Arc<Known>>>> = OnceLock::new();
     let mut all = ALL.get_or_init(Mutex::default).lock();
     if let Some(known) = all.get(base) {
         return Arc::clone(known);
