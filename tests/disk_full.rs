@@ -31,17 +31,17 @@ fn a_put_goes_on_elsewhere_when_disks_fill_up_in_the_middle_of_a_block() {
     let mut ballast = Vec::new();
     let volumes = ["datanode-1", "datanode-2"].map(|daemon| cluster.seen_by_daemons(daemon));
     let outcome = cluster.put_with_a_pause("/x", content.split_at(6 << 20), || {
-        cluster.wait_until("a replica grows on a disk that will be full", 20, |_| {
+        cluster.wait_until("a replica grows on a disk that will be full", 60, |_| {
             volumes.iter().any(|volume| !is_empty(&volume.join("rbw")))
         });
         ballast.extend(volumes.iter().map(|volume| Ballast::fill(volume, 0)));
     });
     outcome.ok();
     assert!(cluster.dfs(&["-cat", "/x"]).ok().stdout == content);
-    cluster.wait_until("nothing half-written stays", 30, |_| {
+    cluster.wait_until("nothing half-written stays", 60, |_| {
         volumes.iter().all(|volume| is_empty(&volume.join("rbw")))
     });
-    cluster.wait_until("both tell that they have no room", 10, |cluster| {
+    cluster.wait_until("both tell that they have no room", 60, |cluster| {
         report(cluster).matches("\"remaining\": 0,").count() == 2
     });
     assert_eq!(pids, ["datanode-1", "datanode-2"].map(|daemon| cluster.pid(daemon)));
@@ -62,7 +62,7 @@ fn when_all_disks_are_full_a_put_ends_with_the_remedy_and_leaves_nothing() {
     let content = data::bytes(6, 24 << 20);
     let mut ballast = Vec::new();
     let failed = cluster.put_with_a_pause("/x", content.split_at(6 << 20), || {
-        cluster.wait_until("replicas grow", 20, |_| {
+        cluster.wait_until("replicas grow", 60, |_| {
             volumes.iter().all(|volume| !is_empty(&volume.join("rbw")))
         });
         ballast.extend(volumes.iter().map(|volume| Ballast::fill(volume, 0)));
@@ -81,11 +81,11 @@ fn when_all_disks_are_full_a_put_ends_with_the_remedy_and_leaves_nothing() {
     }
     let listing = cluster.dfs(&["-ls", "/"]).ok().stdout_text();
     assert!(!listing.contains("/x") && !listing.contains("/y"), "{listing}");
-    cluster.wait_until("nothing half-written stays", 30, |_| {
+    cluster.wait_until("nothing half-written stays", 60, |_| {
         volumes.iter().all(|volume| is_empty(&volume.join("rbw")))
     });
     drop(ballast);
-    cluster.wait_until("there is room again", 20, |cluster| {
+    cluster.wait_until("there is room again", 60, |cluster| {
         cluster.put_with_a_pause("/y", (&content, &[]), || {}).code == 0
     });
     assert!(cluster.dfs(&["-cat", "/y"]).ok().stdout == content);
@@ -108,7 +108,7 @@ fn a_namenode_whose_disk_is_nearly_full_takes_deletions_only_until_there_is_room
     let is_on = |cluster: &Cluster| {
         cluster.hanno(&["admin", "safemode", "get"]).stdout_text().contains("Safe mode is ON")
     };
-    cluster.wait_until("safe mode is on", 20, is_on);
+    cluster.wait_until("safe mode is on", 60, is_on);
     let refused = cluster.dfs(&["-mkdir", "/x"]);
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("Name node is in safe mode"), "{}", refused.stderr);
@@ -120,11 +120,11 @@ fn a_namenode_whose_disk_is_nearly_full_takes_deletions_only_until_there_is_room
     let blocks = cluster.directory.join("datanode-1");
     assert!(replica_count(&blocks) > 0);
     cluster.dfs(&["-rm", "-skipTrash", "/filled"]).ok();
-    cluster.wait_until("its replicas are deleted", 20, |_| replica_count(&blocks) == 0);
+    cluster.wait_until("its replicas are deleted", 60, |_| replica_count(&blocks) == 0);
     cluster.dfs(&["-deleteSnapshot", "/before", "s"]).ok();
     assert!(is_on(&cluster));
     drop(ballast);
-    cluster.wait_until("safe mode ends by itself", 20, |cluster| !is_on(cluster));
+    cluster.wait_until("safe mode ends by itself", 60, |cluster| !is_on(cluster));
     cluster.dfs(&["-mkdir", "/x"]).ok();
 }
 
@@ -168,7 +168,7 @@ fn a_namenode_whose_log_meets_a_full_disk_stops_and_recovers_everything_acknowle
                 }
             }
         });
-        cluster.wait_until("some are acknowledged", 20, |_| acknowledged.lock().unwrap().len() > 3);
+        cluster.wait_until("some are acknowledged", 60, |_| acknowledged.lock().unwrap().len() > 3);
         let ballast = Ballast::fill(&cluster.seen_by_daemons("namenode-1"), 0);
         cluster.wait_until("the NameNode has stopped and said why", 120, |_| {
             fs::read_to_string(&errors).is_ok_and(|text| {
@@ -208,7 +208,7 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
     // Both workers keep the executable; from then on one of them has no room for what a map leaves.
     cluster.example("wordcount", &["--reducers", "1", "/text", "/before"]).ok();
     let jobs = cluster.seen_by_daemons("worker-1").join("jobs");
-    cluster.wait_until("what the first job left is removed", 30, |_| is_empty(&jobs));
+    cluster.wait_until("what the first job left is removed", 60, |_| is_empty(&jobs));
     let ballast = Ballast::fill(&cluster.seen_by_daemons("worker-1"), 256 << 10);
     let job = cluster.example("wordcount", &["--reducers", "1", "/text", "/out"]);
     assert_eq!(job.code, 0, "{}", job.stderr);
@@ -225,7 +225,7 @@ fn a_worker_without_room_fails_its_attempts_with_the_remedy_and_others_run_them(
         assert!(text.contains("is full; free space there") && text.contains(&place), "{text}");
     }
     drop(ballast);
-    cluster.wait_until("its scratch files are removed", 30, |_| is_empty(&jobs));
+    cluster.wait_until("its scratch files are removed", 60, |_| is_empty(&jobs));
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn kill_at_random(cluster: &Cluster, seed: u64) {
         let Some(before) = cluster.pid(daemon) else { continue };
         println!("kill {daemon}");
         cluster.kill(daemon);
-        cluster.wait_until("the daemon is restarted", 30, |cluster| {
+        cluster.wait_until("the daemon is restarted", 60, |cluster| {
             cluster.pid(daemon).is_some_and(|pid| pid != before)
         });
         if daemon.starts_with("datanode") || daemon.starts_with("namenode") {
@@ -136,14 +136,14 @@ fn the_namenode_always_opens_however_often_it_dies_while_starting() {
     fs::write(&source, "content").unwrap();
     let mut choices = data::Choices::new(3);
     for number in 0..30 {
-        cluster.wait_until("the NameNode answers", 30, |cluster| {
+        cluster.wait_until("the NameNode answers", 60, |cluster| {
             cluster.dfs(&["-test", "-d", "/"]).code == 0
         });
         cluster.dfs(&["-put", source.to_str().unwrap(), &format!("/f-{number}")]).ok();
         // The second kill hits the start-up that the first one caused, at a random moment of it.
         let first = cluster.pid("namenode-1").unwrap();
         cluster.kill("namenode-1");
-        cluster.wait_until("a new process is there", 30, |cluster| {
+        cluster.wait_until("a new process is there", 60, |cluster| {
             cluster.pid("namenode-1").is_some_and(|pid| pid != first)
         });
         let moment = Instant::now() + Duration::from_micros(choices.below(60_000));
@@ -152,7 +152,7 @@ fn the_namenode_always_opens_however_often_it_dies_while_starting() {
         }
         cluster.kill("namenode-1");
     }
-    cluster.wait_until("the NameNode answers", 30, |cluster| {
+    cluster.wait_until("the NameNode answers", 60, |cluster| {
         cluster.dfs(&["-test", "-d", "/"]).code == 0
     });
     for number in 0..30 {
@@ -171,7 +171,7 @@ fn a_datanode_that_dies_in_a_put_is_replaced() {
         let path = format!("/x-{round}");
         let outcome = cluster.put_with_a_pause(&path, content.split_at((round + 1) << 22), || {
             let members = || datanodes.iter().filter(|datanode| cluster.is_receiving(datanode));
-            cluster.wait_until("a pipeline of three", 20, |_| members().count() == 3);
+            cluster.wait_until("a pipeline of three", 60, |_| members().count() == 3);
             let victim = members().nth(round % 3).unwrap();
             cluster.kill(victim);
         });

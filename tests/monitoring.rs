@@ -147,7 +147,7 @@ fn monitors_see_what_happens() {
     fs::write(&source, vec![7; 2500]).unwrap();
     cluster.dfs(&["-D", "dfs.blocksize=1024", "-put", source.to_str().unwrap(), "/file"]).ok();
     assert_eq!(cluster.dfs(&["-cat", "/missing"]).code, 1);
-    cluster.wait_healthy(20);
+    cluster.wait_healthy(60);
 
     let after = metrics(&cluster.namenode);
     assert_eq!(after["namenode_blocks"] - before["namenode_blocks"], 3.0);

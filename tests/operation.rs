@@ -58,7 +58,7 @@ fn a_datanode_is_drained_under_load_and_comes_back() {
         }
         counts.values().all(|count| *count >= 3)
     };
-    cluster.wait_until("every block has three replicas elsewhere", 30, elsewhere);
+    cluster.wait_until("every block has three replicas elsewhere", 60, elsewhere);
     for number in 0..written {
         let found = cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout;
         assert!(found == content(number), "/f{number}");
@@ -69,7 +69,7 @@ fn a_datanode_is_drained_under_load_and_comes_back() {
     fs::write(&exclude, "").unwrap();
     cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok();
     cluster
-        .wait_until("it is in service", 20, |cluster| admin_state(cluster, &drained) == "Normal");
+        .wait_until("it is in service", 60, |cluster| admin_state(cluster, &drained) == "Normal");
     cluster.wait_healthy(60);
 }
 
@@ -122,7 +122,7 @@ fn stays_off(
     // The last replica of a block is told behind its acknowledgement.
     cluster.wait_until(
         "everything has its replicas, those in maintenance included",
-        20,
+        60,
         |cluster| {
             let fsck = cluster.hanno(&["fsck", "/", "-maintenance"]).stdout_text();
             fsck.contains(" Under-replicated blocks:\t0 (0.0 %)")
@@ -146,7 +146,7 @@ fn stays_off_over_a_restart(cluster: &Cluster, kept: &str, replica_count: usize)
     });
     assert!(is_state(cluster, kept, "Dead"));
     assert_eq!(admin_state(cluster, kept), "InMaintenance");
-    cluster.wait_until("everything has its replicas again", 30, |cluster| {
+    cluster.wait_until("everything has its replicas again", 60, |cluster| {
         let fsck = cluster.hanno(&["fsck", "/", "-maintenance"]).stdout_text();
         fsck.contains(" Under-replicated blocks:\t0 (0.0 %)")
             && fsck.contains(" InMaintenanceReplicas:\t")
@@ -192,7 +192,7 @@ fn a_datanode_in_maintenance_may_be_off_without_copies_and_everything_is_exact_a
     fs::write(&source, content(99)).unwrap();
     let source = source.to_str().unwrap();
     cluster.dfs(&["-D", "dfs.replication=1", "-put", source, "/single"]).ok();
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
     let number = holders_of_single(&cluster)[0];
     let kept = address(&cluster, number);
     maintain(&cluster, &list, &[(&kept, u64::MAX)]);
@@ -206,11 +206,11 @@ fn a_datanode_in_maintenance_may_be_off_without_copies_and_everything_is_exact_a
     stays_off(&cluster, (number, &kept), local.path(), content);
     // Back as another process, and out of maintenance: exactly what is wanted everywhere.
     cluster.kill(&format!("datanode-{number}"));
-    cluster.wait_until("it is back", 30, |cluster| is_state(cluster, &kept, "Live"));
+    cluster.wait_until("it is back", 60, |cluster| is_state(cluster, &kept, "Live"));
     maintain(&cluster, &list, &[]);
     assert_eq!(admin_state(&cluster, &kept), "Normal");
     cluster.wait_healthy(60);
-    cluster.wait_until("the copy that was made too much is gone", 30, |cluster| {
+    cluster.wait_until("the copy that was made too much is gone", 60, |cluster| {
         holders_of_single(cluster).len() == 1 && cluster.replicas().len() == 9 * 3 * 2 + 1
     });
     stays_off_too_long(&cluster, (number, &kept), &list);
@@ -227,8 +227,8 @@ fn a_disk_that_goes_away_is_fenced_its_blocks_are_copied_and_it_comes_back() {
     for (number, content) in contents.iter().enumerate() {
         put(&cluster, local.path(), &format!("f{number}"), content);
     }
-    cluster.wait_healthy(30);
-    cluster.wait_until("what is used is told", 5, |cluster| {
+    cluster.wait_healthy(60);
+    cluster.wait_until("what is used is told", 60, |cluster| {
         let nodes = datanodes(cluster);
         let used: u64 = nodes.iter().filter_map(|node| node["used"].as_u64()).sum();
         used >= 6 * 3 * 1_500_000
@@ -241,14 +241,14 @@ fn a_disk_that_goes_away_is_fenced_its_blocks_are_copied_and_it_comes_back() {
         let nodes = datanodes(cluster);
         nodes.iter().filter_map(|node| Some(node["failed_volumes"].as_array()?.len())).sum()
     };
-    cluster.wait_until("the failed disk is reported", 20, |cluster| failed_count(cluster) == 1);
+    cluster.wait_until("the failed disk is reported", 60, |cluster| failed_count(cluster) == 1);
     cluster.wait_healthy(60);
     for (number, content) in contents.iter().enumerate() {
         assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == *content);
     }
     assert_eq!(cluster.pid("datanode-1"), pid, "it lives on with its other disk");
     fs::rename(&aside, &disk).unwrap();
-    cluster.wait_until("the disk is back", 20, |cluster| failed_count(cluster) == 0);
+    cluster.wait_until("the disk is back", 60, |cluster| failed_count(cluster) == 0);
     cluster.wait_healthy(60);
     assert_eq!(cluster.pid("datanode-1"), pid);
 }
@@ -289,7 +289,7 @@ fn the_balancer_evens_out_a_cluster_with_a_new_datanode() {
     cluster.hanno(&["dfsadmin", "-setBalancerBandwidth", "2000000"]).ok();
     let (first, second) = std::thread::scope(|scope| {
         let first = scope.spawn(|| cluster.hanno(&["balancer", "-threshold", "3"]));
-        cluster.wait_until("it holds its lease", 20, |cluster| {
+        cluster.wait_until("it holds its lease", 60, |cluster| {
             cluster.dfs(&["-test", "-e", "/system/balancer.id"]).code == 0
         });
         let second = cluster.hanno(&["balancer", "-threshold", "3"]);
@@ -310,7 +310,7 @@ fn the_balancer_evens_out_a_cluster_with_a_new_datanode() {
         1,
         "the lease is given back"
     );
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
     for (number, content) in contents.iter().enumerate() {
         assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == *content);
     }

@@ -267,7 +267,7 @@ fn audited(scene: &Scene) {
         ),
         format!("allowed=false\tugi=eve {from}\tcmd=killJob\tjob={bobs}\targ=null\tproto=rpc"),
     ];
-    scene.cluster.wait_until("the audit log tells all", 10, |_| {
+    scene.cluster.wait_until("the audit log tells all", 60, |_| {
         let log = fs::read_to_string(&path).unwrap_or_default();
         wanted.iter().all(|line| log.lines().any(|found| found.ends_with(line.as_str())))
     });

@@ -68,7 +68,8 @@ pub struct Config {
     /// Silence after which a DataNode's replicas are copied again elsewhere. Default 60,000, where HDFS waits 630,000: here blocks with one
     /// replica left are copied first and the rest is limited, so a short absence costs little.
     pub dead_ms: u64,
-    /// Silence of a writer after which others may take its files. Default 60,000.
+    /// Silence of a writer after which others may take its files. Default 60,000: writers renew their leases every 20,000. Time in which the NameNode
+    /// itself stood still does not count.
     pub lease_soft_ms: u64,
     /// Silence of a writer after which its files are closed. Default 1,200,000.
     pub lease_hard_ms: u64,

@@ -205,7 +205,11 @@ static int limits_others(void) {
     if (prlimit(target(), RLIMIT_NOFILE, NULL, &limit) < 0) return 0;
     return is_done(prlimit(target(), RLIMIT_NOFILE, &limit, NULL));
 }
-static int slows_user(void) { return is_done(setpriority(PRIO_USER, getuid(), getpriority(PRIO_USER, getuid()))); }
+static int slows_user(void) {
+    errno = 0;
+    /* Where one process of the user is nicer than another, the kernel that gets the call says EACCES; the walls say EPERM. */
+    return is_done(setpriority(PRIO_USER, getuid(), getpriority(PRIO_USER, getuid()))) || errno == EACCES;
+}
 static int hides(void) { return is_done(prctl(PR_SET_DUMPABLE, 0)); }
 static int reads_file(void) { return is_done(open(argument, O_RDONLY)); }
 static int writes_file(void) { return is_done(open(argument, O_WRONLY | O_CREAT, 0600)); }

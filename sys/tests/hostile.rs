@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::fs;
+use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -276,6 +277,29 @@ fn a_user_reaches_nothing_of_another_users() {
         let refused = attack(name, *at, other);
         assert_eq!(refused.status.code(), Some(1), "{name} by another: {refused:?}");
     }
+}
+
+/// What the kernel answers to `slows_user` depends on who else runs: it must not be taken for the walls' answer.
+#[test]
+fn a_nicer_process_of_the_user_hides_nothing() {
+    let Some(mut scene) = Scene::new() else { return };
+    let user = User::new(1_900_000_200).unwrap();
+    if let Err(error) = sys::sandbox::try_user(user, &[&scene.own]) {
+        lacks(Need::Users, error);
+        return;
+    }
+    scene.bystander.kill().unwrap();
+    scene.bystander.wait().unwrap();
+    let mut nicer = Command::new("nice");
+    nicer.args(["-n", "1", "sh", "-c", "echo; exec sleep 1000"]).stdout(Stdio::piped());
+    scene.bystander = user.act(|| nicer.spawn()).unwrap();
+    let mut line = [0];
+    scene.bystander.stdout.take().unwrap().read_exact(&mut line).unwrap();
+    let bare = || Command::new(&scene.program).arg("slows_user").output();
+    let bare = user.act(bare).unwrap();
+    assert!(bare.status.success(), "without walls: {bare:?}");
+    let held = scene.attack("slows_user", "", Some(&scene.walls(Some(user))));
+    assert_eq!(held.status.code(), Some(1), "inside: {held:?}");
 }
 
 #[test]

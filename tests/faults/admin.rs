@@ -34,7 +34,7 @@ fn safe_mode_ends_when_enough_blocks_are_reported_and_says_how_many_are_missing(
         // With 8 of 9 the threshold is reached: what is missing is rounded down once everybody who is there has reported.
         if reported < 8 {
             let missing = format!("The reported blocks {reported} needs additional ");
-            cluster.wait_until("the missing blocks are counted", 30, |cluster| {
+            cluster.wait_until("the missing blocks are counted", 60, |cluster| {
                 safe_mode_reason(cluster).contains(&missing)
             });
             cluster.dfs(&["-ls", "/f0"]).ok();
@@ -68,7 +68,7 @@ fn a_drain_of_the_only_copy_waits_until_there_is_another() {
     let drained = address(&cluster, holder);
     fs::write(exclude.path(), format!("{drained}\n")).unwrap();
     cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok();
-    cluster.wait_until("the drain waits for that block", 20, |cluster| {
+    cluster.wait_until("the drain waits for that block", 60, |cluster| {
         let report = cluster.hanno(&["dfsadmin", "-report"]).stdout_text();
         admin_state(cluster, &drained) == "DecommissionInProgress"
             && report.contains("Decommission Status : Decommission in progress")
@@ -188,7 +188,7 @@ fn data_of_another_version_is_refused_in_one_line_and_untouched() {
     let mut cluster = Cluster::start(options(2));
     let content = data::bytes(1, 100_000);
     put(&cluster, "/x", &content, (1 << 20, 2));
-    cluster.wait_healthy(20);
+    cluster.wait_healthy(60);
     cluster.stop();
 
     let version = cluster.directory.join("datanode-1/VERSION");
@@ -215,7 +215,7 @@ fn data_of_another_version_is_refused_in_one_line_and_untouched() {
     }
     cluster.restart();
     assert_content(&cluster, "/x", &content);
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
 }
 
 /// The log segment that was written last.

@@ -15,7 +15,7 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// The block files of the one-block file that was put last, by DataNode.
 fn replicas_of(cluster: &Cluster, length: u64) -> Vec<(u32, PathBuf)> {
     let mut found = Vec::new();
-    cluster.wait_until("three replicas are on disk", 20, |cluster| {
+    cluster.wait_until("three replicas are on disk", 60, |cluster| {
         found = cluster.replicas();
         found.retain(|(_, path)| fs::metadata(path).is_ok_and(|file| file.len() == length));
         found.len() == 3
@@ -73,7 +73,7 @@ fn every_damage_to_a_replica_or_its_checksums_is_read_around_and_healed() {
         };
         files.iter().all(|(.., content, _)| good(content) == 3)
     });
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
     for (path, _, content, _) in &files {
         assert_content(&cluster, path, content);
     }
@@ -100,7 +100,7 @@ fn when_every_replica_is_damaged_in_another_place_nothing_is_lost_or_deleted() {
     }
     let damaged: Vec<Vec<u8>> = replicas.iter().map(|(_, path)| fs::read(path).unwrap()).collect();
     assert_content(&cluster, "/x", &content);
-    cluster.wait_until("all are known to be damaged", 20, |cluster| {
+    cluster.wait_until("all are known to be damaged", 60, |cluster| {
         assert_content(cluster, "/x", &content);
         let report = cluster.hanno(&["fsck", "/"]);
         let text = report.stdout_text();
@@ -121,7 +121,7 @@ fn when_every_replica_is_damaged_in_another_place_nothing_is_lost_or_deleted() {
     cluster.dfs(&["-cp", "/x", "/y"]).ok();
     cluster.dfs(&["-rm", "-skipTrash", "/x"]).ok();
     assert_content(&cluster, "/y", &content);
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_block_without_a_good_chunk_is_named_and_the_rest_of_its_file_can_be_salvage
     assert_eq!(read.code, 1);
     assert!(content.starts_with(&read.stdout), "no wrong byte");
     assert!(read.stderr.contains("/d/x") && read.stderr.contains("blk_"), "{}", read.stderr);
-    cluster.wait_until("fsck names the file", 20, |cluster| {
+    cluster.wait_until("fsck names the file", 60, |cluster| {
         cluster.dfs(&["-cat", "/d/x"]);
         cluster.hanno(&["fsck", "/"]).stdout_text().contains("/d/x: CORRUPT")
     });
@@ -166,11 +166,11 @@ fn the_scanner_finds_and_heals_what_nobody_reads() {
     let replicas = replicas_of(&cluster, content.len() as u64);
     flip_a_bit(&replicas[0].1, 300_000);
     let is_good = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes == content);
-    cluster.wait_until("there are three good replicas and no other", 30, |cluster| {
+    cluster.wait_until("there are three good replicas and no other", 60, |cluster| {
         let all = cluster.replicas();
         all.len() == 3 && all.iter().all(|(_, path)| is_good(path))
     });
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
 }
 
 /// The table of a DataNode is no proof that a file is there: who reads it finds out, and so does a comparison if nobody reads.
@@ -194,7 +194,7 @@ fn replica_files_that_somebody_deleted_are_noticed_and_made_anew() {
     };
     assert!(!is_missing(&cluster), "nobody has looked yet");
     assert_eq!(cluster.dfs(&["-cat", "/read"]).code, 1);
-    cluster.wait_until("one reader has noticed all", 30, is_missing);
+    cluster.wait_until("one reader has noticed all", 60, is_missing);
     // What is found at a start counts again.
     let [kept, ..] = &replicas[..] else { panic!() };
     fs::write(meta_of(&kept.1), &meta).unwrap();
@@ -203,22 +203,22 @@ fn replica_files_that_somebody_deleted_are_noticed_and_made_anew() {
     cluster.options.variables.retain(|(name, _)| *name != period.0);
     cluster.options.variables.push(period);
     cluster.restart();
-    cluster.wait_until("it is copied", 30, all_there);
-    cluster.wait_healthy(30);
+    cluster.wait_until("it is copied", 60, all_there);
+    cluster.wait_healthy(60);
     // Nobody reads.
     let aside = cluster.directory.join("aside");
     fs::rename(&kept.1, &aside).unwrap();
-    cluster.wait_until("the comparison notices", 30, all_there);
-    cluster.wait_healthy(30);
+    cluster.wait_until("the comparison notices", 60, all_there);
+    cluster.wait_healthy(60);
     // All at once, and one of them comes back.
     for (_, path) in cluster.replicas() {
         fs::remove_file(path).unwrap();
     }
-    cluster.wait_until("fsck names the file", 30, is_missing);
+    cluster.wait_until("fsck names the file", 60, is_missing);
     fs::write(meta_of(&kept.1), meta).unwrap();
     fs::write(&kept.1, &content).unwrap();
-    cluster.wait_until("the file that came back is found and copied", 30, all_there);
-    cluster.wait_healthy(30);
+    cluster.wait_until("the file that came back is found and copied", 60, all_there);
+    cluster.wait_healthy(60);
     assert_content(&cluster, "/read", &content);
     assert_no_panics(&cluster);
 }
@@ -247,9 +247,9 @@ fn a_client_that_calls_good_replicas_bad_changes_nothing() {
     assert!(report.contains("is HEALTHY"), "{report}");
     flip_a_bit(&replicas[0].1, 1000);
     client.call(protocol::namenode::Call::ReportBadReplicas(bad)).unwrap();
-    cluster.wait_until("the damaged one is replaced", 30, |cluster| {
+    cluster.wait_until("the damaged one is replaced", 60, |cluster| {
         let good = |(_, path): &(u32, PathBuf)| fs::read(path).is_ok_and(|b| b == content);
         cluster.replicas().iter().filter(|replica| good(replica)).count() == 3
     });
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
 }

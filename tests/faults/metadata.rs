@@ -182,14 +182,14 @@ fn a_second_disk_makes_up_for_the_loss_of_the_first_for_both_masters() {
         for (kept, imaged) in kept.iter().zip(&mut imaged) {
             let newest = || records(&kept.join("image")).last().copied().unwrap_or(0);
             let what = format!("{} has a new image", kept.display());
-            cluster.wait_until(&what, 30, |_| newest() > *imaged);
+            cluster.wait_until(&what, 60, |_| newest() > *imaged);
             *imaged = newest();
         }
     }
     // Files of the logs have been removed: what was in them is in images alone.
     for kept in &kept {
         let what = format!("{} is pruned", kept.display());
-        cluster.wait_until(&what, 30, |_| records(&kept.join("log"))[0] > 1);
+        cluster.wait_until(&what, 60, |_| records(&kept.join("log"))[0] > 1);
     }
     put(&cluster, "/after", &content, (1 << 20, 2));
     let listed = cluster.dfs(&["-ls", "-R", "/"]).ok().stdout_text();

@@ -60,7 +60,7 @@ fn has_reported_since(cluster: &Cluster, number: u32, begin: Instant) -> bool {
 fn kill_and_wait(cluster: &Cluster, daemon: &str) {
     let before = cluster.pid(daemon);
     cluster.kill(daemon);
-    cluster.wait_until("a new process is there", 30, |cluster| {
+    cluster.wait_until("a new process is there", 60, |cluster| {
         cluster.pid(daemon).is_some_and(|pid| Some(pid) != before)
     });
 }

@@ -37,7 +37,7 @@ fn replicas_of_a_file_that_went_on_without_them_are_never_served() {
     for (number, name) in (0..).zip(names) {
         put(&cluster, name, &old(number), (BLOCK_BYTES, 3));
     }
-    cluster.wait_until("all are everywhere", 20, |cluster| cluster.replicas().len() == 15);
+    cluster.wait_until("all are everywhere", 60, |cluster| cluster.replicas().len() == 15);
     suspend(&cluster, "datanode-1", 2);
     let new = data::bytes(50, 200_000);
     put(&cluster, "/overwritten", &new, (BLOCK_BYTES, 3));
@@ -78,7 +78,7 @@ fn a_data_directory_of_last_week_brings_nothing_back_and_loses_nothing() {
     for number in 0..12 {
         put(&cluster, &format!("/f{number}"), &content(number), (BLOCK_BYTES, 3));
     }
-    cluster.wait_until("all are everywhere", 20, |cluster| cluster.replicas().len() == 36);
+    cluster.wait_until("all are everywhere", 60, |cluster| cluster.replicas().len() == 36);
     let (directory, week_ago) =
         (cluster.directory.join("datanode-1"), cluster.directory.join("week-ago"));
     copy_tree(&directory, &week_ago);
@@ -139,18 +139,18 @@ impl WeekAgo {
             }
         };
         put_all(0..4);
-        cluster.wait_healthy(20);
+        cluster.wait_healthy(60);
         let (directory, week_ago) =
             (cluster.directory.join("namenode-1"), cluster.directory.join("week-ago"));
         copy_tree(&directory, &week_ago);
         put_all(4..10);
-        cluster.wait_until("all are on disk", 20, |cluster| cluster.replicas().len() == 20);
+        cluster.wait_until("all are on disk", 60, |cluster| cluster.replicas().len() == 20);
         let before = cluster.replicas().into_iter().collect();
         let today = cluster.directory.join("today");
         fs::rename(&directory, &today).unwrap();
         fs::rename(&week_ago, &directory).unwrap();
         kill_and_wait(&cluster, "namenode-1");
-        cluster.wait_until("it says that its metadata is old", 30, |cluster| {
+        cluster.wait_until("it says that its metadata is old", 60, |cluster| {
             safe_mode_reason(cluster).contains("metadata directory is older than the data")
         });
         WeekAgo { cluster, today, before }
@@ -171,7 +171,7 @@ fn a_namenode_on_metadata_of_last_week_deletes_nothing_and_says_why() {
     assert_eq!(cluster.dfs(&["-test", "-e", "/f4"]).code, 1, "it does not know this one");
     // Longer than unknown replicas are kept, by the clock of its own heartbeats.
     let started = Instant::now();
-    cluster.wait_until("the grace is over thrice", 30, |cluster| {
+    cluster.wait_until("the grace is over thrice", 60, |cluster| {
         datanodes(cluster).len() == 2 && started.elapsed().as_millis() as u64 > 3 * GRACE_MS
     });
     let after: BTreeSet<_> = cluster.replicas().into_iter().collect();
@@ -180,11 +180,11 @@ fn a_namenode_on_metadata_of_last_week_deletes_nothing_and_says_why() {
     fs::rename(&directory, cluster.directory.join("week-ago")).unwrap();
     fs::rename(&today, &directory).unwrap();
     kill_and_wait(&cluster, "namenode-1");
-    cluster.wait_until("the newest metadata serves", 30, |cluster| refused(cluster).code == 0);
+    cluster.wait_until("the newest metadata serves", 60, |cluster| refused(cluster).code == 0);
     for number in 0..10 {
         assert_content(&cluster, &format!("/f{number}"), &content(number));
     }
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn forced_on_with_metadata_of_last_week_nothing_of_the_lost_files_is_taken_for_n
         replicas.len() == 20 && !replicas.iter().any(|(_, path)| is_lost(path))
     });
     assert_eq!(before.iter().filter(|(_, path)| path.is_file()).count(), 8, "of those before");
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
     check(&cluster);
     assert_no_panics(&cluster);
 }

@@ -21,7 +21,7 @@ fn failed_volumes(cluster: &Cluster) -> Vec<String> {
 
 /// Waits until exactly this disk has failed, and everything is there three times without it.
 fn expect_failed(cluster: &Cluster, disk: &str) {
-    cluster.wait_until("the disk is told to have failed", 30, |cluster| {
+    cluster.wait_until("the disk is told to have failed", 60, |cluster| {
         let failed = failed_volumes(cluster);
         failed.len() == 1 && failed[0].ends_with(disk)
     });
@@ -29,7 +29,7 @@ fn expect_failed(cluster: &Cluster, disk: &str) {
 }
 
 fn expect_back(cluster: &Cluster) {
-    cluster.wait_until("the disk is back", 30, |cluster| failed_volumes(cluster).is_empty());
+    cluster.wait_until("the disk is back", 60, |cluster| failed_volumes(cluster).is_empty());
     cluster.wait_healthy(60);
 }
 

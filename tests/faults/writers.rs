@@ -59,7 +59,7 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
         client.open(&path).unwrap().read_to_end(&mut found).unwrap();
         assert!(found == content, "{path}: {} of {} bytes", found.len(), content.len());
         files.push((path, content));
-        cluster.wait_until("another process has taken its place", 30, |cluster| {
+        cluster.wait_until("another process has taken its place", 60, |cluster| {
             cluster.pid(&victim) != Some(pid)
         });
         wait_live(&cluster, 4);

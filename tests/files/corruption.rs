@@ -22,7 +22,7 @@ fn cluster_with_a_file() -> (Cluster, Vec<u8>) {
     let content = data::bytes(42, LEN);
     fs::write(&source, &content).unwrap();
     cluster.dfs(&["-put", source.to_str().unwrap(), "/x"]).ok();
-    cluster.wait_until("three replicas are there", 20, |cluster| cluster.replicas().len() == 3);
+    cluster.wait_until("three replicas are there", 60, |cluster| cluster.replicas().len() == 3);
     (cluster, content)
 }
 

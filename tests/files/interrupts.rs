@@ -39,12 +39,12 @@ fn signals_leave_nothing_half_written() {
         let mut child = begin(&cluster, &["dfs", "-appendToFile", "-", &path]);
         let mut input = child.stdin.take().unwrap();
         input.write_all(&vec![b'b'; 3_000_000]).unwrap();
-        cluster.wait_until("the file is being appended to", 20, |cluster| is_open(cluster, &path));
+        cluster.wait_until("the file is being appended to", 60, |cluster| is_open(cluster, &path));
         send(signal, &child);
         let outcome = Outcome::from(child.wait_with_output().unwrap());
         drop(input);
         assert_eq!(outcome.code, code, "{signal}: {outcome:?}");
-        cluster.wait_until("the file is closed", 10, |cluster| !is_open(cluster, &path));
+        cluster.wait_until("the file is closed", 60, |cluster| !is_open(cluster, &path));
         let content = cluster.dfs(&["-cat", &path]).ok().stdout;
         assert!(content.starts_with(&before), "{signal}: what was there stays");
         assert!(content[before.len()..].iter().all(|byte| *byte == b'b'), "{signal}");
@@ -58,7 +58,7 @@ fn signals_leave_nothing_half_written() {
         let mut child = begin(&cluster, &["dfs", "-put", "-", &path]);
         let mut input = child.stdin.take().unwrap();
         input.write_all(&vec![b'b'; 3_000_000]).unwrap();
-        cluster.wait_until("the file is being written", 20, |cluster| is_open(cluster, &temporary));
+        cluster.wait_until("the file is being written", 60, |cluster| is_open(cluster, &temporary));
         send(signal, &child);
         let outcome = Outcome::from(child.wait_with_output().unwrap());
         drop(input);
@@ -78,7 +78,7 @@ fn nothing_of_others_is_ended(cluster: &Cluster) {
         let mut child = begin(cluster, &["dfs", "-put", "-f", "-d", "-", &path]);
         let mut input = child.stdin.take().unwrap();
         input.write_all(&vec![b'a'; 3_000_000]).unwrap();
-        cluster.wait_until("the file is being written", 20, |cluster| is_open(cluster, &path));
+        cluster.wait_until("the file is being written", 60, |cluster| is_open(cluster, &path));
         let mut other = begin(cluster, &["dfs", "-put", "-f", "-d", "-", &path]);
         other.stdin.take().unwrap().write_all(b"of others").unwrap();
         Outcome::from(other.wait_with_output().unwrap()).ok();
@@ -98,7 +98,7 @@ fn nohup_is_respected(cluster: &Cluster) {
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"begin ").unwrap();
-    cluster.wait_until("the file is being written", 20, |cluster| {
+    cluster.wait_until("the file is being written", 60, |cluster| {
         is_open(cluster, "/nohup._COPYING_")
     });
     send("HUP", &child);

@@ -47,7 +47,7 @@ fn what_was_acknowledged_survives_a_restart() {
     cluster.restart();
     cluster.dfs(&["-stat", "%r %b %n", "/keep/y"]).ok().prints("2 3000000 y\n");
     assert!(cluster.dfs(&["-cat", "/keep/y"]).ok().stdout == fs::read(&source).unwrap());
-    cluster.wait_healthy(30);
+    cluster.wait_healthy(60);
 }
 
 #[test]

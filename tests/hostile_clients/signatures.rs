@@ -52,7 +52,7 @@ fn a_request_dies_with_the_process_it_was_made_for() {
     before.send_with(&header).is(200);
     let never_sent = Forged { on: again(before.on), ..before.clone() }.header();
     stand.cluster.kill("namenode-1");
-    stand.cluster.wait_until("another NameNode", 30, |cluster| {
+    stand.cluster.wait_until("another NameNode", 60, |cluster| {
         let is_new = cluster.pid("namenode-1").is_some_and(|pid| pid != stand.pids["namenode-1"]);
         is_new
             && TcpStream::connect(cluster.namenode.trim_start_matches("http://")).is_ok()

@@ -478,7 +478,7 @@ fn relay(stand: &Stand) {
 fn call_of(rpc: &RpcClient) -> Result<namenode::Reply, RpcError> {
     let call = Call::Status(DfsPath::parse("/a-secret-name").unwrap());
     let request = namenode::Request::new(ClientId([9; 16]), 1, "tester", "", call);
-    rpc.call_blocking("/rpc", &request, CallOptions::once(Duration::from_secs(5)))
+    rpc.call_blocking("/rpc", &request, CallOptions::once(PATIENCE))
 }
 
 fn impostor_master(stand: &Stand) {
@@ -487,7 +487,7 @@ fn impostor_master(stand: &Stand) {
     let base = format!("http://{}", listener.local_addr().unwrap());
     let heard = listen(move || {
         let (mut stream, _) = listener.accept().ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut heard = vec![0; 1 << 16];
         let read = stream.read(&mut heard).unwrap_or_default();
         heard.truncate(read);

@@ -60,7 +60,7 @@ fn a_failed_map_fails_again_here_and_can_be_stopped_before_its_record() {
     let words: Vec<&str> = stopped.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "process").unwrap();
     let pid: u32 = words[at + 1].trim_end_matches(',').parse().unwrap();
-    cluster.wait_until("the process is stopped", 30, |_| {
+    cluster.wait_until("the process is stopped", 60, |_| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.rsplit_once(") ").unwrap().1.starts_with('T')
     });

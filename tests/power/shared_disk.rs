@@ -60,7 +60,7 @@ fn a_disk_that_files_fill_can_be_emptied_also_if_the_masters_share_it() {
     cluster.dfs(&["-touchz", "/still-taken"]).ok();
     // Others do.
     let ballast = Ballast::fill(&cluster.directory, 1 << 20);
-    cluster.wait_until("safe mode is on", 20, is_safe);
+    cluster.wait_until("safe mode is on", 60, is_safe);
     assert_ne!(cluster.dfs(&["-touchz", "/refused"]).code, 0);
     let (kept, removed) = there.split_first().unwrap();
     for path in removed {
@@ -69,7 +69,7 @@ fn a_disk_that_files_fill_can_be_emptied_also_if_the_masters_share_it() {
     assert!(cluster.dfs(&["-cat", kept]).ok().stdout == content);
     cluster.wait_until("there is room: safe mode is off", 60, |cluster| !is_safe(cluster));
     drop(ballast);
-    cluster.wait_until("files are taken again", 30, |cluster| {
+    cluster.wait_until("files are taken again", 60, |cluster| {
         cluster.dfs(&["-put", "-f", source.to_str().unwrap(), "/again"]).code == 0
     });
     assert!(cluster.dfs(&["-cat", "/again"]).ok().stdout == content);

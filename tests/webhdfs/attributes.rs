@@ -220,7 +220,7 @@ fn storage_policies_are_kept_and_what_is_not_done_is_told() {
     assert_eq!(status["FileStatus"]["storagePolicy"], 0);
     let log = web.cluster.directory.join("namenode-1/audit.log");
     let told = |command| fs::read_to_string(&log).unwrap_or_default().contains(command);
-    web.cluster.wait_until("the calls are told", 10, |_| {
+    web.cluster.wait_until("the calls are told", 60, |_| {
         told("cmd=setStoragePolicy\tsrc=/d/sub\t") && told("cmd=unsetStoragePolicy\tsrc=/d/sub\t")
     });
 }

@@ -13,9 +13,10 @@ const BEGUN_BYTES: usize = 5 << 20;
 const TAKEN_BYTES: usize = 1 << 20;
 /// A file that sockets do not hold.
 const LARGE_BYTES: usize = 64 << 20;
-/// Writers that were not heard of for so long are given up.
-const LEASES: [(&str, &str); 2] =
-    [("HANNO_NAMENODE_LEASE_SOFT_MS", "2000"), ("HANNO_NAMENODE_LEASE_HARD_MS", "4000")];
+/// Files of writers that were not heard of for so long are closed: longer than writers need to renew their leases, which is every 20 s.
+const CLOSED: (&str, &str) = ("HANNO_NAMENODE_LEASE_HARD_MS", "30000");
+/// A writer that was silent for so long loses a file that somebody else wants. Here nobody wants that of a writer who lives.
+const GIVEN_UP: (&str, &str) = ("HANNO_NAMENODE_LEASE_SOFT_MS", "2000");
 
 /// `host:port` of a URL.
 fn address(url: &str) -> &str {
@@ -37,7 +38,7 @@ fn datanode_at(cluster: &Cluster, address: &str) -> String {
 fn kill(cluster: &Cluster, name: &str) {
     let before = cluster.pid(name);
     cluster.kill(name);
-    cluster.wait_until("another process is there", 30, |cluster| {
+    cluster.wait_until("another process is there", 60, |cluster| {
         cluster.pid(name).is_some_and(|pid| Some(pid) != before)
     });
 }
@@ -48,7 +49,7 @@ fn begin(web: &Web, (method, url, path): (&str, &str, &str), content: &[u8]) -> 
     let mut connection = Connection::open(url);
     connection.send_head(method, url, &format!("Content-Length: {}\r\n", content.len()));
     connection.send(&content[..BEGUN_BYTES]).unwrap();
-    web.cluster.wait_until("the file is being written", 20, |_| {
+    web.cluster.wait_until("the file is being written", 60, |_| {
         let blocks = blocks();
         blocks.status == 200 && blocks.json()["LocatedBlocks"]["isUnderConstruction"] == true
     });
@@ -84,7 +85,7 @@ fn repeat(web: &Web, method: &str, rest: &str, content: &[u8], status: u16) {
 
 #[test]
 fn an_upload_whose_datanode_dies_ends_unanswered_and_can_be_repeated() {
-    let web = Web::start_with(&LEASES);
+    let web = Web::start();
     let content = data::bytes(1, 2 * BEGUN_BYTES);
     // Over the remains, elsewhere, at once.
     let url = web.second_step("PUT", "/again?op=CREATE");
@@ -97,16 +98,24 @@ fn an_upload_whose_datanode_dies_ends_unanswered_and_can_be_repeated() {
     assert_ne!(address(&elsewhere), address(&url));
     request("PUT", &elsewhere, &content).is(201);
     assert!(web.read("/again") == content);
-    // The remains alone: closed at what is with everybody, and a file like any other.
+    web.cluster.wait_healthy(60);
+    assert_no_panics(&web.cluster);
+}
+
+#[test]
+fn what_an_upload_leaves_whose_datanode_dies_is_closed_at_what_all_have() {
+    let web = Web::start_with(&[GIVEN_UP, CLOSED]);
+    let content = data::bytes(1, 2 * BEGUN_BYTES);
     let url = web.second_step("PUT", "/left?op=CREATE");
     let server = datanode_at(&web.cluster, address(&url));
     let mut connection = begin(&web, ("PUT", &url, "/left"), &content);
     kill(&web.cluster, &server);
     assert_eq!(connection.bytes(100), b"", "no answer");
-    web.cluster.wait_until("the lease is over", 60, |_| {
+    web.cluster.wait_until("the lease is over", 180, |_| {
         let status = web.ask("GET", "/left?op=GET_BLOCK_LOCATIONS").is(200).json();
         status["LocatedBlocks"]["isUnderConstruction"] == false
     });
+    // A file like any other.
     let left = web.read("/left");
     assert!(content[..BEGUN_BYTES].starts_with(&left), "{} bytes", left.len());
     repeat(&web, "POST", "/left?op=APPEND", b"more", 200);
@@ -119,7 +128,7 @@ fn an_upload_whose_datanode_dies_ends_unanswered_and_can_be_repeated() {
 
 #[test]
 fn an_upload_goes_on_when_another_member_of_its_pipeline_dies() {
-    let web = Web::start_on(4, &LEASES);
+    let web = Web::start_on(4, &[]);
     let content = data::bytes(2, 2 * BEGUN_BYTES);
     for method in ["PUT", "POST"] {
         let (op, status) = if method == "PUT" { ("CREATE", 201) } else { ("APPEND", 200) };
@@ -137,7 +146,7 @@ fn an_upload_goes_on_when_another_member_of_its_pipeline_dies() {
 
 #[test]
 fn an_append_whose_datanode_dies_keeps_what_was_there_and_can_be_repeated() {
-    let web = Web::start_with(&LEASES);
+    let web = Web::start_with(&[GIVEN_UP]);
     let (before, content) = (data::bytes(3, 1_234_567), data::bytes(4, 2 * BEGUN_BYTES));
     web.put("/log", &before);
     let url = web.second_step("POST", "/log?op=APPEND");
@@ -182,7 +191,7 @@ fn begin_download(web: &Web, content: &[u8]) -> Download {
 
 #[test]
 fn a_download_whose_datanode_dies_ends_short_and_goes_on_elsewhere() {
-    let web = Web::start_on(3, &LEASES);
+    let web = Web::start_on(3, &[]);
     let content = data::bytes(5, LARGE_BYTES);
     let Download { opened, server, mut connection, mut found } = begin_download(&web, &content);
     kill(&web.cluster, &server);
@@ -203,7 +212,7 @@ fn a_download_whose_datanode_dies_ends_short_and_goes_on_elsewhere() {
 
 #[test]
 fn a_download_goes_on_when_another_holder_of_its_blocks_dies() {
-    let web = Web::start_on(3, &LEASES);
+    let web = Web::start_on(3, &[]);
     let content = data::bytes(6, LARGE_BYTES);
     let Download { server, mut connection, mut found, .. } = begin_download(&web, &content);
     kill(&web.cluster, &member(&web, "/f", &server));

@@ -409,7 +409,7 @@ fn tokens_are_good_for_what_they_were_given_for_and_no_longer() {
         web.cluster.hanno(&all).ok().stdout_text().trim().to_owned()
     };
     let short = fetch(&["--lifetime", "1s"]);
-    web.cluster.wait_until("its time is over", 20, |_| home(&short) == 403);
+    web.cluster.wait_until("its time is over", 60, |_| home(&short) == 403);
     let listed = web.cluster.hanno(&["admin", "token", "list"]).ok().stdout_text();
     let number = listed.lines().find(|line| line.contains(" eve ")).unwrap();
     let number = number.split_whitespace().next().unwrap();
@@ -537,7 +537,7 @@ fn bodies_that_lie(scene: &Scene) {
         let _ = connection.send(body.as_bytes());
         drop(connection);
         web.cluster
-            .wait_until(what, 20, |_| web.ask("GET", "/user/eve/g?op=GETFILESTATUS").status == 404);
+            .wait_until(what, 60, |_| web.ask("GET", "/user/eve/g?op=GETFILESTATUS").status == 404);
     }
 }
 

@@ -234,7 +234,7 @@ fn newer_operations(web: &Web) {
     // The audit log tells addresses, whether or not a DataNode runs there.
     let log = web.cluster.directory.join("namenode-1/audit.log");
     let told = || std::fs::read_to_string(&log).unwrap_or_default();
-    web.cluster.wait_until("the calls are told", 10, |_| told().contains("proto=webhdfs"));
+    web.cluster.wait_until("the calls are told", 60, |_| told().contains("proto=webhdfs"));
     let told = told();
     let lines = told.lines().filter(|line| line.contains("proto=webhdfs"));
     for line in lines {
@@ -256,7 +256,7 @@ fn files_grow_shrink_and_join() {
     let flag = |rest: &str| web.ask("POST", rest).is(200).json()["boolean"].clone();
     assert_eq!(flag("/d/a?op=TRUNCATE&newlength=2000000"), true);
     if flag("/d/a?op=TRUNCATE&newlength=1234567") == false {
-        web.cluster.wait_until("the last block is cut", 30, |_| {
+        web.cluster.wait_until("the last block is cut", 60, |_| {
             let blocks = web.ask("GET", "/d/a?op=GET_BLOCK_LOCATIONS").is(200).json();
             blocks["LocatedBlocks"]["isUnderConstruction"] == false
         });
@@ -424,11 +424,11 @@ fn an_upload_that_is_cut_off_leaves_nothing() {
             connection.send(b"200000\r\n").unwrap();
         }
         connection.send(&data::bytes(1, 1 << 21)).unwrap();
-        web.cluster.wait_until("the file is being written", 20, |_| {
+        web.cluster.wait_until("the file is being written", 60, |_| {
             web.ask("GET", "/cut?op=GETFILESTATUS").status == 200
         });
         drop(connection);
-        web.cluster.wait_until("the file is gone", 20, |_| {
+        web.cluster.wait_until("the file is gone", 60, |_| {
             web.ask("GET", "/cut?op=GETFILESTATUS").status == 404
         });
     }

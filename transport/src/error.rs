@@ -66,6 +66,18 @@ pub enum RpcError {
         #[source]
         source: reqwest::Error,
     },
+    /// Somebody takes connections there, says nothing, and has never said what it is.
+    #[error(
+        "{address} takes connections and did not say what it is within {} s: the daemon there hangs, or something else listens there; look at its log, and \
+         whether HANNO_NAMENODE and HANNO_JOBTRACKER (or --namenode, --jobtracker) name the right address",
+        limit.as_secs()
+    )]
+    Mute {
+        /// The address.
+        address: String,
+        /// How long the client waited.
+        limit: Duration,
+    },
     /// The daemon took the request and does not answer.
     #[error("{address} did not begin its answer within {} s", limit.as_secs())]
     Silent {
@@ -178,9 +190,10 @@ impl RpcError {
     /// True if the same call may succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
-            RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Stalled { .. } => {
-                true
-            }
+            RpcError::Unreachable { .. }
+            | RpcError::Mute { .. }
+            | RpcError::Silent { .. }
+            | RpcError::Stalled { .. } => true,
             RpcError::Remote(refusal) => refusal.kind.is_transient(),
             _ => false,
         }

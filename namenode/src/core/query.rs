@@ -72,6 +72,9 @@ impl State {
             Call::SnapshotDiff { path, from, to, skip } => {
                 calls::SnapshotDiff::answer(self.snapshot_diff(path, (from, to), *skip, caller))
             }
+            Call::Snapshots { path, after } => {
+                calls::Snapshots::answer(self.snapshots(path, *after, caller))
+            }
             Call::SnapshottableDirectories => {
                 calls::SnapshottableDirectories::answer(Ok(self.snapshottable_directories(caller)))
             }

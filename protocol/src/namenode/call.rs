@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::answers::{
     Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, Created, DatanodeReport, DiffPage,
     FileStatus, FsckPage, ImagePiece, ListPage, LocatedBlock, LocatedBlocks, MoveState,
-    OpenFilePage, ReplicaMove, SnapshottableDirectory,
+    OpenFilePage, ReplicaMove, SnapshotPage, SnapshottableDirectory,
 };
 use super::arguments::{BadReplica, Create, Publish, QuotaChange, SafeModeAction, WrittenBlock};
 use super::limits::{
@@ -490,6 +490,14 @@ calls! {
         /// Its last block, if nothing was sent to any DataNode.
         unused: Option<BlockId>,
     } -> bool = Change, brief true, refused cannot("abandon file ", *file).which_frees_space();
+
+    /// A page of the snapshots of a directory, by age.
+    60: Snapshots {
+        /// Directory that may have snapshots.
+        path: DfsPath,
+        /// Continue after the snapshot with this number.
+        after: Option<u64>,
+    } -> SnapshotPage = Read, logged on("ListSnapshot", path);
 }
 
 impl From<Create> for Call {

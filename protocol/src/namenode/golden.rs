@@ -153,8 +153,9 @@ fn calls_of_features() -> Vec<Call> {
         Call::CheckSuperuser,
         Call::RefreshGroups,
         Call::SetStoragePolicy { path: path.clone(), policy: Some(StoragePolicy::Cold) },
-        Call::GetStoragePolicy(path),
+        Call::GetStoragePolicy(path.clone()),
         Call::AbandonFile { file: FILE, keep: true, unused: Some(BLOCK) },
+        Call::Snapshots { path, after: Some(300) },
     ]
 }
 
@@ -246,6 +247,10 @@ fn replies() -> Vec<Reply> {
         Reply::Xattrs(vec![Xattr { name: text("user.a"), value: vec![1, 2] }]),
         Reply::Image { name: text("i"), length: 9, bytes: vec![1, 2, 3] },
         Reply::StoragePolicy(StoragePolicy::Hot),
+        Reply::Snapshots {
+            entries: vec![SnapshotStatus { number: 300, status: status() }],
+            remaining: 2,
+        },
     ]
 }
 

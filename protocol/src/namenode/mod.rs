@@ -21,7 +21,7 @@ pub use answers::{
     Created, DatanodeInfo, DatanodeReport, DatanodeState, DiffEntry, DiffKind, DiffPage,
     DrainReport, FileStatus, FsckBlock, FsckFile, FsckPage, ImagePiece, ListPage, LocatedBlock,
     LocatedBlocks, MoveState, OpenFile, OpenFilePage, REPLICAS_MAX, ReplicaMove, ReplicaState,
-    SnapshottableDirectory, VOLUMES_MAX,
+    SnapshotPage, SnapshotStatus, SnapshottableDirectory, VOLUMES_MAX,
 };
 pub use arguments::{
     BadReplica, Create, DIRECTORY_MODE, Publish, QuotaChange, SafeModeAction, WrittenBlock,

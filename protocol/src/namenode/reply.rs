@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::answers::{
     Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, Created, DatanodeReport,
     DiffEntry, DiffPage, FileStatus, FsckPage, ImagePiece, ListPage, LocatedBlock, LocatedBlocks,
-    MoveState, OpenFile, OpenFilePage, SnapshottableDirectory,
+    MoveState, OpenFile, OpenFilePage, SnapshotPage, SnapshotStatus, SnapshottableDirectory,
 };
 use super::limits::{BATCH_CALLS_MAX, IMAGE_PIECE_BYTES, MOVES_MAX};
 use crate::acl::AclStatus;
@@ -102,6 +102,14 @@ pub enum Reply {
     },
     /// A storage policy.
     StoragePolicy(StoragePolicy),
+    /// The snapshots of a directory.
+    Snapshots {
+        /// By age.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        entries: Vec<SnapshotStatus>,
+        /// Number of entries that follow.
+        remaining: u64,
+    },
 }
 
 /// A reply of another call.
@@ -125,6 +133,9 @@ replies! {
     DiffPage:
         DiffPage { entries, remaining } => Reply::SnapshotDiff { entries, remaining },
         Reply::SnapshotDiff { entries, remaining } => DiffPage { entries, remaining };
+    SnapshotPage:
+        SnapshotPage { entries, remaining } => Reply::Snapshots { entries, remaining },
+        Reply::Snapshots { entries, remaining } => SnapshotPage { entries, remaining };
     OpenFilePage:
         OpenFilePage { files, next } => Reply::OpenFiles { files, next },
         Reply::OpenFiles { files, next } => OpenFilePage { files, next };

@@ -121,7 +121,10 @@ impl Store {
     ) -> Result<(), Failure> {
         let path = match &named.path {
             FsPath::Cluster(path) => path,
-            FsPath::Machine(path) => return each(done(named, self.machine().entries(path))?),
+            FsPath::Machine(path) => {
+                let entries = done(named, self.machine().entries(path))?.into_iter();
+                return each(entries.map(|(_, status)| status).collect());
+            }
         };
         let mut page = Vec::new();
         for entry in self.client()?.list(path) {
@@ -135,6 +138,14 @@ impl Store {
 
     /// All entries of a directory with their names.
     pub(crate) fn children(&self, named: &Named) -> Result<Vec<Item>, Failure> {
+        if let FsPath::Machine(path) = &named.path {
+            let entries = done(named, self.machine().entries(path))?.into_iter();
+            let item = |(path, status): (_, FileStatus)| {
+                let (typed, path) = (named.typed_child(&status.name), FsPath::Machine(path));
+                Item { named: Named { typed, path }, status }
+            };
+            return Ok(entries.map(item).collect());
+        }
         let mut items = Vec::new();
         self.list(named, |page| {
             for status in page {

@@ -23,14 +23,7 @@ pub(super) fn du(context: &Context) -> Result<(), Failure> {
             rows.push(usage_row(context, &item)?);
             return Ok(());
         }
-        let mut children = Vec::new();
-        context.store.list(&item.named, |page| {
-            for status in page {
-                children.push(Item { named: item.named.child(&status.name)?, status });
-            }
-            Ok(())
-        })?;
-        for child in children {
+        for child in context.store.children(&item.named)? {
             match usage_row(context, &child) {
                 Ok(row) => rows.push(row),
                 Err(failure) => context.report(&failure),

@@ -4,6 +4,7 @@
 //! only to whom a hello has proven.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use reqwest::{Client, ClientBuilder, Response, Url};
 use tls::{Pin, TlsError};
 
 /// Time to establish a connection; daemons are on the local network.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Addresses of which something is remembered: more than the daemons of any cluster.
 const CONTACTS_MAX: usize = 100_000;
 /// Idle connections kept per daemon.
@@ -34,6 +35,8 @@ pub(super) struct Contact {
     pin: Option<Pin>,
     /// The process that has proven itself.
     known: RwLock<Option<Hello>>,
+    /// True once one has said who it is; stays.
+    pub(super) is_met: AtomicBool,
 }
 
 impl Contact {
@@ -56,15 +59,15 @@ impl Contact {
     fn new(base: &str) -> Option<Self> {
         let url = Url::parse(base).ok().filter(|url| url.scheme() == "http")?;
         let authority = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
-        let known = RwLock::default();
+        let (known, is_met) = (RwLock::default(), AtomicBool::default());
         if is_loopback(&authority) {
             let (calls, hellos) = (plain(), plain());
-            return Some(Contact { url, calls, hellos, pin: None, known });
+            return Some(Contact { url, calls, hellos, pin: None, known, is_met });
         }
         let url = Url::parse(&format!("https://{authority}{}", url.path())).ok()?;
         let pin = Pin::default();
         let calls = pinned(&pin);
-        Some(Contact { url, calls, hellos: strangers(), pin: Some(pin), known })
+        Some(Contact { url, calls, hellos: strangers(), pin: Some(pin), known, is_met })
     }
 
     /// The process that has proven itself last.
@@ -78,6 +81,12 @@ impl Contact {
             pin.set(certificate);
         }
         *self.known.write() = Some(hello);
+        self.is_met.store(true, Ordering::Relaxed);
+    }
+
+    /// True if one has ever said who it is.
+    pub(super) fn has_met(&self) -> bool {
+        self.is_met.load(Ordering::Relaxed)
     }
 
     /// Whoever answers there must prove itself again.

@@ -35,7 +35,7 @@ use tokio::runtime::{Handle, Runtime};
 
 use crate::error::RpcError;
 
-use self::http::{CONNECT_TIMEOUT, Contact, certificate_of};
+use self::http::{Contact, certificate_of};
 use self::lane::{Lanes, Turn};
 
 pub use self::body::Body;
@@ -46,7 +46,7 @@ pub use self::pass::PassHolder;
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause between tries: a daemon that is back is found within a second.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Time for a daemon to say who it is.
+/// Time for a daemon to say who it is: with a loaded machine it takes a second. Who never said so within this time is not asked again.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for a daemon to begin its answer to a GET; for the longest, the daemon first makes an image or a picture of a large job.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -93,6 +93,8 @@ struct Inner {
     request_count: AtomicU64,
     /// The service expected there, if known.
     expected: OnceLock<Service>,
+    /// How long it may take to say who it is.
+    hello_max: Duration,
     lanes: Lanes<UnderWay>,
     /// The process that does not know requests which calls share.
     without_bundles: Mutex<Option<Incarnation>>,
@@ -267,6 +269,7 @@ impl RpcClient {
             stream,
             request_count,
             expected: OnceLock::new(),
+            hello_max: HELLO_TIMEOUT,
             lanes,
             without_bundles,
         };
@@ -333,7 +336,8 @@ impl RpcClient {
                 Ok(Err(refusal)) => RpcError::Remote(refusal),
                 Err(error) => error,
             };
-            if !error.is_transient() || Instant::now() + pause >= deadline {
+            let is_over = matches!(error, RpcError::Mute { .. }) || !error.is_transient();
+            if is_over || Instant::now() + pause >= deadline {
                 return Err(error);
             }
             tracing::debug!(daemon = %self.inner.base, error = %protocol::error::chain(&error), "call failed, trying again");
@@ -379,7 +383,7 @@ impl RpcClient {
 
     /// Asks the known incarnation, and again if another one answers now. The answer is 2xx and not verified yet.
     async fn ask(&self, question: &Question<'_>) -> Result<(Signed, Response), RpcError> {
-        let timeout = question.post.as_ref().map_or(HELLO_TIMEOUT, |post| post.timeout);
+        let timeout = question.post.as_ref().map_or(self.inner.hello_max, |post| post.timeout);
         let known = self.inner.contact.known();
         let first = match known {
             Some(hello) => hello,
@@ -465,9 +469,13 @@ impl RpcClient {
 
     /// Asks which process answers there, and has it prove its identity.
     async fn hello(&self, timeout: Duration) -> Result<Hello, RpcError> {
+        let limit = timeout.min(self.inner.hello_max);
+        self.ask_hello(limit).await.map_err(|error| self.or_mute(error, limit))
+    }
+
+    async fn ask_hello(&self, limit: Duration) -> Result<Hello, RpcError> {
         let signed = self.sign("GET", HELLO, BodyDigest::EMPTY, Incarnation::NONE).await?;
-        let request = self.inner.contact.hellos.get(self.url(HELLO)?);
-        let request = request.timeout(timeout.min(HELLO_TIMEOUT));
+        let request = self.inner.contact.hellos.get(self.url(HELLO)?).timeout(limit);
         let request = request.header("authorization", &signed.header);
         let response = request.send().await.map_err(|source| self.unreachable(source))?;
         if !response.status().is_success() {
@@ -482,9 +490,24 @@ impl RpcClient {
         }
         let digest = |body: &[u8]| hello_digest(body, certificate);
         let body = self.whole(&signed, response, digest).await?;
-        let hello: Hello = wire::decode(&body, "hello").map_err(RpcError::Malformed)?;
+        let hello = wire::decode(&body, "hello").map_err(RpcError::Malformed)?;
         self.inner.contact.learn(hello, certificate);
         Ok(hello)
+    }
+
+    /// The error of a first exchange: whoever took the connection and had the whole time for an answer is told from one who cannot be reached.
+    fn or_mute(&self, error: RpcError, limit: Duration) -> RpcError {
+        match error {
+            RpcError::Unreachable { address, source }
+                if source.is_timeout()
+                    && !source.is_connect()
+                    && limit == self.inner.hello_max
+                    && !self.inner.contact.has_met() =>
+            {
+                RpcError::Mute { address, limit }
+            }
+            error => error,
+        }
     }
 
     /// The content of an answer's signature, if it is valid.
@@ -536,8 +559,10 @@ impl RpcClient {
     /// # Errors
     /// [`RpcError`] if it cannot be reached or is not one of ours.
     pub async fn health(&self) -> Result<Health, RpcError> {
-        let request = self.inner.contact.hellos.get(self.url("/healthz")?).timeout(CONNECT_TIMEOUT);
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        let limit = self.inner.hello_max;
+        let request = self.inner.contact.hellos.get(self.url("/healthz")?).timeout(limit);
+        let sent = request.send().await.map_err(|source| self.unreachable(source));
+        let response = sent.map_err(|error| self.or_mute(error, limit))?;
         response.json().await.map_err(|_| RpcError::NotOurs { address: self.inner.base.clone() })
     }
 
@@ -573,7 +598,7 @@ impl RpcClient {
     pub async fn login_link(&self, service: &str, user: &str) -> Result<String, RpcError> {
         let target = login_target(service, user);
         // A link is valid for the process that runs now, like the sessions that it starts.
-        let hello = self.hello(HELLO_TIMEOUT).await?;
+        let hello = self.hello(self.inner.hello_max).await?;
         self.check_service(hello)?;
         let signed = self.sign(LOGIN_METHOD, &target, BodyDigest::EMPTY, hello.incarnation).await?;
         let mut link = self.url("/login")?;

@@ -1,11 +1,15 @@
 //! Leases: which client writes which files, and when it last called.
 //!
 //! Invariants: every open file is in exactly the lease of its holder; a lease has at least one file; `order` has one entry per lease.
-//! Renewal times are not durable: after a restart every lease counts as renewed at the start.
+//! Renewal times are not durable: after a restart every lease counts as renewed at the start. Time in which this process stood still is nobody's silence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{ClientId, InodeId};
+
+/// Most time between two turns that counts as silence, milliseconds: twice the longest time between two ticks. Whoever called in a longer one
+/// was not heard.
+const TURN_GAP_MAX_MS: u64 = 1000;
 
 /// The table of leases.
 #[derive(Default)]
@@ -28,16 +32,25 @@ impl Leases {
     /// Holder of files that the NameNode recovers.
     pub const RECOVERER: ClientId = ClientId([0; 16]);
 
-    /// Sets the monotonic time that new leases begin at.
+    /// Sets the monotonic time of a turn, at which new leases begin.
     pub fn set_now(&mut self, now_ms: u64) {
+        let gap_ms = now_ms.saturating_sub(self.now_ms);
         self.now_ms = now_ms;
+        if gap_ms > TURN_GAP_MAX_MS {
+            self.set_renewed(|renewed_ms| renewed_ms + gap_ms);
+        }
     }
 
     /// Lets every lease begin now; for the end of a replay.
     pub fn renew_all(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
-        self.leases.values_mut().for_each(|lease| lease.renewed_ms = now_ms);
-        self.order = self.leases.keys().map(|holder| (now_ms, *holder)).collect();
+        self.set_renewed(|_| now_ms);
+    }
+
+    fn set_renewed(&mut self, renewed: impl Fn(u64) -> u64) {
+        self.leases.values_mut().for_each(|lease| lease.renewed_ms = renewed(lease.renewed_ms));
+        let entry = |(holder, lease): (&ClientId, &Lease)| (lease.renewed_ms, *holder);
+        self.order = self.leases.iter().map(entry).collect();
     }
 
     /// Notes that a client is alive, and where.
@@ -155,5 +168,22 @@ mod tests {
         leases.renew(A, "a", 220);
         leases.add(A, InodeId(4));
         assert_eq!(leases.host(A), "a", "from its first file on");
+    }
+
+    #[test]
+    fn time_in_which_nobody_was_heard_is_nobodys_silence() {
+        let mut leases = Leases::default();
+        leases.set_now(100_000);
+        leases.add(A, InodeId(1));
+        leases.add(B, InodeId(2));
+        leases.renew(B, "b", 100_400);
+        leases.set_now(100_500);
+        leases.set_now(190_500);
+        assert!(!leases.is_expired(A, 190_500, 501) && leases.is_expired(A, 190_500, 500));
+        assert!(!leases.is_expired(B, 190_500, 101) && leases.is_expired(B, 190_500, 100));
+        assert_eq!(leases.expired(190_500, 100, 10), [InodeId(1), InodeId(2)]);
+        // Turns as they are without a stall.
+        (190_500..=195_500).step_by(1000).for_each(|now| leases.set_now(now));
+        assert!(leases.is_expired(A, 195_500, 5500) && !leases.is_expired(A, 195_500, 5501));
     }
 }

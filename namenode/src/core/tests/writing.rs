@@ -532,6 +532,27 @@ fn other_clients_take_over() {
     assert_eq!(refusal(h.call(late)).0, ErrorKind::LeaseExpired);
 }
 
+/// A NameNode that stood still heard nobody: whoever called before keeps what it writes, and is given up after its own silence only.
+#[test]
+fn a_writer_does_not_pay_for_a_namenode_that_stood_still() {
+    let mut h = Harness::with_nodes(1, 3);
+    created(h.call(create("/f", false, None, true)));
+    h.pass(500, &[1, 2, 3]);
+    h.now.mono_ms += 3_600_000;
+    h.client = ClientId([2; 16]);
+    let busy = refusal(h.call(create("/f", false, None, true)));
+    assert_eq!(busy.0, ErrorKind::AlreadyBeingCreated);
+    h.client = ClientId([1; 16]);
+    assert_eq!(h.call(Call::RenewLease), Ok(Reply::Done), "what was sent meanwhile");
+    h.pass(900, &[1, 2, 3]);
+    h.client = ClientId([2; 16]);
+    let busy = refusal(h.call(create("/f", false, None, true)));
+    assert_eq!(busy.0, ErrorKind::AlreadyBeingCreated);
+    h.pass(100, &[1, 2, 3]);
+    let silent = refusal(h.call(create("/f", false, None, true)));
+    assert_eq!(silent.0, ErrorKind::RecoveryInProgress);
+}
+
 /// A writer ends its own file by the inode, never what is at the path by now.
 #[test]
 fn an_abandoned_file_is_the_writers_own() {
