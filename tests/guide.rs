@@ -1,7 +1,11 @@
-//! The operator's guide, `docs/operations.md`: its blocks marked `sh run` are run against a real cluster, in the order of the page.
+//! Pages that show commands, `docs/operations.md` and those for newcomers: their blocks marked `sh run` are run against a real cluster, in the order of
+//! the page.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+
+use needs::{Need, lacks};
 
 use crate::support::{Cluster, Options, Outcome};
 
@@ -34,6 +38,34 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     found
 }
 
+/// Does what a page says, in a directory that is the reader's home, too.
+fn follow(page: &str, blocks_min: usize, cluster: &Cluster, reader: &Reader<'_>) {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+    let blocks = blocks(&text);
+    assert!(blocks.len() >= blocks_min, "{page}: only {} blocks were found", blocks.len());
+    for (line, block) in blocks {
+        let words = [BLOCK_TIME_MAX_S, "sh", "-ec", &block];
+        let mut command = cluster.command(Path::new("timeout"), &words);
+        command.current_dir(reader.home).env("HOME", reader.home).env("PATH", reader.path);
+        command.env("DATA", &cluster.directory).envs(reader.variables.iter().copied());
+        let outcome = Outcome::of(command);
+        assert_eq!(
+            outcome.code,
+            0,
+            "{page}, line {line}:\n{block}\nstdout: {}\nstderr: {}",
+            outcome.stdout_text(),
+            outcome.stderr
+        );
+    }
+}
+
+/// Who follows a page.
+struct Reader<'a> {
+    home: &'a Path,
+    path: &'a str,
+    variables: &'a [(&'a str, &'a Path)],
+}
+
 #[test]
 fn the_operators_guide_works() {
     let local = tempfile::tempdir().unwrap();
@@ -48,21 +80,22 @@ fn the_operators_guide_works() {
     ]);
     let cluster = Cluster::start(options);
     let path = cluster.path_with_links(local.path());
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
-    let blocks = blocks(&fs::read_to_string(page).unwrap());
-    assert!(blocks.len() > 10, "only {} blocks were found", blocks.len());
-    for (line, block) in blocks {
-        let mut command =
-            cluster.command(Path::new("timeout"), &[BLOCK_TIME_MAX_S, "sh", "-ec", &block]);
-        command.current_dir(local.path()).env("PATH", &path).env("DATA", &cluster.directory);
-        command.env("HOSTS_EXCLUDE", &exclude).env("HOSTS", &hosts);
-        let outcome = Outcome::of(command);
-        assert_eq!(
-            outcome.code,
-            0,
-            "docs/operations.md, line {line}:\n{block}\nstdout: {}\nstderr: {}",
-            outcome.stdout_text(),
-            outcome.stderr
-        );
+    let variables = [("HOSTS_EXCLUDE", &*exclude), ("HOSTS", &*hosts)];
+    let reader = Reader { home: local.path(), path: &path, variables: &variables };
+    follow("docs/operations.md", 11, &cluster, &reader);
+}
+
+#[test]
+fn the_pages_for_newcomers_work() {
+    let cluster = Cluster::start(Options::default());
+    let homes = [(), ()].map(|()| tempfile::tempdir().unwrap());
+    let path = cluster.path_with_links(homes[0].path());
+    let [hadoop, pandas] =
+        homes.each_ref().map(|home| Reader { home: home.path(), path: &path, variables: &[] });
+    follow("docs/from-hadoop.md", 3, &cluster, &hadoop);
+    if Command::new("python3").arg("-c").arg("").status().is_ok_and(|status| status.success()) {
+        follow("docs/from-pandas.md", 5, &cluster, &pandas);
+    } else {
+        lacks(Need::Python, "there is no python3: docs/from-pandas.md was not followed");
     }
 }

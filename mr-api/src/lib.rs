@@ -65,7 +65,15 @@ pub use mr_model::{
 };
 pub use run::{Args, Cluster, Done, LocalRunner, Program, main, usage_error};
 
-/// The programs of the guide are compiled, and run where they can, as tests.
+/// The programs of these pages are compiled, and run where they can, as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/mapreduce.md")]
-struct Guide;
+mod pages {
+    #[doc = include_str!("../../docs/mapreduce.md")]
+    struct Guide;
+
+    #[doc = include_str!("../../docs/from-hadoop.md")]
+    struct FromHadoop;
+
+    #[doc = include_str!("../../docs/from-spark.md")]
+    struct FromSpark;
+}

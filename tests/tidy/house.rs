@@ -205,7 +205,7 @@ fn path_of(attribute: &Attribute) -> Option<String> {
     is_path.then(|| pair.value.to_token_stream().to_string().trim_matches('"').to_owned())
 }
 
-fn normal(path: &Path) -> String {
+pub(super) fn normal(path: &Path) -> String {
     let mut parts = PathBuf::new();
     for part in path.components() {
         match part {

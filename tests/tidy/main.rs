@@ -11,6 +11,7 @@ mod figures;
 mod fuzzing;
 mod house;
 mod names;
+mod pages;
 mod planted;
 mod prose;
 mod seams;

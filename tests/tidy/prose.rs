@@ -74,7 +74,7 @@ fn sentences(text: &str) -> Vec<String> {
     sentences
 }
 
-fn pages(folder: &str) -> Vec<String> {
+pub(super) fn pages(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let pages = names.filter(|name| Path::new(name).extension().is_some_and(|end| end == "md"));

@@ -20,6 +20,8 @@ const NOT_RUN_VARIABLE: &str = "HANNO_TEST_NOT_RUN";
 pub enum Need {
     /// Chromium and its driver.
     Browser,
+    /// Python 3.
+    Python,
     /// Prometheus' own library for Python.
     Prometheus,
     /// A C compiler.
@@ -44,6 +46,7 @@ impl Need {
     fn name(self) -> &'static str {
         match self {
             Need::Browser => "browser",
+            Need::Python => "python",
             Need::Prometheus => "prometheus",
             Need::Compiler => "compiler",
             Need::Mounts => "mounts",
