@@ -315,8 +315,7 @@ fn names_of_variables(mine: &Cluster, other: &Cluster, directory: &Path) {
             "{words:?}: {outcome:?}"
         );
     }
-    let mut job =
-        mine.command(&crate::support::cluster::example_binary("wordcount"), &["/d/x", "/d/out"]);
+    let mut job = mine.command(&example_binary("wordcount"), &["/d/x", "/d/out"]);
     let outcome = Outcome::of({
         job.envs(swapped);
         job
@@ -437,7 +436,7 @@ fn interrupted_while_inputs_are_copied(mine: &Cluster, local: &Path) {
     fs::create_dir(&many).unwrap();
     (0..3000).for_each(|number| fs::write(many.join(number.to_string()), "x\n").unwrap());
     let input = format!("file://{}", many.display());
-    let binary = crate::support::cluster::example_binary("wordcount");
+    let binary = example_binary("wordcount");
     let mut child = mine.command(&binary, &[&input, "/no"]).spawn().unwrap();
     let staged = || mine.dfs(&["-ls", "-C", "-R", "/user"]).ok().stdout_text();
     mine.wait_until("inputs are being copied", 60, |_| staged().contains("/input/0/0/1"));

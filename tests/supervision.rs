@@ -135,7 +135,7 @@ fn a_service_manager_hears_of_every_daemon() {
     gateway.tells("READY=1");
 
     // Also with nothing to do.
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for daemon in [&mut names, &mut blocks, &mut jobs, &mut tasks] {
             scope.spawn(|| daemon.is_alive());
         }

@@ -434,7 +434,8 @@ fn scripts_that_nobody_may_execute_run_locally_as_on_a_cluster() {
     let mut command = Command::new(crate::support::cluster::hanno_binary());
     command.args(["job", "streaming", "--local", "--quiet", "-input", &input, "-output", &output]);
     command.args(["-mapper", "m.sh", "-reducer", "NONE", "-file", "m.sh", "-file", "more.sh"]);
-    Outcome::of(command.current_dir(&directory)).ok();
+    command.current_dir(&directory);
+    Outcome::of(command).ok();
     assert_eq!(
         fs::read_to_string(Path::new(&output).join("part-00000")).unwrap(),
         "-b!\t\n-a!\t\n"

@@ -43,6 +43,10 @@ fn status() -> FileStatus {
     FileStatus { name: text("f"), inode: FILE, length: 7, owner: text("o"), ..Default::default() }
 }
 
+fn snapshot() -> SnapshotStatus {
+    SnapshotStatus { number: 300, status: status() }
+}
+
 fn node() -> DatanodeInfo {
     DatanodeInfo { id: NODE, host: text("h"), rack: text("/r"), ..Default::default() }
 }
@@ -247,10 +251,7 @@ fn replies() -> Vec<Reply> {
         Reply::Xattrs(vec![Xattr { name: text("user.a"), value: vec![1, 2] }]),
         Reply::Image { name: text("i"), length: 9, bytes: vec![1, 2, 3] },
         Reply::StoragePolicy(StoragePolicy::Hot),
-        Reply::Snapshots {
-            entries: vec![SnapshotStatus { number: 300, status: status() }],
-            remaining: 2,
-        },
+        Reply::Snapshots { entries: vec![snapshot()], remaining: 2 },
     ]
 }
 

@@ -604,11 +604,6 @@ fn refusals() -> Vec<(Call, &'static str)> {
             Call::SnapshotDiff { path: path(), from: "s".into(), to: "x".into(), skip: 0 },
             "Cannot find the snapshot of directory /d with name x",
         ),
-        (
-            Call::Snapshots { path: dfs("/d/sub"), after: None },
-            "Directory is not a snapshottable directory: /d/sub",
-        ),
-        (Call::Snapshots { path: dfs("/x"), after: None }, "File does not exist: /x"),
         (Call::Status(dfs("/d/.snapshot/x")), "File does not exist: /d/.snapshot/x"),
         (Call::Status(dfs("/d/.snapshot/s/f/y")), "/d/.snapshot/s/f (is not a directory)"),
         (Call::Status(dfs("/d/sub/.snapshot")), "File does not exist: /d/sub/.snapshot"),
@@ -666,12 +661,17 @@ fn snapshots_are_told_by_age_with_numbers_that_never_come_again() {
         harness.call(Call::AllowSnapshot(dfs(path))).unwrap();
     }
     assert_eq!(told(&harness, "/d"), []);
+    for (path, kind) in [("/d/f", ErrorKind::Snapshot), ("/x", ErrorKind::NotFound)] {
+        let refused = harness.read(&Call::Snapshots { path: dfs(path), after: None });
+        assert_eq!(refused.unwrap_err().kind, kind, "{path}");
+    }
     let take = |harness: &mut Harness, path: &str, name: &str| {
         let name = Some(name.to_owned());
         harness.call(Call::CreateSnapshot { path: dfs(path), name }).unwrap();
     };
-    [("/d", "z"), ("/e", "b"), ("/d", "a"), ("/d", "c")]
-        .map(|(path, name)| take(&mut harness, path, name));
+    for (path, name) in [("/d", "z"), ("/e", "b"), ("/d", "a"), ("/d", "c")] {
+        take(&mut harness, path, name);
+    }
     let first = told(&harness, "/d")[0].0;
     let expected = named(&[(first, "z"), (first + 2, "a"), (first + 3, "c")]);
     assert_eq!(told(&harness, "/d"), expected);
