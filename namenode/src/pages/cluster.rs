@@ -2,21 +2,18 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
-use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
+use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState, Room};
 
 /// The overview mentions a DataNode that is this full.
 const FULL_PERCENT: u64 = 90;
 
 /// The overview.
 pub(super) fn overview(
-    status: &ClusterStatus,
+    (status, room): (&ClusterStatus, &Room),
     nodes: &[DatanodeReport],
     warning: Option<&str>,
 ) -> Markup {
-    let live = || nodes.iter().filter(|node| node.state != DatanodeState::Dead);
-    let capacity: u64 = live().map(|node| node.capacity).sum();
-    let used: u64 = live().map(|node| node.used).sum();
-    let remaining: u64 = live().map(|node| node.remaining).sum();
+    let &Room { capacity, used, remaining, .. } = room;
     let stale = nodes.iter().filter(|node| node.state == DatanodeState::Stale).count();
     html! {
         h1 { "Overview" }

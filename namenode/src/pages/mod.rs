@@ -29,7 +29,7 @@ use daemon::page::{self, Frame, Search, Site};
 use daemon::params::Params;
 use daemon::session::Sessions;
 use maud::Markup;
-use protocol::namenode::calls;
+use protocol::namenode::{ClusterStatus, DatanodeReport, Room, calls};
 use protocol::{ErrorKind, RemoteError};
 use webhdfs::Auth;
 use webhdfs::namenode::Face;
@@ -105,13 +105,19 @@ impl About<'_> {
 async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
     let about = About { title: "Overview", place: "/", live: true, user: user.as_deref() };
-    let web = &pages.web;
-    match (web.query(calls::ClusterStatus).await, web.query(calls::Datanodes).await) {
-        (Ok(status), Ok(nodes)) => {
-            about.answer(&cluster::overview(&status, &nodes, warning(&pages)))
+    match seen(&pages.web).await {
+        Ok((status, room, nodes)) => {
+            about.answer(&cluster::overview((&status, &room), &nodes, warning(&pages)))
         }
-        (Err(error), _) | (_, Err(error)) => about.refused(&error),
+        Err(error) => about.refused(&error),
     }
+}
+
+/// What the overview shows.
+async fn seen(web: &Local) -> Result<(ClusterStatus, Room, Vec<DatanodeReport>), RemoteError> {
+    let status = web.query(calls::ClusterStatus).await?;
+    let room = web.query(calls::Room).await?;
+    Ok((status, room, web.query(calls::Datanodes).await?))
 }
 
 /// The warning on the overview of a cluster that believes names.

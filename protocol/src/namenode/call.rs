@@ -8,6 +8,7 @@ use super::answers::{
     OpenFilePage, ReplicaMove, SnapshottableDirectory,
 };
 use super::arguments::{BadReplica, Create, Publish, QuotaChange, SafeModeAction, WrittenBlock};
+use super::detail::{DatanodeDetail, Room};
 use super::limits::{
     BAD_REPLICAS_MAX, CONCAT_SOURCES_MAX, DATANODES_MAX, MOVES_MAX, XATTR_NAMES_MAX,
 };
@@ -490,6 +491,12 @@ calls! {
         /// Its last block, if nothing was sent to any DataNode.
         unused: Option<BlockId>,
     } -> bool = Change, brief true, refused cannot("abandon file ", *file).which_frees_space();
+
+    /// The room of the cluster.
+    60: Room -> Room = Read, brief true;
+
+    /// One DataNode with its volumes and failures.
+    61: Datanode(datanode: DatanodeId) -> DatanodeDetail = Read, logged alone("datanodeReport");
 }
 
 impl From<Create> for Call {

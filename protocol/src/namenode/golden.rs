@@ -155,6 +155,8 @@ fn calls_of_features() -> Vec<Call> {
         Call::SetStoragePolicy { path: path.clone(), policy: Some(StoragePolicy::Cold) },
         Call::GetStoragePolicy(path),
         Call::AbandonFile { file: FILE, keep: true, unused: Some(BLOCK) },
+        Call::Room,
+        Call::Datanode(NODE),
     ]
 }
 
@@ -175,6 +177,22 @@ fn fsck() -> FsckPage {
         awaited: vec![text("h")],
     };
     FsckPage { files: vec![file], directories: vec![(dfs("/"), 1)], next: Some(path.clone()) }
+}
+
+fn detail() -> DatanodeDetail {
+    let failure = Some(VolumeFailure { reason: text("gone"), age_ms: 300 });
+    let (path, device) = (text("/d"), Some(300));
+    let volume = Volume { path, device, capacity: 7, used: 1, reserved: 2, remaining: 3, failure };
+    let bad = NodeFailure { at_ms: 5, kind: NodeFailureKind::BadReplica(BLOCK) };
+    DatanodeDetail {
+        report: DatanodeReport { info: node(), ..Default::default() },
+        program: text("1.0"),
+        volumes: vec![volume],
+        bad_replica_count: 1,
+        slow_count: 1,
+        spared_ms: Some(6),
+        failures: vec![NodeFailure { at_ms: 6, kind: NodeFailureKind::Slow }, bad],
+    }
 }
 
 /// One of each answer, in the order of their tags.
@@ -246,6 +264,8 @@ fn replies() -> Vec<Reply> {
         Reply::Xattrs(vec![Xattr { name: text("user.a"), value: vec![1, 2] }]),
         Reply::Image { name: text("i"), length: 9, bytes: vec![1, 2, 3] },
         Reply::StoragePolicy(StoragePolicy::Hot),
+        Reply::Room(Room { capacity: 300, used: 2, non_dfs_used: 3, remaining: 4 }),
+        Reply::Datanode(Box::new(detail())),
     ]
 }
 
