@@ -20,6 +20,8 @@ const NOT_RUN_VARIABLE: &str = "HANNO_TEST_NOT_RUN";
 pub enum Need {
     /// Chromium and its driver.
     Browser,
+    /// axe-core, a library that judges pages.
+    Axe,
     /// Prometheus' own library for Python.
     Prometheus,
     /// A C compiler.
@@ -42,6 +44,7 @@ impl Need {
     fn name(self) -> &'static str {
         match self {
             Need::Browser => "browser",
+            Need::Axe => "axe",
             Need::Prometheus => "prometheus",
             Need::Compiler => "compiler",
             Need::Mounts => "mounts",
