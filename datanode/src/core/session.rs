@@ -62,8 +62,13 @@ impl Session {
 
     /// The request to register, for data of this `cluster`; `None` if there is no data yet.
     pub fn register(&self, cluster: Option<ClusterId>) -> Request {
-        let info = self.info.clone();
-        Request::Register(Register { version: VERSION, levels: Supported::OWN, cluster, info })
+        Request::Register(Register {
+            version: VERSION,
+            levels: Supported::OWN,
+            cluster,
+            info: self.info.clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        })
     }
 
     /// The NameNode has taken the DataNode in, and is to learn of all `replicas`.

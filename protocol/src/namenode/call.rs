@@ -8,6 +8,7 @@ use super::answers::{
     OpenFilePage, ReplicaMove, SnapshotPage, SnapshottableDirectory,
 };
 use super::arguments::{BadReplica, Create, Publish, QuotaChange, SafeModeAction, WrittenBlock};
+use super::detail::{DatanodeDetail, Room};
 use super::limits::{
     BAD_REPLICAS_MAX, CONCAT_SOURCES_MAX, DATANODES_MAX, MOVES_MAX, XATTR_NAMES_MAX,
 };
@@ -498,6 +499,12 @@ calls! {
         /// Continue after the snapshot with this number.
         after: Option<u64>,
     } -> SnapshotPage = Read, logged on("ListSnapshot", path);
+
+    /// The room of the cluster.
+    61: Room -> Room = Read, brief true;
+
+    /// One DataNode with its volumes and failures.
+    62: Datanode(datanode: DatanodeId) -> DatanodeDetail = Read, logged alone("datanodeReport");
 }
 
 impl From<Create> for Call {

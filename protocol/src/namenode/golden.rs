@@ -160,6 +160,8 @@ fn calls_of_features() -> Vec<Call> {
         Call::GetStoragePolicy(path.clone()),
         Call::AbandonFile { file: FILE, keep: true, unused: Some(BLOCK) },
         Call::Snapshots { path, after: Some(300) },
+        Call::Room,
+        Call::Datanode(NODE),
     ]
 }
 
@@ -180,6 +182,22 @@ fn fsck() -> FsckPage {
         awaited: vec![text("h")],
     };
     FsckPage { files: vec![file], directories: vec![(dfs("/"), 1)], next: Some(path.clone()) }
+}
+
+fn detail() -> DatanodeDetail {
+    let failure = Some(VolumeFailure { reason: text("gone"), age_ms: 300 });
+    let (path, device) = (text("/d"), Some(300));
+    let volume = Volume { path, device, capacity: 7, used: 1, reserved: 2, remaining: 3, failure };
+    let bad = NodeFailure { at_ms: 5, kind: NodeFailureKind::BadReplica(BLOCK) };
+    DatanodeDetail {
+        report: DatanodeReport { info: node(), ..Default::default() },
+        program: text("1.0"),
+        volumes: vec![volume],
+        bad_replica_count: 1,
+        slow_count: 1,
+        spared_ms: Some(6),
+        failures: vec![NodeFailure { at_ms: 6, kind: NodeFailureKind::Slow }, bad],
+    }
 }
 
 /// One of each answer, in the order of their tags.
@@ -252,6 +270,8 @@ fn replies() -> Vec<Reply> {
         Reply::Image { name: text("i"), length: 9, bytes: vec![1, 2, 3] },
         Reply::StoragePolicy(StoragePolicy::Hot),
         Reply::Snapshots { entries: vec![snapshot()], remaining: 2 },
+        Reply::Room(Room { capacity: 300, used: 2, non_dfs_used: 3, remaining: 4 }),
+        Reply::Datanode(Box::new(detail())),
     ]
 }
 

@@ -7,6 +7,7 @@ use super::answers::{
     DiffEntry, DiffPage, FileStatus, FsckPage, ImagePiece, ListPage, LocatedBlock, LocatedBlocks,
     MoveState, OpenFile, OpenFilePage, SnapshotPage, SnapshotStatus, SnapshottableDirectory,
 };
+use super::detail::{DatanodeDetail, Room};
 use super::limits::{BATCH_CALLS_MAX, IMAGE_PIECE_BYTES, MOVES_MAX};
 use crate::acl::AclStatus;
 use crate::error::UnexpectedReply;
@@ -110,6 +111,10 @@ pub enum Reply {
         /// Number of entries that follow.
         remaining: u64,
     },
+    /// The room of the cluster.
+    Room(Room),
+    /// One DataNode.
+    Datanode(Box<DatanodeDetail>),
 }
 
 /// A reply of another call.
@@ -120,12 +125,14 @@ replies! {
     Datanodes(Vec<DatanodeReport>), Fsck(FsckPage), Created(Created), Block(LocatedBlock),
     Batch(Vec<Answer>), Number(u64), Names(Vec<String>), Appended(Appended), Path(DfsPath),
     Snapshottable(Vec<SnapshottableDirectory>), BlocksOn(Vec<BlockOn>), Moves(Vec<MoveState>),
-    Acl(AclStatus), Xattrs(Vec<Xattr>), StoragePolicy(StoragePolicy),
+    Acl(AclStatus), Xattrs(Vec<Xattr>), StoragePolicy(StoragePolicy), Room(Room),
 }
 
 replies! {
     (): () => Reply::Done, Reply::Done => ();
     ClusterStatus: status => Reply::Cluster(Box::new(status)), Reply::Cluster(status) => *status;
+    DatanodeDetail:
+        detail => Reply::Datanode(Box::new(detail)), Reply::Datanode(detail) => *detail;
     BlockInfo: info => Reply::BlockInfo(Box::new(info)), Reply::BlockInfo(info) => *info;
     ListPage:
         ListPage { entries, remaining } => Reply::Listing { entries, remaining },

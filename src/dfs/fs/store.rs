@@ -13,9 +13,7 @@ use client::ClientConfig;
 use client::dfs::checksum::FileChecksum;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents, SmallFile};
 use protocol::acl::AclStatus;
-use protocol::namenode::{
-    ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
-};
+use protocol::namenode::{ClusterStatus, ContentSummary, FileStatus, LocatedBlocks, Room};
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId};
 use sys::host::users;
@@ -172,9 +170,9 @@ impl Store {
         }
     }
 
-    /// All DataNodes.
-    pub(crate) fn datanodes(&self) -> Result<Vec<DatanodeReport>, Failure> {
-        self.client()?.datanodes().map_err(|error| Failure::remote("", &error))
+    /// The room of the cluster.
+    pub(crate) fn room(&self) -> Result<Room, Failure> {
+        self.client()?.room().map_err(|error| Failure::remote("", &error))
     }
 
     /// State of the NameNode.

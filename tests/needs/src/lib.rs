@@ -22,6 +22,8 @@ pub enum Need {
     Browser,
     /// Python 3.
     Python,
+    /// axe-core, a library that judges pages.
+    Axe,
     /// Prometheus' own library for Python.
     Prometheus,
     /// A C compiler.
@@ -47,6 +49,7 @@ impl Need {
         match self {
             Need::Browser => "browser",
             Need::Python => "python",
+            Need::Axe => "axe",
             Need::Prometheus => "prometheus",
             Need::Compiler => "compiler",
             Need::Mounts => "mounts",

@@ -58,8 +58,8 @@ impl<N: Namesystem> Face<N> {
                 Err(WebError::new(Exception::Io, text))
             }
             Op::GetStatus => {
-                let nodes = self.nodes(asked).await?;
-                Ok(json::ok(&status::room(&nodes)))
+                let room = self.ask(asked, calls::Room).await?;
+                Ok(json::ok(&status::room(&room)))
             }
             Op::GetEcPolicies => Ok(json::ok(&policy::no_erasure_coding())),
             Op::GetEcCodecs => Ok(json::ok(&policy::no_codecs())),
