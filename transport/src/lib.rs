@@ -18,6 +18,7 @@ mod pool;
 pub mod rpc;
 mod secure;
 mod stream;
+mod wait;
 pub mod web;
 
 use std::time::Duration;

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use protocol::auth::Fingerprint;
 use tls::{Certificate, ClientConnection, Connection, ServerConnection, ServerName};
 
-use crate::stream::awake_of;
+use crate::wait::awake_of;
 
 /// Bytes that one system call takes from the socket: two records of TLS. `rustls` itself would ask for a quarter of a record at a time.
 const RECEIVE_BYTES: usize = 32 << 10;

@@ -13,11 +13,11 @@ use protocol::auth::Fingerprint;
 use protocol::namenode::DatanodeInfo;
 use protocol::transfer::local_socket_user;
 use sys::broker::Broker;
-use sys::poll::Wait;
 
 use tls::Certificate;
 
 use crate::secure::Secure;
+use crate::wait::awake_of;
 use crate::{Timeouts, TransferFailure};
 
 /// Bytes read and dropped after a refusal.
@@ -291,10 +291,6 @@ impl Stream {
 /// True if what an address sends and receives stays on this machine.
 fn is_here(peer: IpAddr) -> bool {
     peer.to_canonical().is_loopback()
-}
-
-pub(crate) fn awake_of(wait: Wait<1>) -> io::Result<Duration> {
-    if wait.ready == [false] { Err(io::ErrorKind::TimedOut.into()) } else { Ok(wait.awake) }
 }
 
 impl Stream {
