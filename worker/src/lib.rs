@@ -92,8 +92,7 @@ pub async fn run_with(
 ) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
-    let (listener, http_address) = listen(&config).await?;
+    let (listener, door, http_address) = listen(&config).await?;
     let directories = Directories::prepare(&absolute(&config.data)?)?;
     let worker = WorkerId(rand::random());
     let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?
@@ -162,8 +161,9 @@ pub async fn run_with(
     Ok(())
 }
 
-/// Listens, and returns the address under which others reach it.
-async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
+/// Listens, and returns who is let in, and the address under which others reach it.
+async fn listen(config: &Config) -> Result<(TcpListener, Door, String), Error> {
+    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
     let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
     let advertised = Advertise::address(advertise);
     let listener = serve::bind(&config.bind, advertised).await?;
@@ -174,7 +174,7 @@ async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
             .map_err(|source| Error::System { action: "tell the address listened on", source })?
             .to_string(),
     };
-    Ok((listener, address))
+    Ok((listener, door, address))
 }
 
 fn register(

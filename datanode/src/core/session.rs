@@ -40,7 +40,7 @@ pub struct OlderNameNode;
 #[derive(Debug)]
 pub enum Commit {
     /// Send it. The answer [`protocol::ErrorKind::Fenced`] means: ask again what to do.
-    Send(Request),
+    Send(Box<Request>),
     /// The DataNode has to register first.
     Wait,
     /// Another start of the NameNode knows nothing of it.
@@ -100,7 +100,7 @@ impl Session {
     pub fn commit(&self, epoch: Epoch, commit: &CommitRecovery) -> Commit {
         match self.sender {
             Some(sender) if sender.epoch == epoch => {
-                Commit::Send(Request::CommitRecovery(sender, commit.clone()))
+                Commit::Send(Box::new(Request::CommitRecovery(sender, commit.clone())))
             }
             None if self.highest == epoch => Commit::Wait,
             _ => Commit::Over,
@@ -227,7 +227,9 @@ mod tests {
         let (stamp, replicas, answered) = (GenerationStamp(2), Vec::new(), Vec::new());
         let commit = CommitRecovery { block, stamp, length: 7, replicas, answered };
         let is_sent = |session: &Session, registration| match session.commit(Epoch(3), &commit) {
-            Commit::Send(Request::CommitRecovery(sender, _)) => sender.registration == registration,
+            Commit::Send(request) => {
+                matches!(*request, Request::CommitRecovery(sender, _) if sender.registration == registration)
+            }
             _ => false,
         };
         session.registered((Epoch(3), 0), Vec::new()).unwrap();

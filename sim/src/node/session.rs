@@ -46,7 +46,7 @@ impl Process {
                 Request::Heartbeat(sender, beat)
             }
         };
-        self.session.beat_sent = Some(self.ask_master(request, out));
+        self.session.beat_sent = Some(self.ask_master(*request, out));
     }
 
     /// Sends the next report, unless one is on its way, and the ends of recoveries that are not.
