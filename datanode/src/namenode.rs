@@ -226,7 +226,7 @@ impl Link {
         loop {
             let next = self.session.lock().commit(epoch, commit);
             match next {
-                Commit::Send(request) => match self.call(&*request, ANSWER_TIMEOUT).await {
+                Commit::Send(request) => match self.call(&request, ANSWER_TIMEOUT).await {
                     Ok(_) => return,
                     // The registration is over: heartbeats notice it, too, and there will be another.
                     Err(error) if error.kind() == Some(ErrorKind::Fenced) => {}

@@ -177,13 +177,19 @@ pub enum RpcError {
     },
     /// Nothing can be encrypted.
     #[error(transparent)]
-    Tls(#[from] tls::TlsError),
+    Tls(Box<tls::TlsError>),
     /// The answer does not decode.
     #[error(transparent)]
     Malformed(WireError),
     /// The daemon refused.
     #[error(transparent)]
     Remote(#[from] RemoteError),
+}
+
+impl From<tls::TlsError> for RpcError {
+    fn from(error: tls::TlsError) -> Self {
+        RpcError::Tls(Box::new(error))
+    }
 }
 
 impl RpcError {
