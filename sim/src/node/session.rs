@@ -46,7 +46,7 @@ impl Process {
                 Request::Heartbeat(sender, beat)
             }
         };
-        self.session.beat_sent = Some(self.ask_master(*request, out));
+        self.session.beat_sent = Some(self.ask_master(request, out));
     }
 
     /// Sends the next report, unless one is on its way, and the ends of recoveries that are not.
@@ -59,7 +59,7 @@ impl Process {
         for mut ending in std::mem::take(&mut self.session.commits) {
             if ending.sent.is_none() {
                 match self.session.core.commit(ending.epoch, &ending.commit) {
-                    Commit::Send(request) => ending.sent = Some(self.ask_master(request, out)),
+                    Commit::Send(request) => ending.sent = Some(self.ask_master(*request, out)),
                     Commit::Wait => {}
                     Commit::Over => continue,
                 }
