@@ -2,7 +2,7 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
-use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState, Room};
+use protocol::namenode::{ClusterStatus, DatanodeReport, DatanodeState, Room};
 
 use super::datanode;
 
@@ -137,7 +137,7 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
                 tr {
                     td { a href=(datanode::address(node.info.id)) { (node.info.host) } } td { (node.info.transfer_address) } td { (node.info.rack) }
                     td {
-                        (state(node))
+                        (datanode::state(node))
                         @if !node.failed_volumes.is_empty() { br; span.state.bad { (node.failed_volumes.len()) " failed volumes" } }
                     }
                     td.number { (format::bytes(node.capacity)) }
@@ -147,22 +147,5 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
                 }
             } }
         } }
-    }
-}
-
-/// Whether it is alive, and its service state unless that is normal.
-pub(super) fn state(node: &DatanodeReport) -> Markup {
-    let (class, name) = match node.state {
-        DatanodeState::Dead if node.admin.is_maintenance() => ("warn", "dead"),
-        DatanodeState::Live => ("good", "live"),
-        DatanodeState::Stale => ("warn", "stale"),
-        DatanodeState::Dead => ("bad", "dead"),
-    };
-    html! {
-        span class={ "state " (class) } { (name) }
-        @if node.admin != AdminState::Normal {
-            " " span.state { (node.admin.title().to_lowercase()) }
-            @if let Some(left_ms) = node.maintenance_left_ms { " for " (format::duration(left_ms)) }
-        }
     }
 }

@@ -3,9 +3,9 @@
 use daemon::page::{bar, format};
 use maud::{Markup, html};
 use protocol::DatanodeId;
-use protocol::namenode::{DatanodeDetail, DatanodeReport, NodeFailureKind, Volume};
-
-use super::cluster;
+use protocol::namenode::{
+    AdminState, DatanodeDetail, DatanodeReport, DatanodeState, NodeFailureKind, Volume,
+};
 
 /// Path of a DataNode's page.
 pub(super) fn address(id: DatanodeId) -> String {
@@ -34,7 +34,7 @@ fn facts(detail: &DatanodeDetail, now_ms: u64) -> Markup {
     html! {
         div.scroll { table.facts {
             caption.unseen { "This DataNode" }
-            tr { th scope="row" { "State" } td.wide { (cluster::state(node)) ", last heard of " (format::duration(node.last_contact_ms)) " ago" } }
+            tr { th scope="row" { "State" } td.wide { (state(node)) ", last heard of " (format::duration(node.last_contact_ms)) " ago" } }
             tr { th scope="row" { "Id" } td.wide { code { (node.info.id) } } }
             tr { th scope="row" { "Address" } td.wide { (node.info.transfer_address) @if !node.info.http_address.is_empty() { ", HTTP " (node.info.http_address) } } }
             tr { th scope="row" { "Rack" } td.wide { (node.info.rack) } }
@@ -121,6 +121,23 @@ fn failures(detail: &DatanodeDetail) -> Markup {
                 } } }
             } }
             @if hidden > 0 { p.soft { (format::count(hidden)) " earlier ones are only counted." } }
+        }
+    }
+}
+
+/// Whether it is alive, and its service state unless that is normal.
+pub(super) fn state(node: &DatanodeReport) -> Markup {
+    let (class, name) = match node.state {
+        DatanodeState::Dead if node.admin.is_maintenance() => ("warn", "dead"),
+        DatanodeState::Live => ("good", "live"),
+        DatanodeState::Stale => ("warn", "stale"),
+        DatanodeState::Dead => ("bad", "dead"),
+    };
+    html! {
+        span class={ "state " (class) } { (name) }
+        @if node.admin != AdminState::Normal {
+            " " span.state { (node.admin.title().to_lowercase()) }
+            @if let Some(left_ms) = node.maintenance_left_ms { " for " (format::duration(left_ms)) }
         }
     }
 }

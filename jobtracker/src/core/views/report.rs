@@ -8,12 +8,19 @@ use protocol::jobs::{
 use protocol::tracker::{Launch, Work};
 use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
 
-use super::worker_picture::WorkerRow;
 use crate::core::jobs::{Job, Phase, SPLITS_KEPT_MAX, Task, TaskSet};
 use crate::core::rights::{Administrators, Caller, Operation, Whose};
 use crate::core::slots::{Queue, Standing};
-use crate::core::workers::{Liveness, Worker};
+use crate::core::workers::{Lately, Liveness, Worker};
 use crate::core::{Core, Now};
+
+/// A worker as pages list it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerRow {
+    pub(crate) report: WorkerReport,
+    /// What ended there in the last hour.
+    pub(crate) lately: Lately,
+}
 
 impl Core {
     /// All jobs, newest first; of jobs that `caller` may not view, only the outline.

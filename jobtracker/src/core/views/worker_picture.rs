@@ -1,20 +1,12 @@
 //! The data of one worker's page.
 
-use protocol::jobs::WorkerReport;
 use protocol::{AttemptId, WorkerId};
 
 use super::picture::{AttemptRow, row};
+use super::report::WorkerRow;
 use crate::core::rights::{Caller, Operation};
-use crate::core::workers::{Lately, Liveness};
+use crate::core::workers::Liveness;
 use crate::core::{Core, Now};
-
-/// A worker as pages list it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WorkerRow {
-    pub(crate) report: WorkerReport,
-    /// What ended there in the last hour.
-    pub(crate) lately: Lately,
-}
 
 /// A worker and its attempts.
 #[derive(Debug)]

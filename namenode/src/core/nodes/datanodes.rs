@@ -11,10 +11,9 @@ use std::mem::take;
 use hashbrown::HashMap;
 use protocol::DatanodeId;
 use protocol::datanode::{Command, Heartbeat, Sender};
-use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState, Room, Volume};
+use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState, Volume};
 
 use super::failures::Failures;
-use super::room::room;
 use crate::core::now::Now;
 
 /// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term. The same holds for a tick that is
@@ -478,11 +477,6 @@ impl Datanodes {
     /// What went wrong on all nodes so far.
     pub fn failure_count(&self) -> u64 {
         self.nodes.iter().map(|node| node.failures.count()).fold(0, u64::saturating_add)
-    }
-
-    /// The room of all nodes in service.
-    pub fn room(&self) -> Room {
-        room(self.nodes.iter())
     }
 
     /// Nodes to spare because they held up a pipeline.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use protocol::namenode::Room;
 
-use super::Node;
+use super::{Datanodes, Node};
 
 /// What is counted of one file system.
 #[derive(Clone, Copy, Default)]
@@ -27,11 +27,18 @@ impl Part {
     }
 }
 
-/// The room of all nodes in service.
+impl Datanodes {
+    /// The room of all nodes in service.
+    pub fn room(&self) -> Room {
+        room(self.iter().map(|(_, node)| node))
+    }
+}
+
+/// The room of those in service.
 ///
 /// It is the sum over the nodes, less what volumes on one file system have in common. They differ by their reserves alone, and the smallest reserve is all that
 /// blocks cannot have. Volumes of different machines never share: a file system is known by its number and the boot of its machine.
-pub(super) fn room<'a>(nodes: impl Iterator<Item = &'a Node>) -> Room {
+fn room<'a>(nodes: impl Iterator<Item = &'a Node>) -> Room {
     let mut room = Room::default();
     let mut shared: HashMap<(&str, u64), [Part; 2]> = HashMap::new();
     for node in nodes.filter(|node| node.is_serving()) {
