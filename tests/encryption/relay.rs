@@ -97,23 +97,29 @@ fn read_both(mut from: TcpStream, mut to: TcpStream, own: &Certificate, keeping:
     from.set_read_timeout(Some(LOOK)).unwrap();
     to.set_read_timeout(Some(LOOK)).unwrap();
     let mut bytes = vec![0; 64 << 10];
-    let is_over = |error: std::io::Error| {
-        !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
-    };
     loop {
-        if server.complete_io(&mut from).is_err_and(is_over) {
+        if has_ended(server.complete_io(&mut from)) {
             return;
         }
         while let Ok(count @ 1..) = server.reader().read(&mut bytes) {
             keep(keeping, &bytes[..count]);
             client.writer().write_all(&bytes[..count]).unwrap();
         }
-        if client.complete_io(&mut to).is_err_and(is_over) {
+        if has_ended(client.complete_io(&mut to)) {
             return;
         }
         while let Ok(count @ 1..) = client.reader().read(&mut bytes) {
             keep(keeping, &bytes[..count]);
             server.writer().write_all(&bytes[..count]).unwrap();
         }
+    }
+}
+
+/// True after the last byte, or a failure; false if nothing came within the time of a look.
+fn has_ended(outcome: std::io::Result<(usize, usize)>) -> bool {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    match outcome {
+        Ok(moved) => moved == (0, 0),
+        Err(error) => !matches!(error.kind(), WouldBlock | TimedOut),
     }
 }
