@@ -279,7 +279,7 @@ mod tests {
         };
         let one = Container::of("http://jt", &[worker("a", 1), worker("b", 2)], &attempt);
         let texts = (one.http_address.as_str(), one.finished.as_str(), one.state);
-        assert_eq!(texts, ("http://b:2", NONE, "RUNNING"));
+        assert_eq!(texts, ("https://b:2", NONE, "RUNNING"));
         let two = Container::of("http://jt", &[worker("b", 1), worker("b", 2)], &attempt);
         assert_eq!(two.http_address, NONE);
         let text = containers_text(&[one]);

@@ -56,7 +56,12 @@ fn whoever_holds_the_links_reads_nothing() {
     let secret = secret.lines().find(|line| line.len() >= 64).unwrap().trim().to_owned();
     for (name, link) in &machines.links {
         let bytes = link.bytes();
-        let least = if name.ends_with("-blocks") { content.len() } else { 4096 };
+        let least = match name.strip_suffix("-blocks") {
+            Some(_) => content.len(),
+            // Of DataNodes only foreign clients use more than that port.
+            None if name.starts_with("datanode") => 0,
+            None => 4096,
+        };
         assert!(bytes.len() >= least, "{name}: {} bytes", bytes.len());
         for text in [MARK, NAME, SUPERUSER, secret.as_str(), "HTTP/1.1", "authorization"] {
             assert!(!holds(&bytes, text), "{name}: {text} can be read on the link");
