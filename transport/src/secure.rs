@@ -108,21 +108,29 @@ impl Secure {
         self.send_rest().map(drop)
     }
 
-    /// Waits for bytes, if there are none, and decrypts some.
+    /// Waits for bytes, if there are none, and decrypts some. It waits for the peer to take bytes only in the handshake: later the peer may be waiting for the
+    /// same, and then nobody would read.
     fn receive(&self) -> io::Result<()> {
         loop {
-            let received = self.state.lock().receive(self.as_fd());
+            let (is_shaking, received) = {
+                let mut state = self.state.lock();
+                let is_shaking = state.tls.is_handshaking();
+                let received = state.receive(self.as_fd());
+                if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
+                {
+                    // The peer learns why, if it takes it at once.
+                    let _ = state.send(self.as_fd());
+                }
+                (is_shaking, received)
+            };
             match received {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let timeout = self.socket.read_timeout()?.unwrap_or(Duration::MAX);
                     awake_of(sys::poll::wait_readable_awake([self.as_fd()], timeout)?)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                received => {
-                    // The answer of a handshake, or why there is none.
-                    let sent = self.send_rest();
-                    return received.and(sent.map(drop));
-                }
+                Ok(()) if is_shaking => return self.send_rest().map(drop),
+                received => return received,
             }
         }
     }
