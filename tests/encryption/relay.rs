@@ -1,6 +1,6 @@
 //! Who stands on the link: passes bytes on and keeps them, or answers with a certificate of its own.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -96,30 +96,35 @@ fn read_both(mut from: TcpStream, mut to: TcpStream, own: &Certificate, keeping:
     }
     from.set_read_timeout(Some(LOOK)).unwrap();
     to.set_read_timeout(Some(LOOK)).unwrap();
-    let mut bytes = vec![0; 64 << 10];
     loop {
-        if has_ended(server.complete_io(&mut from)) {
+        let moved = [server.complete_io(&mut from), client.complete_io(&mut to)];
+        let handed = [
+            hand_over(server.reader(), client.writer(), keeping),
+            hand_over(client.reader(), server.writer(), keeping),
+        ];
+        if !moved.into_iter().all(goes_on) || handed.contains(&false) {
             return;
-        }
-        while let Ok(count @ 1..) = server.reader().read(&mut bytes) {
-            keep(keeping, &bytes[..count]);
-            client.writer().write_all(&bytes[..count]).unwrap();
-        }
-        if has_ended(client.complete_io(&mut to)) {
-            return;
-        }
-        while let Ok(count @ 1..) = client.reader().read(&mut bytes) {
-            keep(keeping, &bytes[..count]);
-            server.writer().write_all(&bytes[..count]).unwrap();
         }
     }
 }
 
-/// True after the last byte, or a failure; false if nothing came within the time of a look.
-fn has_ended(outcome: std::io::Result<(usize, usize)>) -> bool {
-    use std::io::ErrorKind::{TimedOut, WouldBlock};
-    match outcome {
-        Ok(moved) => moved == (0, 0),
-        Err(error) => !matches!(error.kind(), WouldBlock | TimedOut),
+/// Passes on and keeps what there is; false after the last byte.
+fn hand_over(mut from: impl Read, mut to: impl Write, keeping: &Mutex<Vec<u8>>) -> bool {
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut bytes) {
+            Ok(0) => return false,
+            Ok(count) => {
+                keep(keeping, &bytes[..count]);
+                to.write_all(&bytes[..count]).unwrap();
+            }
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
     }
+}
+
+/// False after a failure other than that nothing came within the time of a look.
+fn goes_on(moved: std::io::Result<(usize, usize)>) -> bool {
+    let is_quiet = |kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut);
+    moved.map_or_else(|error| is_quiet(error.kind()), |_| true)
 }
