@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use mr_api::job::CompleteJob;
 use mr_api::{
     Args, Auto, Cluster, Job, Line, Min, Program, Result, Values, counters, intermediate, map_fn,
-    reduce_fn, text, text_out,
+    parse, reduce_fn, text, text_out,
 };
 
 const HELP: &str = "\
@@ -71,9 +71,10 @@ type Nodes = (u64, u64);
 fn edge(line: Line<'_>) -> Result<Nodes> {
     let mut words = line.words();
     let (Some(a), Some(b), None) = (words.next(), words.next(), words.next()) else {
-        return Err("a line is no pair of nodes".into());
+        return Err(format!("`{}` is no pair of nodes", line.to_str_lossy()).into());
     };
-    Ok((std::str::from_utf8(a)?.parse()?, std::str::from_utf8(b)?.parse()?))
+    let number = |node: &[u8]| parse(node, "number of a node", line.bytes);
+    Ok((number(a)?, number(b)?))
 }
 
 fn large_star(edges: String) -> Result<CompleteJob> {

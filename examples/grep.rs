@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use mr_api::datum::Desc;
 use mr_api::{
-    Always, Args, Auto, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text, text_out,
-    usage_error,
+    Always, Args, Auto, Job, Plan, Result, Sum, intermediate, parse, previous, reduce_fn, text,
+    text_out, usage_error,
 };
 use regex::bytes::Regex;
 
@@ -83,7 +83,7 @@ fn plan(args: &mut Args) -> Result<Plan> {
         .input(previous())
         .map_fn::<(Desc<u64>, Vec<u8>), (), _>(|line, out| {
             let tab = line.iter().rposition(|byte| *byte == b'\t').ok_or("a line without a tab")?;
-            let count: u64 = std::str::from_utf8(&line[tab + 1..])?.parse()?;
+            let count: u64 = parse(&line[tab + 1..], "count", line.bytes)?;
             out.emit((Desc(count), &line[..tab]), ())
         })
         .reduce(reduce_fn(|(count, found), _values, out| out.write(count, found)))

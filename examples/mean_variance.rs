@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use mr_api::datum::Datum;
 use mr_api::formats::KeyValueLines;
-use mr_api::{Args, Auto, Fold, Job, Plan, Result, from_files, reduce_fn, text_out};
+use mr_api::{Args, Auto, Fold, Job, Plan, Result, from_files, parse, reduce_fn, text_out};
 
 const HELP: &str = "\
 Computes means and variances by key.
@@ -40,8 +40,10 @@ fn plan(args: &mut Args) -> Result<Plan> {
     let job = Job::new("mean-variance")
         .input(from_files(inputs, KeyValueLines { separator: b'\t' }))
         .map_fn::<Vec<u8>, f64, _>(|(key, number), out| {
-            let number: f64 = std::str::from_utf8(number)?.trim().parse()?;
-            out.emit(key, number)
+            let number = number.trim_ascii();
+            let read = |record: &[u8]| parse::<f64>(number, "number", record);
+            // The record is put together for the error alone.
+            out.emit(key, read(number).or_else(|_| read(&[key, number].join(&b'\t')))?)
         })
         .combine(Spread)
         .reduce(reduce_fn::<Vec<u8>, Moments, _>(|key, parts, out| {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use mr_api::rounds::{Entry, Round, Rounds};
 use mr_api::{
-    Args, Auto, Emit, Job, Line, Lines, Mapper, Output, Plan, Result, Sink, text, text_out,
+    Args, Auto, Emit, Job, Line, Lines, Mapper, Output, Plan, Result, Sink, parse, text, text_out,
 };
 
 const HELP: &str = "\
@@ -70,14 +70,14 @@ impl Mapper for ReadGraph {
         let Some(node) = words.next() else { return Ok(()) };
         self.targets.clear();
         for word in words {
-            self.targets.extend_from_slice(&number(word)?.to_be_bytes());
+            self.targets.extend_from_slice(&number(word, line)?.to_be_bytes());
         }
-        out.emit(number(node)?, self.targets.as_slice())
+        out.emit(number(node, line)?, self.targets.as_slice())
     }
 }
 
-fn number(word: &[u8]) -> Result<u32> {
-    Ok(std::str::from_utf8(word)?.parse()?)
+fn number(word: &[u8], line: Line<'_>) -> Result<u32> {
+    Ok(parse(word, "number of a node", line.bytes)?)
 }
 
 /// Gives ranks on.

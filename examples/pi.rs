@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use mr_api::formats::Rows;
 use mr_api::job::{CompleteJob, rows};
 use mr_api::{
-    Always, Args, Cluster, Emit, Job, Mapper, Program, Result, Sink, Sum, intermediate, usage_error,
+    Always, Args, Cluster, Emit, Job, Mapper, Program, Result, Sink, Sum, intermediate, parse,
+    usage_error,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +43,12 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
     let [maps, points] = &operands[..] else {
         return usage_error("the numbers of maps and points are needed");
     };
-    let (maps, points): (u32, u64) = (maps.parse()?, points.parse()?);
+    let Ok(maps) = maps.parse::<u32>() else {
+        return usage_error(format!("`{maps}` is no number of maps"));
+    };
+    let Ok(points) = points.parse::<u64>() else {
+        return usage_error(format!("`{points}` is no number of points"));
+    };
     let Some(points) = points.checked_mul(maps.into()).filter(|points| *points > 0) else {
         return usage_error("there must be a point, and less than 2 to the 64th");
     };
@@ -52,8 +58,10 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
 
 fn estimate(cluster: &Cluster, maps: u32, points: u64) -> Result<f64> {
     let done = cluster.run(throw, &Throws { maps, points })?;
-    let inside = done.lines()?.iter().find_map(|line| line.strip_prefix("true\t")?.parse().ok());
-    let inside: u64 = inside.ok_or("no count of the points inside")?;
+    let lines = done.lines()?;
+    let inside = lines.iter().find_map(|line| Some((line, line.strip_prefix("true\t")?)));
+    let (line, inside) = inside.ok_or("no count of the points inside")?;
+    let inside: u64 = parse(inside, "count", line)?;
     Ok(4.0 * inside as f64 / points as f64)
 }
 

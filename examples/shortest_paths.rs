@@ -13,7 +13,7 @@
 //!
 //! This is the method of Bellman and Ford: as many rounds as the path with the most ways has, among the shortest.
 
-use std::error::Error;
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -21,7 +21,7 @@ use mr_api::formats::Rows;
 use mr_api::job::{CompleteJob, rows};
 use mr_api::{
     Args, Auto, Cluster, Emit, Job, Line, Lines, Mapper, Min, Output, Program, Reducer, Result,
-    Sink, Values, counters, intermediate, map_fn, text, text_out, usage_error,
+    Sink, Values, counters, intermediate, map_fn, parse, text, text_out, usage_error,
 };
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +110,7 @@ impl Mapper for Ways {
         if length >= 0.0 {
             out.emit((from, (WAY, length)), to)
         } else {
-            Err("a length is below 0".into())
+            Err(format!("the length is below 0 in the record `{}`", line.to_str_lossy()).into())
         }
     }
 }
@@ -164,14 +164,31 @@ fn fields<A: Field, B: Field, C: Field>(line: Line<'_>) -> Result<(A, B, C)> {
     let text = line.to_str_lossy();
     let mut fields = text.split('\t');
     match (fields.next(), fields.next(), fields.next(), fields.next()) {
-        (Some(a), Some(b), Some(c), None) => Ok((a.parse()?, b.parse()?, c.parse()?)),
+        (Some(a), Some(b), Some(c), None) => {
+            let line = line.bytes;
+            Ok((parse(a, A::NAME, line)?, parse(b, B::NAME, line)?, parse(c, C::NAME, line)?))
+        }
         _ => Err(format!("`{text}` has no three fields").into()),
     }
 }
 
-trait Field: FromStr<Err: Error + Send + Sync + 'static> {}
+/// A number in a line.
+trait Field: FromStr<Err: Display> {
+    /// What it is.
+    const NAME: &str;
+}
 
-impl<T: FromStr<Err: Error + Send + Sync + 'static>> Field for T {}
+impl Field for u8 {
+    const NAME: &str = "kind of line";
+}
+
+impl Field for u64 {
+    const NAME: &str = "number of a node";
+}
+
+impl Field for f64 {
+    const NAME: &str = "length";
+}
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ use mr_api::map::Records;
 use mr_api::reduce::Groups;
 use mr_api::{
     Always, Args, Emit, Job, Mapper, Output, Plan, Reducer, Result, Sink, Values, from_files,
-    text_out,
+    parse, text_out,
 };
 
 const HELP: &str = "\
@@ -149,7 +149,7 @@ impl Reducer for CheckOrder {
                     SUM => {
                         let (hex, records) = text.split_once(' ').ok_or("a sum and a count")?;
                         sum += Checksum::from_str_radix(hex, 16)?;
-                        count += records.parse::<u64>()?;
+                        count += parse::<u64>(records, "count", &*text)?;
                     }
                     FIRST => {
                         if let Some((before, last)) = &last

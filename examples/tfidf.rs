@@ -27,7 +27,7 @@ use mr_api::formats::KeyValueLines;
 use mr_api::job::CompleteJob;
 use mr_api::{
     Args, Auto, Cluster, Job, Plan, Program, Result, Sum, counters, from_files, intermediate,
-    previous, reduce_fn, text, text_out, usage_error,
+    parse, previous, reduce_fn, text, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -114,8 +114,9 @@ fn vectors((terms, documents, kept): (String, u64, Option<String>)) -> Result<Co
     let job = job.map_fn::<(String, String), f64, _>(move |line, out| {
         let line = line.to_str_lossy();
         let [id, term, count, with_it] = fields(&line)?;
-        let share = (1.0 + documents as f64) / (1.0 + with_it.parse::<f64>()?);
-        out.emit((id, term), count.parse::<f64>()? * (share.ln() + 1.0))
+        let number = |field: &str| parse::<f64>(field, "count", &*line);
+        let share = (1.0 + documents as f64) / (1.0 + number(with_it)?);
+        out.emit((id, term), number(count)? * (share.ln() + 1.0))
     });
     let lengthen = reduce_fn::<(String, String), f64, _>(|(id, _), weights, out| {
         let (mut terms, mut squares) = (Vec::new(), 0.0);
@@ -138,7 +139,7 @@ fn neighbours(
     let products = products.map_fn::<(String, String), f64, _>(|line, out| {
         let line = line.to_str_lossy();
         let [id, term, weight] = fields(&line)?;
-        out.emit((term, id), weight.parse::<f64>()?)
+        out.emit((term, id), parse::<f64>(weight, "weight", &*line)?)
     });
     let multiply = reduce_fn::<(String, String), f64, _>(move |_, weights, out| {
         let mut documents = Vec::new();
@@ -159,13 +160,13 @@ fn neighbours(
         Job::new("sums").input(previous()).map_fn::<(String, String), u64, _>(|line, out| {
             let line = line.to_str_lossy();
             let [a, b, product] = fields(&line)?;
-            out.emit((a, b), product.parse::<u64>()?)
+            out.emit((a, b), parse::<u64>(product, "product", &*line)?)
         });
     let nearest = Job::new("neighbours").input(previous());
     let nearest = nearest.map_fn::<(String, (Desc<u64>, String)), (), _>(|line, out| {
         let line = line.to_str_lossy();
         let [a, b, sum] = fields(&line)?;
-        let sum = Desc(sum.parse::<u64>()?);
+        let sum = Desc(parse::<u64>(sum, "sum", &*line)?);
         out.emit((a, (sum, b)), ())?;
         out.emit((b, (sum, a)), ())
     });

@@ -23,7 +23,7 @@ use mr_api::datum::Desc;
 use mr_api::job::CompleteJob;
 use mr_api::{
     Always, Args, Auto, Count, Emit, Job, Line, Lines, Mapper, Output, Plan, Reducer, Result, Sink,
-    Sum, Values, text, text_out, usage_error,
+    Sum, Values, parse, text, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -62,9 +62,10 @@ fn plan(args: &mut Args) -> Result<Plan> {
 }
 
 fn number(operand: Option<String>) -> Result<usize> {
-    match operand.and_then(|text| text.parse().ok()) {
-        Some(number) if number > 0 => Ok(number),
-        _ => usage_error("a number above 0 is needed"),
+    let Some(text) = operand else { return usage_error("a number above 0 is needed") };
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => usage_error(format!("`{text}` is no number above 0")),
     }
 }
 
@@ -100,7 +101,7 @@ impl Mapper for Largest {
     type Value = ();
 
     fn map<S: Sink>(&mut self, line: Line<'_>, _: &mut Emit<Desc<i64>, (), S>) -> Result<()> {
-        self.kept.push(Reverse(parse(line)?));
+        self.kept.push(Reverse(read(line)?));
         if self.kept.len() > self.count {
             self.kept.pop();
         }
@@ -139,7 +140,7 @@ impl Reducer for First {
 fn distinct((inputs, output): Paths) -> CompleteJob {
     Job::new("distinct")
         .input(text(inputs))
-        .map_fn::<i64, (), _>(|line, out| out.emit(parse(line)?, ()))
+        .map_fn::<i64, (), _>(|line, out| out.emit(read(line)?, ()))
         .combine(Count)
         .reduce(Count)
         .reducers(Auto)
@@ -150,7 +151,7 @@ fn histogram(width: i64, (inputs, output): Paths) -> CompleteJob {
     Job::new("histogram")
         .input(text(inputs))
         .map_fn::<i64, u64, _>(move |line, out| {
-            let number = parse(line)?;
+            let number = read(line)?;
             out.emit(number.saturating_sub(number.rem_euclid(width)), 1u64)
         })
         .combine(Sum)
@@ -159,8 +160,8 @@ fn histogram(width: i64, (inputs, output): Paths) -> CompleteJob {
         .output(text_out(output))
 }
 
-fn parse(line: Line<'_>) -> Result<i64> {
-    Ok(std::str::from_utf8(line.bytes)?.trim().parse()?)
+fn read(line: Line<'_>) -> Result<i64> {
+    Ok(parse(line.bytes.trim_ascii(), "whole number", line.bytes)?)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use mr_api::job::CompleteJob;
 use mr_api::map::enough;
 use mr_api::rounds::{Entry, Round, Rounds};
 use mr_api::{
-    Args, Auto, Cluster, Emit, Job, Lines, Output, Program, Result, Sink, text, text_out,
+    Args, Auto, Cluster, Emit, Job, Lines, Output, Program, Result, Sink, parse, text, text_out,
 };
 use serde::{Deserialize, Serialize};
 
@@ -67,8 +67,8 @@ fn count((inputs, output): (Vec<String>, String)) -> Result<CompleteJob> {
         let &[a, b] = &nodes[..] else {
             return Err(format!("`{text}` is no pair of nodes").into());
         };
-        let number = |node: &str| node.parse().map_err(|_| format!("`{node}` is no number"));
-        let (a, b): (u64, u64) = (number(a)?, number(b)?);
+        let number = |node: &str| parse::<u64>(node, "number of a node", line.bytes);
+        let (a, b) = (number(a)?, number(b)?);
         if a == b {
             return Ok(());
         }

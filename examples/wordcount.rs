@@ -21,7 +21,8 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 use mr_api::{
-    Args, Auto, Emit, Finished, Job, Line, Lines, Mapper, Plan, Result, Sink, Sum, text, text_out,
+    Args, Auto, Emit, Finished, Job, Line, Lines, Mapper, Plan, Result, Sink, Sum, parse, text,
+    text_out,
 };
 
 const HELP: &str = "\
@@ -80,7 +81,7 @@ fn print_top(count: usize, output: &mut Finished<'_>) -> Result<()> {
     let mut top = BinaryHeap::new();
     output.for_each_line(|line| {
         let tab = line.iter().rposition(|byte| *byte == b'\t').ok_or("a line without a tab")?;
-        let number: u64 = std::str::from_utf8(&line[tab + 1..])?.parse()?;
+        let number: u64 = parse(&line[tab + 1..], "count", line)?;
         top.push(Reverse((number, Reverse(line[..tab].to_vec()))));
         if top.len() > count {
             top.pop();

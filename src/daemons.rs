@@ -117,7 +117,7 @@ async fn serve(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
             jobtracker::run_from(path, shutdown).await?;
         }
         Kind::Worker => {
-            let config = daemon::config::load(path, kind.name(), &[])?;
+            let config = daemon::config::load(path, kind.name(), &worker::Config::OPTIONAL)?;
             worker::run(config, shutdown).await?;
         }
         Kind::Gateway => {

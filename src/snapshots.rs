@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use client::dfs::DfsClient;
 use jiff::tz::TimeZone;
 use protocol::DfsPath;
-use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, SnapshottableDirectory};
+use protocol::namenode::{
+    DOT_SNAPSHOT, DiffEntry, DiffKind, SnapshotStatus, SnapshottableDirectory,
+};
 
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
@@ -78,25 +80,21 @@ pub(crate) fn list_snapshots(words: &[OsString], overrides: &Overrides) -> u8 {
     let print = || -> Result<()> {
         let client = file_system(&overrides.config()?)?;
         let path = resolve(&client, directory)?;
-        if !client.status(&path)?.snapshottable {
-            bail!("Directory is not a snapshottable directory: {path}");
-        }
-        let folder = path.join(DOT_SNAPSHOT)?;
-        let all = client.list(&folder).collect::<Result<Vec<_>, _>>()?;
-        let text = snapshots_text(&folder, &all, &TimeZone::system());
+        let all = client.snapshots(&path)?;
+        let text = snapshots_text(&path.join(DOT_SNAPSHOT)?, &all, &TimeZone::system());
         unless_reader_left(crate::output::out().write_all(text.as_bytes()))?;
         Ok(())
     };
     end("lsSnapshot", print())
 }
 
-/// Columns as wide as their widest entry; a snapshot's number is its position in the list, as over WebHDFS.
-fn snapshots_text(folder: &DfsPath, all: &[FileStatus], zone: &TimeZone) -> String {
-    let width = |text: &dyn Fn(&FileStatus) -> usize| all.iter().map(text).max().unwrap_or(0);
-    let owners = width(&|status| status.owner.len());
-    let groups = width(&|status| status.group.len());
-    let numbers = all.len().saturating_sub(1).to_string().len();
-    let line = |(number, status): (usize, &FileStatus)| {
+/// Columns as wide as their widest entry.
+fn snapshots_text(folder: &DfsPath, all: &[SnapshotStatus], zone: &TimeZone) -> String {
+    let width = |text: &dyn Fn(&SnapshotStatus) -> usize| all.iter().map(text).max().unwrap_or(0);
+    let owners = width(&|snapshot| snapshot.status.owner.len());
+    let groups = width(&|snapshot| snapshot.status.group.len());
+    let numbers = width(&|snapshot| snapshot.number.to_string().len());
+    let line = |SnapshotStatus { number, status }: &SnapshotStatus| {
         format!(
             "d{} 0 {:<owners$} {:<groups$} 0 {} {number:>numbers$} ACTIVE {folder}/{}\n",
             permissions(status.mode),
@@ -108,7 +106,7 @@ fn snapshots_text(folder: &DfsPath, all: &[FileStatus], zone: &TimeZone) -> Stri
     };
     match all {
         [] => "\n".to_owned(),
-        all => all.iter().enumerate().map(line).collect(),
+        all => all.iter().map(line).collect(),
     }
 }
 

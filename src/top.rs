@@ -11,7 +11,7 @@ use client::dfs::DfsClient;
 use client::job::JobClient;
 use console::{Term, measure_text_width, truncate_str};
 use protocol::jobs::{JobReport, JobState, QueueReport, TrackerStatus, WorkerReport};
-use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
+use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState, Room};
 use protocol::printable::printable;
 
 use crate::connect::{Overrides, file_system, job_client};
@@ -47,7 +47,8 @@ pub(crate) fn cluster(args: &TopArgs, overrides: &Overrides) -> Result<u8> {
     let files: DfsClient = file_system(&config)?;
     let jobs = config.jobtracker.is_some().then(|| job_client(&config)).transpose()?;
     watch(args, || {
-        let mut lines = cluster_lines(&files.cluster_status()?, &files.datanodes()?);
+        let mut lines =
+            cluster_lines(&files.cluster_status()?, &files.room()?, &files.datanodes()?);
         if let Some(jobs) = &jobs {
             lines.push(String::new());
             lines.extend(job_lines(&Tracker::of(jobs)?, transport::rpc::now_ms()));
@@ -193,18 +194,14 @@ fn job_line(job: &JobReport, now_ms: u64) -> String {
     )
 }
 
-fn cluster_lines(status: &ClusterStatus, nodes: &[DatanodeReport]) -> Vec<String> {
-    // As `-report` counts: a node that is going out of service has no room to offer.
-    let serving = || nodes.iter().filter(|node| node.is_in_service());
-    let capacity: u64 = serving().map(|node| node.capacity).sum();
-    let remaining: u64 = serving().map(|node| node.remaining).sum();
-    let full = capacity.saturating_sub(remaining) as f64 / capacity.max(1) as f64;
+fn cluster_lines(status: &ClusterStatus, room: &Room, nodes: &[DatanodeReport]) -> Vec<String> {
+    let full = room.capacity.saturating_sub(room.remaining) as f64 / room.capacity.max(1) as f64;
     let mut lines = vec![format!(
         "files {}   blocks {}   disks {} {} free   DataNodes {} live, {} dead",
         status.inode_count,
         status.block_count,
         bar(full),
-        report_size(remaining),
+        report_size(room.remaining),
         status.live_count,
         status.dead_count
     )];
@@ -318,7 +315,7 @@ mod tests {
             ..ClusterStatus::default()
         };
         let node = DatanodeReport { state: DatanodeState::Dead, ..DatanodeReport::default() };
-        let lines = cluster_lines(&status, &[node]);
+        let lines = cluster_lines(&status, &Room::default(), &[node]);
         assert_eq!(lines[1], "! safe mode: on");
         assert_eq!(lines[2], "! 2 blocks without a good replica");
         assert!(lines.last().unwrap().contains("DEAD"), "{lines:#?}");

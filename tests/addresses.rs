@@ -9,8 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
-use crate::support::cluster::{Ports, hanno_binary};
+use crate::support::cluster::{Ports, example_binary, hanno_binary};
 use crate::support::{Cluster, Options, Outcome, data};
 
 /// One DataNode and one worker are enough: what counts is which cluster acts.
@@ -314,8 +315,7 @@ fn names_of_variables(mine: &Cluster, other: &Cluster, directory: &Path) {
             "{words:?}: {outcome:?}"
         );
     }
-    let mut job =
-        mine.command(&crate::support::cluster::example_binary("wordcount"), &["/d/x", "/d/out"]);
+    let mut job = mine.command(&example_binary("wordcount"), &["/d/x", "/d/out"]);
     let outcome = Outcome::of({
         job.envs(swapped);
         job
@@ -436,10 +436,10 @@ fn interrupted_while_inputs_are_copied(mine: &Cluster, local: &Path) {
     fs::create_dir(&many).unwrap();
     (0..3000).for_each(|number| fs::write(many.join(number.to_string()), "x\n").unwrap());
     let input = format!("file://{}", many.display());
-    let binary = crate::support::cluster::example_binary("wordcount");
+    let binary = example_binary("wordcount");
     let mut child = mine.command(&binary, &[&input, "/no"]).spawn().unwrap();
     let staged = || mine.dfs(&["-ls", "-C", "-R", "/user"]).ok().stdout_text();
-    mine.wait_until("inputs are being copied", 20, |_| staged().contains("/input/0/0/1"));
+    mine.wait_until("inputs are being copied", 60, |_| staged().contains("/input/0/0/1"));
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupted.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -558,4 +558,38 @@ fn a_file_of_the_working_directory_is_believed_if_nobody_else_can_write_it() {
     TcpStream::connect(address).unwrap().write_all(b"END").unwrap();
     let heard = heard.join().unwrap();
     assert!(!heard.contains("authorization"), "{heard}");
+}
+
+/// Less than the time for which calls are tried again.
+const GIVEN_UP_MAX: Duration = Duration::from_secs(55);
+
+#[test]
+fn an_address_that_says_nothing_is_given_up_soon() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", silent.local_addr().unwrap());
+    let local = tempfile::tempdir().unwrap();
+    let secret = local.path().join("secret");
+    fs::write(&secret, "5a".repeat(32)).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let give_up = |binary: &Path, words: &[&str], has_secret: bool| {
+        let mut command = Command::new(binary);
+        command.args(words).current_dir(local.path());
+        command.env("HANNO_NAMENODE", &address).env("HANNO_JOBTRACKER", &address);
+        if has_secret {
+            command.env("HANNO_SECRET_FILE", &secret);
+        }
+        let outcome = Outcome::within(command, GIVEN_UP_MAX);
+        let outcome = outcome.unwrap_or_else(|| panic!("{words:?} waits longer"));
+        let told = [&*address, "takes connections", "HANNO_NAMENODE", "--jobtracker"];
+        let is_told = told.iter().all(|part| outcome.stderr.contains(part));
+        assert!(outcome.code != 0 && is_told, "{words:?}: {outcome:?}");
+    };
+    let (hanno, job) = (&hanno_binary(), &example_binary("wordcount"));
+    thread::scope(|scope| {
+        for has_secret in [true, false] {
+            scope.spawn(move || give_up(hanno, &["dfs", "-ls", "/"], has_secret));
+            scope.spawn(move || give_up(hanno, &["job", "-list"], has_secret));
+            scope.spawn(move || give_up(job, &["/in", "/out"], has_secret));
+        }
+    });
 }

@@ -9,6 +9,7 @@ mod addresses;
 mod browser;
 mod disk_full;
 mod doctor;
+mod encryption;
 mod faults;
 mod files;
 mod guide;

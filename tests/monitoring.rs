@@ -197,3 +197,64 @@ fn monitors_see_what_happens() {
     check_worker(&cluster, &worker);
     check_daemon(&cluster, &worker, "hanno.worker.bind");
 }
+
+/// The number after a label, in the text of a command.
+fn number_after(text: &str, label: &str) -> u64 {
+    let rest = text.split_once(label).unwrap_or_else(|| panic!("no `{label}` in {text}")).1;
+    rest.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Three DataNodes on one disk: the cluster has that disk once, wherever it is told, and each DataNode has all of it.
+#[test]
+fn a_disk_that_datanodes_share_counts_once() {
+    let mut options = Options { workers: 1, ..Options::tight() };
+    options.variables.push(("HANNO_NAMENODE_WEBHDFS", r#"{ auth = "simple" }"#.to_owned()));
+    let cluster = Cluster::start(options);
+    let local = tempfile::tempdir().unwrap();
+    let source = local.path().join("file");
+    fs::write(&source, vec![7; 2500]).unwrap();
+    cluster.dfs(&["-put", source.to_str().unwrap(), "/file"]).ok();
+    let used = 3.0 * 2500.0;
+    cluster.wait_until("all replicas are counted", 30, |cluster| {
+        metrics(&cluster.namenode)["namenode_used_bytes"] == used
+    });
+
+    let json = cluster.hanno(&["admin", "report", "--json"]).ok().stdout_text();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let nodes = json["datanodes"].as_array().unwrap();
+    let capacity = json["room"]["capacity"].as_u64().unwrap();
+    assert_eq!(nodes.len(), 3);
+    for node in nodes {
+        assert_eq!(node["capacity"], capacity, "each has all of the disk: {json}");
+    }
+    let disk = sys::fs::space(&cluster.directory).unwrap().capacity;
+    assert!(0 < capacity && capacity <= disk, "{capacity} of {disk}");
+
+    let report = cluster.hanno(&["dfsadmin", "-report"]).ok().stdout_text();
+    let df = cluster.dfs(&["-df", "/"]).ok().stdout_text();
+    let df: Vec<&str> = df.lines().last().unwrap().split_whitespace().collect();
+    let status = format!("{}/webhdfs/v1/?op=GETSTATUS", cluster.namenode);
+    let status = http::request("GET", &status, b"").is(200).json()["FsStatus"].clone();
+    let beans = format!("{}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem", cluster.namenode);
+    let bean = http::request("GET", &beans, b"").is(200).json()["beans"][0].clone();
+    let figures = metrics(&cluster.namenode);
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    for (who, told) in [
+        ("-report", number_after(&report, "Configured Capacity: ")),
+        ("-df", df[1].parse().unwrap()),
+        ("GETSTATUS", number(&status["capacity"])),
+        ("/jmx", number(&bean["CapacityTotal"])),
+        ("/metrics", figures["namenode_capacity_bytes"] as u64),
+    ] {
+        assert_eq!(told, capacity, "{who}");
+    }
+    for (who, told) in [
+        ("-report", number_after(&report, "DFS Used: ")),
+        ("-df", df[2].parse().unwrap()),
+        ("GETSTATUS", number(&status["used"])),
+        ("/jmx", number(&bean["CapacityUsed"])),
+    ] {
+        assert_eq!(told, used as u64, "{who}");
+    }
+    assert!(number(&json["room"]["remaining"]) <= capacity, "{json}");
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::report::{Stop, address, admin_state, datanodes};
-use crate::support::{Cluster, Options, data, mount, processes};
+use crate::support::{Cluster, Options, data, http, mount, processes};
 
 fn put(cluster: &Cluster, local: &Path, name: &str, content: &[u8]) {
     let source = local.join(name);
@@ -247,10 +247,32 @@ fn a_disk_that_goes_away_is_fenced_its_blocks_are_copied_and_it_comes_back() {
         assert!(cluster.dfs(&["-cat", &format!("/f{number}")]).ok().stdout == *content);
     }
     assert_eq!(cluster.pid("datanode-1"), pid, "it lives on with its other disk");
+    assert_eq!(failed_on_pages(&cluster), ["datanode-1-disk-2"]);
     fs::rename(&aside, &disk).unwrap();
     cluster.wait_until("the disk is back", 60, |cluster| failed_count(cluster) == 0);
     cluster.wait_healthy(60);
     assert_eq!(cluster.pid("datanode-1"), pid);
+    assert_eq!(failed_on_pages(&cluster), Vec::<String>::new());
+}
+
+/// Names of the volumes that have failed, as the pages of the DataNodes tell those who are signed in.
+fn failed_on_pages(cluster: &Cluster) -> Vec<String> {
+    let session = cluster.session("NameNode", "tester");
+    let mut failed = Vec::new();
+    for node in datanodes(cluster) {
+        let id = node["info"]["id"].as_str().unwrap();
+        let page = format!("{}/datanodes/{id}", cluster.namenode);
+        http::request("GET", &page, b"").is(401);
+        let page = http::request_with("GET", &page, &session, b"").is(200).text();
+        let rows = page.split("<tr id=\"volume-").skip(1);
+        let told = rows.filter(|row| row.split("</tr>").next().unwrap().contains(">failed<"));
+        let paths = told.map(|row| row.split('"').next().unwrap());
+        failed.extend(paths.map(|path| path.rsplit('/').next().unwrap().to_owned()));
+    }
+    let nobody = format!("{}/datanodes/{}", cluster.namenode, "0".repeat(32));
+    http::request_with("GET", &nobody, &session, b"").is(404);
+    http::request_with("GET", &format!("{nobody}0"), &session, b"").is(404);
+    failed
 }
 
 #[test]

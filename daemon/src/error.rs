@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use tls::TlsError;
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -59,15 +61,9 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
-    /// An address that other machines can reach, without the operator's permission.
-    #[error(
-        "refusing to listen on {address}: it can be reached from other machines and traffic is not encrypted; \
-         set `allow_unencrypted = true` if the network is trusted"
-    )]
-    Exposed {
-        /// The configured address.
-        address: String,
-    },
+    /// Connections from other machines cannot be encrypted.
+    #[error(transparent)]
+    Certificate(#[from] TlsError),
     /// The advertised address would be unusable for others.
     #[error(
         "{key} = \"{address}\" is no address that others can call: set `{remedy} = \"host:port\"` to the one that they shall use"

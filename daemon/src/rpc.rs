@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Body as _;
-use protocol::auth::{ANSWER_HEADER, BodyDigest, Role, SCHEME, SignedRequest};
+use protocol::auth::{ANSWER_HEADER, BodyDigest, Role, SCHEME, SignedRequest, hello_digest};
 use protocol::wire::WireError;
 use protocol::wire::bundle::{self, BundleError, MESSAGE_BYTES_MAX};
 use protocol::{RemoteError, wire};
@@ -196,7 +196,10 @@ pub fn hello<S: Clone + Send + Sync + 'static>(auth: Authenticator) -> MethodRou
             match auth.check_hello(authorization(&parts), signed(&parts)) {
                 Ok(checked) => {
                     trust(&parts);
-                    sealed(wire::encode(&auth.hello()), &checked.seal)
+                    let certificate = parts.extensions.get::<Peer>().and_then(|it| it.certificate);
+                    let hello = wire::encode(&auth.hello());
+                    let digest = hello_digest(&hello, certificate);
+                    sealed_over(digest, hello, &checked.seal)
                 }
                 Err(error) => unread(refuse(error), &body),
             }
@@ -293,7 +296,11 @@ fn closing(mut response: Response) -> Response {
 }
 
 fn sealed(bytes: Vec<u8>, seal: &Seal) -> Response {
-    let header = seal.header(StatusCode::OK.as_u16(), Some(BodyDigest::of(&bytes)));
+    sealed_over(BodyDigest::of(&bytes), bytes, seal)
+}
+
+fn sealed_over(digest: BodyDigest, bytes: Vec<u8>, seal: &Seal) -> Response {
+    let header = seal.header(StatusCode::OK.as_u16(), Some(digest));
     let mut response = Response::new(Body::from(bytes));
     let kind = HeaderValue::from_static("application/octet-stream");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use daemon::serve::door::CertificateFiles;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -25,7 +26,9 @@ pub struct Config {
     pub http_bind: String,
     /// `host:port` that others use instead of `http_bind`, if it differs.
     pub http_advertise: Option<String>,
-    /// Listen on addresses that other machines can reach, although blocks travel unencrypted. Default false.
+    /// Certificate and key of an authority, for other clients than Hanno's: `{ certificate = "FILE", key = "FILE" }`. Absent: one that it makes at each start.
+    pub tls: Option<CertificateFiles>,
+    /// Serves plain requests of other machines, too, for clients that cannot encrypt. Default false.
     pub allow_unencrypted: bool,
     /// Name of this machine, compared with clients' and workers'. Absent: the network name.
     pub host: Option<String>,
@@ -85,6 +88,7 @@ impl Default for Config {
             advertise: None,
             http_bind: "127.0.0.1:0".to_owned(),
             http_advertise: None,
+            tls: None,
             allow_unencrypted: false,
             host: None,
             rack: "/default-rack".to_owned(),
@@ -112,8 +116,14 @@ impl Default for Config {
 
 impl Config {
     /// Keys that may be absent and have no default.
-    pub const OPTIONAL: [&'static str; 5] =
-        ["advertise", "http_advertise", "host", "reserved_bytes", "failed_volumes_tolerated"];
+    pub const OPTIONAL: [&'static str; 6] = [
+        "tls",
+        "advertise",
+        "http_advertise",
+        "host",
+        "reserved_bytes",
+        "failed_volumes_tolerated",
+    ];
 
     /// Checks what the types cannot express.
     ///

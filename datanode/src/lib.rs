@@ -33,6 +33,7 @@ use client::dfs::DfsClient;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::serve::Advertise;
+use daemon::serve::door::Door;
 use daemon::supervisor;
 use daemon::{ServeError, Shutdown};
 use protocol::auth::{self, Key, Role};
@@ -67,8 +68,9 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         remedy: "http_advertise",
         advertise: config.http_advertise.as_deref(),
     };
-    let http = daemon::serve::bind(&config.http_bind, advertise, config.allow_unencrypted).await?;
-    let sockets = Sockets::bind(&config)?;
+    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
+    let http = daemon::serve::bind(&config.http_bind, advertise).await?;
+    let sockets = Sockets::bind(&config, &door)?;
     let volumes: Vec<VolumeConfig> = config
         .data_directories
         .iter()
@@ -112,6 +114,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let router = front::guard(router, hosts);
     let served = tokio::spawn(daemon::serve::serve(
         http,
+        door,
         router,
         daemon::serve::Limits { descriptors_part: 4, ..Default::default() },
         shutdown.clone(),
@@ -199,11 +202,10 @@ struct Sockets {
 }
 
 impl Sockets {
-    fn bind(config: &Config) -> Result<Self, Error> {
+    fn bind(config: &Config, door: &Door) -> Result<Self, Error> {
         Advertise::address(config.advertise.as_deref()).check(&config.bind)?;
-        daemon::serve::check_exposure(&config.bind, config.allow_unencrypted)?;
         let fail = |source| ServeError::Bind { address: config.bind.clone(), source };
-        let tcp = Listener::tcp(&config.bind).map_err(fail)?;
+        let tcp = Listener::tcp(&config.bind, door.certificate().clone()).map_err(fail)?;
         let unix = match config.local_socket {
             true => {
                 let name =

@@ -27,6 +27,7 @@ use transport::rpc::{CallOptions, RpcClient};
 use crate::core::copy::Order;
 use crate::core::recovery::Recovered;
 use crate::core::session::{Commit, OlderNameNode, Session};
+use crate::core::volumes::Usage;
 use crate::error::Error;
 use crate::transfer::{self, Service};
 
@@ -178,15 +179,16 @@ impl Link {
     }
 
     fn heartbeat(&self) -> Heartbeat {
-        let usage = self.service.store.usage();
+        let volumes = self.service.store.volume_reports();
+        let usage = Usage::of(&volumes);
         Heartbeat {
             capacity: usage.capacity,
             used: usage.used,
             remaining: usage.remaining,
             transfer_count: u32::try_from(self.service.transfer_count()).unwrap_or(u32::MAX),
             non_dfs_used: usage.non_dfs_used,
-            failed_volumes: self.service.store.failed_volumes(),
             balancer_bandwidth: self.service.balancing().rate(),
+            volumes,
         }
     }
 

@@ -59,7 +59,7 @@ const OPTIONS: &[Row] = &[
     idle("-useiterator", 0, "the list is in memory, about 300 bytes for each file; -filters makes it shorter"),
     refused("-blocksperchunk", 1, "one map copies a file; -m lets more files be copied at once"),
     refused("-filelimit", 1, "-f LISTFILE or -filters FILE say what is copied"),
-    refused("-mapredSslConf", 1, "there is no TLS here; another cluster is reached by webhdfs://host:port"),
+    refused("-mapredSslConf", 1, "another cluster is reached by swebhdfs://host:port, with the authorities of this machine (SSL_CERT_FILE names others)"),
     refused("-rdiff", 2, "`-update -delete DIR/.snapshot/NAME DIR` brings a directory back to a snapshot"),
     refused("-sizelimit", 1, "-f LISTFILE or -filters FILE say what is copied"),
     refused("-useTrash", 0, "what -delete removes is gone; a snapshot of the target keeps it"),

@@ -29,7 +29,7 @@ pub const USAGE: &str = "\
 Usage: distcp [OPTIONS] SRC... DST
        distcp [OPTIONS] -f LISTFILE DST
 
-Paths are of the cluster (plain, hdfs:///…), of this machine (file:///…) or of another cluster (webhdfs://host:port/…).
+Paths are of the cluster (plain, hdfs:///…), of this machine (file:///…) or of another cluster (webhdfs://host:port/… or, encrypted, swebhdfs://host:port/…).
 
   -update                 copy what is missing or differs in length or checksum
   -overwrite              copy everything

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use learning::text::each_word;
 use mr_api::formats::KeyValueLines;
 use mr_api::{
-    Always, Args, Context, Emit, Job, Mapper, Plan, Result, Sink, Sum, from_files, text_out,
+    Always, Args, Context, Emit, Job, Mapper, Plan, Result, Sink, Sum, from_files, parse, text_out,
     usage_error,
 };
 
@@ -99,7 +99,7 @@ impl Model {
             }
             let counts = parts.entry(word.to_owned()).or_default();
             counts.resize(labels.len(), 0.0);
-            counts[labels.len() - 1] = count.parse()?;
+            counts[labels.len() - 1] = parse(count, "count", line)?;
         }
         let texts = parts.remove("").ok_or("the model is empty: train it first")?;
         let mut totals = vec![0.0; labels.len()];

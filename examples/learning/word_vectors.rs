@@ -26,7 +26,7 @@ use learning::text::{each_word, vocabulary};
 use mr_api::job::CompleteJob;
 use mr_api::{
     Always, Args, Auto, Cluster, Context, Done, Emit, Job, Line, Lines, Mapper, Program, Result,
-    Sink, Sum, intermediate, text, text_out, usage_error,
+    Sink, Sum, intermediate, parse, text, text_out, usage_error,
 };
 
 const HELP: &str = "\
@@ -186,7 +186,8 @@ impl Mapper for Names {
     fn map<S: Sink>(&mut self, line: Line<'_>, out: &mut Emit<String, String, S>) -> Result<()> {
         let line = line.to_str_lossy();
         let (rank, vector) = line.split_once('\t').ok_or("a line is no vector")?;
-        let word = self.0.get(rank.parse::<usize>()?).ok_or("a rank without a word")?;
+        let number = parse::<usize>(rank, "rank", &*line)?;
+        let word = self.0.get(number).ok_or_else(|| format!("no word has the rank {rank}"))?;
         out.emit(word, vector)
     }
 }

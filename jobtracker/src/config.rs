@@ -7,6 +7,7 @@ use std::time::Duration;
 use daemon::ConfigError;
 use daemon::access::Auth;
 use daemon::groups::{GroupSource, Groups, Superusers};
+use daemon::serve::door::CertificateFiles;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Rules;
@@ -32,7 +33,9 @@ pub struct Config {
     pub namenode: String,
     /// File that holds the cluster secret; must exist. Default `secret`.
     pub secret_file: PathBuf,
-    /// Listen on an address that other machines can reach although traffic is not encrypted. Default false.
+    /// Certificate and key of an authority, for other clients than Hanno's: `{ certificate = "FILE", key = "FILE" }`. Absent: one that it makes at each start.
+    pub tls: Option<CertificateFiles>,
+    /// Serves plain requests of other machines, too, for clients that cannot encrypt. Default false.
     pub allow_unencrypted: bool,
     /// Host names under which browsers may reach the pages, besides loopback and the listening address. Default none.
     pub page_hosts: Vec<String>,
@@ -122,6 +125,7 @@ impl Default for Config {
             bind: "127.0.0.1:8088".to_owned(),
             namenode: "http://127.0.0.1:9870".to_owned(),
             secret_file: PathBuf::from("secret"),
+            tls: None,
             allow_unencrypted: false,
             page_hosts: Vec::new(),
             auth: Auth::Token,
@@ -164,7 +168,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] names file, key and remedy.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        daemon::config::load(path, "jobtracker", &[])
+        daemon::config::load(path, "jobtracker", &["tls"])
     }
 
     /// Refuses settings that contradict each other.

@@ -46,6 +46,7 @@ use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
 use daemon::page::live::Board;
+use daemon::serve::door::Door;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::session::Sessions;
 use daemon::supervisor;
@@ -93,7 +94,8 @@ async fn start(
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
     // Workers and clients have its address in their own configurations.
-    let listener = serve::bind(&config.bind, Advertise::Nothing, config.allow_unencrypted).await?;
+    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
+    let listener = serve::bind(&config.bind, Advertise::Nothing).await?;
     let address = listener
         .local_addr()
         .map_err(|source| Error::System { action: "tell the address listened on", source })?;
@@ -149,7 +151,7 @@ async fn start(
     let routes = http::routes(shared, &access, authenticator).merge(inspected);
     let router = front::guard(routes.into(), hosts).with_pages();
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
-    let serving = serve::serve(listener, router, limits, shutdown.clone());
+    let serving = serve::serve(listener, door, router, limits, shutdown.clone());
     let stopping = async {
         // Requests held open for workers and pages would keep their connections open.
         shutdown.wait().await;

@@ -11,6 +11,7 @@ use axum::Router;
 use daemon::Shutdown;
 use daemon::access::Auth;
 use daemon::auth::Authenticator;
+use daemon::serve::door::Door;
 use daemon::serve::{self, Limits};
 use jobtracker::Config;
 use parking_lot::Mutex;
@@ -241,12 +242,13 @@ impl Stand {
                 async move { answer }
             },
         );
-        let listener = serve::bind("127.0.0.1:0", serve::Advertise::Nothing, false).await.unwrap();
+        let listener = serve::bind("127.0.0.1:0", serve::Advertise::Nothing).await.unwrap();
         let namenode = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/rpc", route).route(HELLO, daemon::rpc::hello(auth));
         let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
         let router = daemon::front::guard(router, hosts);
-        tokio::spawn(serve::serve(listener, router, Limits::default(), Shutdown::new()));
+        let door = Door::new(None, false).unwrap();
+        tokio::spawn(serve::serve(listener, door, router, Limits::default(), Shutdown::new()));
         let address = free_address();
         let mut stand = Stand {
             names,

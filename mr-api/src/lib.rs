@@ -38,7 +38,7 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | read and emit | [`Mapper`], [`Emit`], [`Line`]; [`map`] |
+//! | read and emit | [`Mapper`], [`Emit`], [`Line`]; [`parse`] for fields; [`map`] |
 //! | choose key and value types | [`Datum`](datum::Datum), [`Key`](datum::Key), [`Put`](datum::Put), [`Desc`](datum::Desc) in [`datum`] |
 //! | combine and reduce | [`Fold`], [`Sum`], [`Reducer`], [`Values`], [`Output`]; [`reduce`] |
 //! | put it together | [`Job`], [`Plan`], [`Args`], [`main`]; [`job`] |
@@ -61,7 +61,7 @@ pub use mr_formats::{Line, Lines, codec, sequence, writable};
 pub use mr_model::{
     Always, Auto, BoxError, Context, Count, Emit, Error, Finished, Fold, Job, Mapper, Max, Min,
     Output, Plan, Reducer, Result, Sink, Sum, Values, counters, from_files, intermediate, job, map,
-    map_fn, previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
+    map_fn, parse, previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
 };
 pub use run::{Args, Cluster, Done, LocalRunner, Program, main, usage_error};
 

@@ -379,6 +379,18 @@ pub enum Error {
         /// Key or value.
         text: String,
     },
+    /// A field of a record is not what it should be.
+    #[error("`{field}` is no {expected} ({reason}), in the record `{record}`")]
+    Field {
+        /// Its text.
+        field: String,
+        /// What it should be, as a noun.
+        expected: String,
+        /// Why it is not.
+        reason: String,
+        /// The text of the record.
+        record: String,
+    },
     /// An invalid name for a named output.
     #[error(
         "`{name}` cannot be the name of an output: letters, digits, `-`, `_`, `.`, and not `part`"

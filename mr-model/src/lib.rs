@@ -5,12 +5,13 @@
 //! Nothing here knows who runs a job, nor where: no client, no network, no async runtime. Authors find all of it in `mr_api`, which adds the
 //! programs' entry and the local runner. What runs jobs finds in [`runner`] what it needs besides.
 //!
-//! Modules import only from those below them: lowest are `datum` and `task`, then `map` and `reduce`, then `rounds`, then `engine`, then `job`.
+//! Modules import only from those below them: lowest are `datum`, `field` and `task`, then `map` and `reduce`, then `rounds`, then `engine`, then `job`.
 
 mod console;
 pub mod datum;
 mod engine;
 mod error;
+mod field;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -25,6 +26,7 @@ pub mod task;
 pub mod testing;
 
 pub use error::{BoxError, Error, Result};
+pub use field::parse;
 pub use job::{
     Always, Auto, Finished, Job, Plan, from_files, intermediate, previous, text, text_out,
 };

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use daemon::ConfigError;
 use daemon::groups::GroupSource;
+use daemon::serve::door::CertificateFiles;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
 /// Fields that have no value by default.
-const OPTIONAL: [&str; 7] = [
+const OPTIONAL: [&str; 8] = [
+    "tls",
     "superuser",
     "advertise",
     "secret_file",
@@ -38,7 +40,9 @@ pub struct Config {
     pub bind: String,
     /// `host:port` that the NameNode announces to others. Default: as `bind`.
     pub advertise: Option<String>,
-    /// Allows an address that other machines reach although traffic is not encrypted. Default false.
+    /// Certificate and key of an authority, for other clients than Hanno's: `{ certificate = "FILE", key = "FILE" }`. Absent: one that it makes at each start.
+    pub tls: Option<CertificateFiles>,
+    /// Serves plain requests of other machines, too, for clients that cannot encrypt. Default false.
     pub allow_unencrypted: bool,
     /// Where the metadata is kept. Default `hanno-data/namenode`.
     pub data_dir: PathBuf,
@@ -150,6 +154,7 @@ impl Default for Config {
         Config {
             bind: "127.0.0.1:9870".to_owned(),
             advertise: None,
+            tls: None,
             allow_unencrypted: false,
             data_dir: PathBuf::from("hanno-data/namenode"),
             log_dirs: Vec::new(),

@@ -12,7 +12,7 @@ use daemon::groups::check_user;
 use daemon::hosts::Hosts;
 use daemon::rpc::{self, Sender};
 use daemon::session::{self, Sessions};
-use protocol::auth::Role;
+use protocol::auth::{Key, Role};
 use protocol::namenode::{Answer, Request, VERSION};
 use protocol::wire::bundle;
 use protocol::{ErrorKind, RemoteError};
@@ -33,7 +33,7 @@ const CLIENTS: &[Role] = &[Role::Client, Role::Task];
 
 pub(crate) fn router(
     service: Service,
-    auth: Authenticator,
+    (auth, secret): (Authenticator, Key),
     (trust, manager): (Trust, TokenManager),
     config: &Config,
 ) -> Guarded {
@@ -51,7 +51,7 @@ pub(crate) fn router(
     let sessions = Sessions::new(auth.clone(), "namenode", &advertised);
     let access = Access::new(auth.clone(), Some(sessions.clone()), config.webhdfs.auth);
     let face = webhdfs::namenode::Face::new(web.clone(), settings);
-    let pages = pages::router(web.clone(), face.clone(), (sessions, &access));
+    let pages = pages::router(web.clone(), (face.clone(), secret), (sessions, &access));
     let monitor = monitor::router(web, auth.clone(), advertised.clone());
     let web = face.router().layer(from_fn(session::refuse_foreign));
     let hosts = Hosts::new(config.advertised(), &config.webhdfs.hosts, webhdfs::config::HOSTS_KEY);

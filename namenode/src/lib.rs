@@ -52,6 +52,7 @@ use std::time::Duration;
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
 use daemon::hosts::host_part;
+use daemon::serve::door::Door;
 use daemon::serve::{self, Limits};
 use daemon::supervisor;
 use host::{Opening, Policy, Running, Start};
@@ -93,9 +94,7 @@ const CONNECTIONS_MAX: usize = 50_000;
 pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     config.check()?;
     let advertise = serve::Advertise::address(config.advertise.as_deref());
-    let listener = serve::bind(&config.bind, advertise, config.allow_unencrypted)
-        .await
-        .map_err(Error::Service)?;
+    let listener = serve::bind(&config.bind, advertise).await.map_err(Error::Service)?;
     run_on(listener, config, shutdown).await
 }
 
@@ -109,6 +108,7 @@ pub async fn run_on(
     shutdown: Shutdown,
 ) -> Result<(), Error> {
     config.check()?;
+    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted).map_err(Error::Service)?;
     let secret = prepare(&config)?;
     let opening = Opening::new({
         let shutdown = shutdown.clone();
@@ -142,10 +142,10 @@ pub async fn run_on(
         tokio::spawn(trash::run(service.clone(), config.superuser(), times, shutdown.clone()));
     let authenticator = Authenticator::new(&secret, auth::Service::Namenode);
     let trust = trust(&config, &secret, (&authenticator, shared));
-    let router = http::router(service, authenticator, trust, &config);
+    let router = http::router(service, (authenticator, secret), trust, &config);
     let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
     supervisor::ready();
-    serve::serve(listener, router, limits, shutdown).await;
+    serve::serve(listener, door, router, limits, shutdown).await;
 
     emptier.abort();
     watcher.abort();

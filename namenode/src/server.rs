@@ -531,6 +531,8 @@ impl NameNode {
     ) -> datanode::Answer {
         if let Some(node) = self.next_of(nodes, of, now)? {
             state.blocks.take_changes(&state.ns, nodes, node, changes);
+            let bad = changes.bad.iter().map(|replica| replica.block);
+            nodes.node_mut(node).failures.note_bad(bad, now.wall_ms);
             nodes.note_report(node);
         }
         Ok(NodeReply::Done)
@@ -553,6 +555,7 @@ impl NameNode {
         let level = state.standing.level();
         let cluster = state.cluster();
         let node = nodes.register(register.info, now.mono_ms);
+        nodes.node_mut(node).program = register.program;
         state.note_registered(nodes, node);
         let (epoch, heartbeat_ms) = (self.epoch, self.heartbeat_ms);
         let registration = nodes.registration(node);

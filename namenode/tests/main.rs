@@ -167,7 +167,8 @@ impl Reports {
             local_socket: String::new(),
         };
         let (version, levels) = (protocol::datanode::VERSION, Supported::OWN);
-        let register = Register { version, levels, cluster: None, info };
+        let program = String::new();
+        let register = Register { version, levels, cluster: None, info, program };
         let NodeReply::Registered { epoch, registration, .. } =
             say(&rpc, NodeRequest::Register(register)).await
         else {
@@ -359,7 +360,8 @@ async fn strangers_are_refused() {
     };
     let register_at = |levels, cluster| {
         let (version, info) = (protocol::datanode::VERSION, info.clone());
-        NodeRequest::Register(Register { version, levels, cluster, info })
+        let program = String::new();
+        NodeRequest::Register(Register { version, levels, cluster, info, program })
     };
     let register = |cluster| register_at(Supported::OWN, cluster);
     let client = server.rpc(Role::Client);

@@ -12,11 +12,14 @@
 //! `127.0.0.1` are the same.
 
 use std::fmt;
+use std::net::IpAddr;
 
 /// Port of a NameNode whose address names none, as in HDFS.
 pub const NAMENODE_PORT: u16 = 9870;
 /// Longest part of an address that an error message repeats, characters.
 const TEXT_CHARS_MAX: usize = 200;
+/// How the URL of a daemon that is called from elsewhere begins.
+const SECURE_SCHEME: &str = "https://";
 
 /// What a scheme stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -346,6 +349,26 @@ pub fn url_of(authority: &str) -> String {
     format!("{SCHEME}{authority}")
 }
 
+/// The URL of a daemon's pages and of WebHDFS at `host:port`, as somebody elsewhere calls it: encrypted, unless it stays on this machine.
+pub fn web_url_of(authority: &str) -> String {
+    if is_loopback(authority) { url_of(authority) } else { secure_url_of(authority) }
+}
+
+/// The URL of `host:port` for encrypted requests.
+pub fn secure_url_of(authority: &str) -> String {
+    format!("{SECURE_SCHEME}{authority}")
+}
+
+/// True if what is sent to this `host:port` stays on the machine, as its text says; names are not looked up.
+pub fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
+}
+
 /// `host:port` of the URL of a daemon.
 pub fn authority_of(url: &str) -> &str {
     url.strip_prefix(SCHEME).unwrap_or(url).trim_end_matches('/')
@@ -446,6 +469,20 @@ mod tests {
     const M: Result<Side, &str> = Ok(Side::Machine);
     const FOREIGN: Result<Side, &str> = Err("Wrong FS: ");
     const SCHEME: Result<Side, &str> = Err("No FileSystem for scheme ");
+
+    #[test]
+    fn what_leaves_the_machine_is_encrypted() {
+        for here in
+            ["127.0.0.1:1", "localhost:9870", "LocalHost", "[::1]:9864", "[::ffff:127.0.0.1]:1"]
+        {
+            assert_eq!(web_url_of(here), format!("http://{here}"));
+        }
+        for there in
+            ["nn:9870", "10.0.0.1:9870", "[fe80::1]:9870", "localhost.example:1", "0.0.0.0:1", ""]
+        {
+            assert_eq!(web_url_of(there), format!("https://{there}"));
+        }
+    }
 
     fn site() -> Site {
         Site::new("http://nn:9870/", &["hdfs://old:8020".to_owned(), "service".to_owned()])

@@ -9,13 +9,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::level::{FeatureLevel, Supported};
-use crate::namenode::{DatanodeInfo, REPLICAS_MAX, VOLUMES_MAX};
+use crate::namenode::{DatanodeInfo, REPLICAS_MAX, VOLUMES_MAX, Volume};
 use crate::token::BlockToken;
 use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// Most replicas in one part of a full block report; bounds how long one message holds up the NameNode.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
@@ -73,6 +73,8 @@ pub struct Register {
     pub cluster: Option<ClusterId>,
     /// Identity and addresses.
     pub info: DatanodeInfo,
+    /// Version of its program, for people.
+    pub program: String,
 }
 
 /// A sign of life.
@@ -88,11 +90,11 @@ pub struct Heartbeat {
     pub transfer_count: u32,
     /// Bytes on its volumes that something else uses.
     pub non_dfs_used: u64,
-    /// Data directories that are out of service.
-    #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
-    pub failed_volumes: Vec<String>,
     /// Most bytes per second that it sends for the balancer.
     pub balancer_bandwidth: u64,
+    /// Its data directories. Those in service make the sums above.
+    #[serde(deserialize_with = "at_most::<VOLUMES_MAX, _, _>")]
+    pub volumes: Vec<Volume>,
 }
 
 /// A part of a full block report. All parts together ascend by block id.

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! permit   HMAC(secret, "hanno block\n" sender's nonce, DataNode's nonce, number of the operation u64 LE, block u64 LE, stamp u64 LE)
-//! hello    HMAC(secret, "hanno datanode\n" sender's nonce, DataNode's nonce, DataNode's id)
+//! hello    HMAC(secret, "hanno datanode\n" sender's nonce, DataNode's nonce, DataNode's id, fingerprint of its certificate if there is one)
 //! proof    HMAC(secret, "hanno operation\n" sender's nonce, DataNode's nonce, number of the operation u64 LE, body of its frame)
 //!
 //! packet   data_bytes u32 LE   at most DATA_BYTES_MAX
@@ -37,6 +37,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::auth::Fingerprint;
 use crate::checksum::{CHUNK_BYTES, CRC_BYTES, chunk_count};
 use crate::namenode::DatanodeInfo;
 use crate::token::{AccessMode, BlockToken, TokenName};
@@ -194,18 +195,23 @@ impl Operation {
     }
 }
 
-/// The nonces of a connection, and how many operations went over it.
+/// The nonces of a connection, the certificate that it stands on, and how many operations went over it.
 #[derive(Clone, Debug)]
 pub struct Session {
     sender: [u8; NONCE_BYTES],
     datanode: [u8; NONCE_BYTES],
+    certificate: Option<Fingerprint>,
     operation_count: u64,
 }
 
 impl Session {
-    /// A connection on which both sides have sent their nonces.
-    pub fn new(sender: [u8; NONCE_BYTES], datanode: [u8; NONCE_BYTES]) -> Self {
-        Session { sender, datanode, operation_count: 0 }
+    /// A connection on which both sides have sent their nonces; `certificate` is the DataNode's, if the connection is encrypted.
+    pub fn new(
+        sender: [u8; NONCE_BYTES],
+        datanode: [u8; NONCE_BYTES],
+        certificate: Option<Fingerprint>,
+    ) -> Self {
+        Session { sender, datanode, certificate, operation_count: 0 }
     }
 
     /// The proof that a DataNode gives of itself.
@@ -219,7 +225,8 @@ impl Session {
     }
 
     fn hello_over<T>(&self, datanode: DatanodeId, then: impl FnOnce(&[&[u8]]) -> T) -> T {
-        then(&[b"hanno datanode\n", &self.sender, &self.datanode, &datanode.0])
+        let certificate = self.certificate.as_ref().map_or(&[][..], |it| &it.0);
+        then(&[b"hanno datanode\n", &self.sender, &self.datanode, &datanode.0, certificate])
     }
 
     /// Proves that the sender of the next operation, whose frame has this body, has the token's secret.

@@ -304,7 +304,7 @@ fn long_and_empty_keys_and_values() {
 
 /// Takes some gigabytes of memory, but little disk, because the value compresses well; run it with a command of its own.
 #[test]
-#[ignore = "takes gigabytes of memory; see the README's longer suites"]
+#[ignore = "takes gigabytes of memory; docs/testing.md names the command"]
 fn a_value_of_one_gibibyte_is_sorted_and_reduced() {
     let dir = tempfile::tempdir().unwrap();
     let len = 1 << 30;

@@ -125,7 +125,13 @@ impl Node {
             local_socket: String::new(),
         };
         let (version, levels) = (VERSION, Supported::OWN);
-        let register = Request::Register(Register { version, levels, cluster: None, info });
+        let register = Request::Register(Register {
+            version,
+            levels,
+            cluster: None,
+            info,
+            program: String::new(),
+        });
         let Reply::Registered { epoch, registration, .. } = self.send(&register).await? else {
             bail!("the namenode is of another version");
         };

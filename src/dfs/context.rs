@@ -102,8 +102,12 @@ impl Context {
         self.store.create(named, &options)?.close()
     }
 
-    /// The paths that an operand names: all matches of a glob, otherwise the one path, which must exist.
+    /// The paths that an operand names: all matches of a glob, otherwise the one path, which must exist. What is no text is no glob.
     pub(crate) fn expand(&self, operand: &OsString) -> Result<Vec<Item>, Failure> {
+        if let Some(named) = self.resolver.resolve_bytes(operand)? {
+            let status = self.store.status(&named)?;
+            return Ok(vec![Item { named, status }]);
+        }
         let text = text_of(operand)?;
         let items = self.matches(text)?;
         if !items.is_empty() {

@@ -149,7 +149,10 @@ fn context(
     let overrides = Overrides { file_system, ..overrides.clone() };
     let (mut config, file_system) = overrides.resolved().map_err(wrong)?;
     config.short_circuit = properties.short_circuit.or(config.short_circuit);
-    let operands = || parsed.operands.iter().filter_map(|operand| operand.to_str());
+    // The file system is text, whatever follows it.
+    let operands: Vec<_> =
+        parsed.operands.iter().map(|operand| operand.to_string_lossy()).collect();
+    let operands = || operands.iter().map(|operand| &**operand);
     let (config, site) = match file_system {
         FileSystem::Machine => (config.clone(), config.site().with_machine_default()),
         _ if is_named => (config.clone(), config.site()),

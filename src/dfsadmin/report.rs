@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use jiff::tz::TimeZone;
-use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
+use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState, Room};
 use serde_json::{Value, json};
 
 use super::session::{Command, Session, refused};
@@ -62,9 +62,9 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
             None => return Err(Failure::Usage(String::new())),
         }
     }
-    let (status, datanodes) = facts(session)?;
+    let (totals, datanodes) = facts(session)?;
     let now_ms = transport::rpc::now_ms();
-    let text = report_text(&status, &datanodes, &wanted, now_ms, &TimeZone::system());
+    let text = report_text(&totals, &datanodes, &wanted, now_ms, &TimeZone::system());
     // Anyone but the superuser sees only the totals, as in HDFS.
     let allowed = session.check_superuser();
     let visible = match &allowed {
@@ -78,41 +78,45 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
 
 /// The same as JSON.
 pub(crate) fn report_as_json(session: &Session) -> Result<(), Failure> {
-    let (status, datanodes) = facts(session)?;
+    let (totals, datanodes) = facts(session)?;
     let json =
-        report_json(&status, &datanodes).map_err(|error| Failure::Text(error.to_string()))?;
+        report_json(&totals, &datanodes).map_err(|error| Failure::Text(error.to_string()))?;
     print_json(&json).map_err(Failure::output)
 }
 
-fn facts(session: &Session) -> Result<(ClusterStatus, Vec<DatanodeReport>), Failure> {
+/// Of the whole cluster.
+struct Totals {
+    status: ClusterStatus,
+    room: Room,
+}
+
+fn facts(session: &Session) -> Result<(Totals, Vec<DatanodeReport>), Failure> {
     let status = session.client.cluster_status().map_err(|error| refused(&error))?;
+    let room = session.client.room().map_err(|error| refused(&error))?;
     let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
-    Ok((status, datanodes))
+    Ok((Totals { status, room }, datanodes))
 }
 
 /// The same for programs, ids as people write them.
-fn report_json(status: &ClusterStatus, datanodes: &[DatanodeReport]) -> serde_json::Result<Value> {
+fn report_json(totals: &Totals, datanodes: &[DatanodeReport]) -> serde_json::Result<Value> {
+    let Totals { status, room } = totals;
     let mut totals = serde_json::to_value(status)?;
     totals["cluster"] = status.cluster.to_string().into();
     let mut nodes = serde_json::to_value(datanodes)?;
     for (index, node) in datanodes.iter().enumerate() {
         nodes[index]["info"]["id"] = node.info.id.to_string().into();
     }
-    Ok(json!({ "status": totals, "datanodes": nodes }))
+    Ok(json!({ "status": totals, "room": room, "datanodes": nodes }))
 }
 
 fn report_text(
-    status: &ClusterStatus,
+    Totals { status, room }: &Totals,
     datanodes: &[DatanodeReport],
     wanted: &[&str],
     now_ms: u64,
     zone: &TimeZone,
 ) -> String {
-    // As in HDFS: a node that is going out of service has no room to offer.
-    let serving = || datanodes.iter().filter(|node| node.is_in_service());
-    let sum = |part: fn(&DatanodeReport) -> u64| serving().map(part).sum::<u64>();
-    let (capacity, used, remaining) =
-        (sum(|node| node.capacity), sum(|node| node.used), sum(|node| node.remaining));
+    let &Room { capacity, used, remaining, .. } = room;
     let both = |bytes: u64| format!("{bytes} ({})", report_size(bytes));
     let mut text = String::new();
     if let Some(reason) = &status.safe_mode {
@@ -256,11 +260,16 @@ pub(crate) mod tests {
         }
     }
 
+    fn totals(status: ClusterStatus) -> Totals {
+        let room = Room { capacity: 1000, used: 100, non_dfs_used: 100, remaining: 800 };
+        Totals { status, room }
+    }
+
     #[test]
     fn the_report_is_hadoops() {
         let now_ms = 1_767_609_005_000;
-        let text =
-            report_text(&status(), &[node(DatanodeState::Live)], &[], now_ms, &TimeZone::UTC);
+        let totals = totals(status());
+        let text = report_text(&totals, &[node(DatanodeState::Live)], &[], now_ms, &TimeZone::UTC);
         let start = "Configured Capacity: 1000 (1000 B)\nPresent Capacity: 900 (900 B)\nDFS Remaining: 800 (800 B)\n\
             DFS Used: 100 (100 B)\nDFS Used%: 11.11%\nReplicated Blocks:\n\tUnder replicated blocks: 2\n";
         assert!(text.starts_with(start), "{text}");
@@ -271,12 +280,14 @@ pub(crate) mod tests {
             Cache Remaining%: 0.00%\nXceivers: 0\nLast contact: Mon Jan 05 10:30:00 UTC 2026\nLast Block Report: Mon Jan 05 10:00:05 UTC 2026\nNum of Blocks: 1\n\n\n";
         assert!(text.ends_with(end), "{text}");
         let safe = ClusterStatus { safe_mode: Some("by hand".to_owned()), ..status() };
+        let safe = Totals { status: safe, room: Room::default() };
         let dead = report_text(&safe, &[node(DatanodeState::Dead)], &[], now_ms, &TimeZone::UTC);
         assert!(
             dead.starts_with("Safe mode is ON\nby hand\nConfigured Capacity: 0 (0 B)\n"),
             "{dead}"
         );
         let out = ClusterStatus { log_dirs_left_out: vec!["/m: no room".to_owned()], ..status() };
+        let out = Totals { status: out, room: Room::default() };
         let text = report_text(&out, &[], &[], now_ms, &TimeZone::UTC);
         assert!(
             text.starts_with("Directory of log_dirs left out: /m: no room\nConfigured"),
@@ -294,7 +305,8 @@ pub(crate) mod tests {
             leaving(AdminState::InMaintenance),
             DatanodeReport { state: DatanodeState::Dead, ..leaving(AdminState::InMaintenance) },
         ];
-        let text = |wanted: &[&str]| report_text(&status(), &nodes, wanted, 0, &TimeZone::UTC);
+        let text =
+            |wanted: &[&str]| report_text(&totals(status()), &nodes, wanted, 0, &TimeZone::UTC);
         let all = text(&[]);
         for part in [
             "Configured Capacity: 1000 (1000 B)\n",
@@ -315,9 +327,10 @@ pub(crate) mod tests {
 
     #[test]
     fn ids_in_json_are_text() {
-        let json = report_json(&status(), &[node(DatanodeState::Live)]).unwrap();
+        let json = report_json(&totals(status()), &[node(DatanodeState::Live)]).unwrap();
         assert_eq!(json["status"]["cluster"], "01".repeat(16));
         assert_eq!(json["datanodes"][0]["info"]["id"], "02".repeat(16));
         assert_eq!(json["datanodes"][0]["capacity"], 1000);
+        assert_eq!(json["room"]["remaining"], 800);
     }
 }

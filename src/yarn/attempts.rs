@@ -3,7 +3,7 @@
 use anyhow::Result;
 use client::job::JobClient;
 use jiff::tz::TimeZone;
-use protocol::address::url_of;
+use protocol::address::web_url_of;
 use protocol::jobs::{AttemptReport, JobReport, WorkerReport};
 use protocol::{AttemptId, ErrorKind, JobId};
 
@@ -178,7 +178,7 @@ impl Container {
         // Of several workers on one machine an attempt does not tell which was its own.
         let mut there = workers.iter().filter(|worker| worker.host == attempt.host);
         let only = there.next().filter(|_| there.next().is_none());
-        let http_address = only.map_or(NONE.to_owned(), |worker| url_of(&worker.http_address));
+        let http_address = only.map_or(NONE.to_owned(), |worker| web_url_of(&worker.http_address));
         Container {
             id: attempt.id.clone(),
             started: date(attempt.started_ms),
@@ -279,7 +279,7 @@ mod tests {
         };
         let one = Container::of("http://jt", &[worker("a", 1), worker("b", 2)], &attempt);
         let texts = (one.http_address.as_str(), one.finished.as_str(), one.state);
-        assert_eq!(texts, ("http://b:2", NONE, "RUNNING"));
+        assert_eq!(texts, ("https://b:2", NONE, "RUNNING"));
         let two = Container::of("http://jt", &[worker("b", 1), worker("b", 2)], &attempt);
         assert_eq!(two.http_address, NONE);
         let text = containers_text(&[one]);

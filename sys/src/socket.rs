@@ -1,4 +1,4 @@
-//! Abstract Unix sockets: they have a name but no file, and disappear with their process. Also sending without waiting.
+//! Abstract Unix sockets: they have a name but no file, and disappear with their process. Also sending and receiving without waiting.
 //!
 //! Abstract sockets have no file permissions. So every listener checks a token or cookie first, and every client checks the listener's user ([`peer_user`]).
 
@@ -13,8 +13,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-    sendmsg, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, sendmsg, socket_with,
 };
 
 /// Listens on `name`.
@@ -100,6 +100,15 @@ pub fn send_now(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<us
     Ok(sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)?)
 }
 
+/// Takes what has arrived at `socket`, without waiting; returns the number of bytes, 0 at the end.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] if nothing has arrived; else the system's error.
+pub fn receive_now(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (count, _) = rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?;
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +130,19 @@ mod tests {
         };
         assert!(!callers.is_empty());
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn what_is_there_is_received_at_once() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let mut bytes = [0; 8];
+        let error = receive_now(here.as_fd(), &mut bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        send_now(there.as_fd(), &[IoSlice::new(b"abc")]).unwrap();
+        assert_eq!(receive_now(here.as_fd(), &mut bytes).unwrap(), 3);
+        assert_eq!(&bytes[..3], b"abc");
+        drop(there);
+        assert_eq!(receive_now(here.as_fd(), &mut bytes).unwrap(), 0);
     }
 
     #[test]

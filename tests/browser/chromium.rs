@@ -212,5 +212,7 @@ async fn connect(address: &str) -> WebDriverResult<WebDriver> {
     capabilities.set("goog:loggingPrefs", json!({ "browser": "WARNING" }))?;
     // A dialog that a page raises makes the next command fail.
     capabilities.set("unhandledPromptBehavior", "ignore")?;
+    // The driver is called without encryption, but its client wants to know how it would encrypt; another test may have said so already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     WebDriver::new(address, capabilities).await
 }

@@ -1,5 +1,5 @@
 //! Pages of what is large: a job of 100,000 tasks, and a directory of a million files. Each must appear at once, and drawing it many times
-//! must not take memory. A command of its own (see README.md), because the job alone takes minutes.
+//! must not take memory. A command of its own (see docs/testing.md), because the job alone takes minutes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,7 +60,7 @@ impl Viewer<'_> {
 }
 
 #[test]
-#[ignore = "takes minutes; README.md names the command"]
+#[ignore = "takes minutes; docs/testing.md names the command"]
 fn pages_of_large_things_appear_at_once() {
     let Some(browser) = Browser::start() else { return };
     let directory = fresh_directory();

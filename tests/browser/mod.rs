@@ -3,6 +3,7 @@
 //!
 //! With `HANNO_SCREENSHOTS=DIR` every page is also kept there as a picture, light and dark.
 
+mod axe;
 mod chromium;
 mod large;
 mod pictures;
@@ -38,9 +39,10 @@ fn people_see_and_steer_the_cluster_in_a_browser() {
     files(&stage, &browser, &pictures);
     snapshots(&stage, &browser, &pictures);
     cluster(&stage, &browser, &pictures);
-    steady::refusals_are_pages(&stage, &browser);
+    steady::refusals_are_pages(&stage, &browser, &pictures);
     finished_jobs(&stage, &browser, &pictures);
     steady::tables_are_sorted(&stage, &browser);
+    steady::the_navigation_can_be_skipped(&stage, &browser);
     let running = stage.start_waiting(HOSTILE, "first");
     steady::updates_leave_people_alone(&stage, &browser, &running);
     a_running_job(&stage, &browser, &pictures, &running);
@@ -195,6 +197,12 @@ fn cluster(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     browser.wait_text("Nothing runs there.");
     pictures.take(browser, "jobtracker-worker");
     browser.assert_quiet("a worker");
+    browser.open(&format!("{namenode}/datanodes"));
+    browser.click("td a[href^='/datanodes/']");
+    browser.wait_text("in service");
+    browser.wait_text("Nothing went wrong there");
+    pictures.take(browser, "namenode-datanode");
+    browser.assert_quiet("a DataNode");
     // The overview follows the cluster without being loaded again.
     browser.open(&format!("{namenode}/"));
     browser.script("window.unmoved = true");

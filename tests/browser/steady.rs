@@ -8,6 +8,10 @@ use super::chromium::Browser;
 use super::pictures::Pictures;
 use super::stage::Stage;
 
+/// Keys, as WebDriver names them.
+const ENTER: &str = "\u{e007}";
+const TAB: &str = "\u{e004}";
+
 /// What `what` is on the page that is open, before and after something changes it.
 struct Kept<'a>(&'a Browser);
 
@@ -72,11 +76,20 @@ pub(super) fn tables_are_sorted(stage: &Stage, browser: &Browser) {
     browser.script("document.dispatchEvent(new Event('stale'))");
     browser.wait("an update", "pending === null");
     assert_eq!(column(2), json!(names), "an update loses the order");
-    browser.click("th:nth-of-type(3) button.sort");
+    // The keyboard does the same, and stays where it is.
+    let name = "th:nth-of-type(3) button.sort";
+    browser.type_into(name, ENTER);
+    let focus = format!("document.activeElement === document.querySelector({})", json!(name));
+    assert_eq!(browser.script(&format!("return {focus}")), true, "the focus is lost");
+    assert_eq!(
+        browser.script("return document.querySelector('[aria-sort]').ariaSort"),
+        "descending"
+    );
     names.reverse();
     assert_eq!(column(2), json!(names));
-    browser.click("th:nth-of-type(3) button.sort");
+    browser.click(name);
     assert_eq!(column(2), before);
+    assert_eq!(browser.script("return document.querySelector('[aria-sort]')"), json!(null));
     // Numbers by what they mean.
     let order = |texts: &[&str]| browser.script(&format!("return {}.sort(compare)", json!(texts)));
     let sorted = ["850 ms", "1.3 s", "4 min 05 s", "2 h 10 min", "none", ""];
@@ -88,6 +101,18 @@ pub(super) fn tables_are_sorted(stage: &Stage, browser: &Browser) {
     let sorted = ["10.0.0.9:1", "10.0.0.10:1"];
     assert_eq!(order(&[sorted[1], sorted[0]]), json!(sorted));
     browser.assert_quiet("sorting");
+}
+
+/// The first stop of the keyboard leads past the navigation.
+pub(super) fn the_navigation_can_be_skipped(stage: &Stage, browser: &Browser) {
+    for daemon in [&stage.cluster.namenode, &stage.cluster.jobtracker] {
+        browser.open(&format!("{daemon}/"));
+        browser.type_into("body", TAB);
+        assert_eq!(browser.script("return document.activeElement.className"), "skip");
+        browser.type_into("a.skip", ENTER);
+        browser.wait("the content has the focus", "document.activeElement.id === 'content'");
+    }
+    browser.assert_quiet("skipping the navigation");
 }
 
 /// The daemon is killed, and then hangs. Each time the page says so, and is right again once the daemon is back.
@@ -122,7 +147,7 @@ pub(super) fn a_lost_daemon_is_told(stage: &Stage, browser: &Browser, pictures: 
 }
 
 /// What is not there, or not for everybody, is a page with a way back.
-pub(super) fn refusals_are_pages(stage: &Stage, browser: &Browser) {
+pub(super) fn refusals_are_pages(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     let (namenode, jobtracker) = (&stage.cluster.namenode, &stage.cluster.jobtracker);
     for url in [
         format!("{jobtracker}/no/such/page"),
@@ -132,6 +157,7 @@ pub(super) fn refusals_are_pages(stage: &Stage, browser: &Browser) {
     ] {
         browser.open(&url);
         browser.wait_text("There is no such page");
+        pictures.take(browser, "refusal");
         browser.click("main a[href='/']");
         browser.wait("the overview", "document.querySelector('nav a[aria-current]')");
     }

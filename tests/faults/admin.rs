@@ -173,8 +173,8 @@ fn nobody_is_told_an_address_that_is_none() {
         ("worker", "bind", "advertise"),
     ] {
         let variable = |key: &str| format!("HANNO_{kind}_{key}").to_uppercase();
-        let (bind, allow) = (variable(key), variable("allow_unencrypted"));
-        let variables = [(bind.as_str(), "0.0.0.0:0".to_owned()), (&allow, "true".to_owned())];
+        let bind = variable(key);
+        let variables = [(bind.as_str(), "0.0.0.0:0".to_owned())];
         let refused = daemon(&cluster, kind, &variables);
         let told = refused.stderr.lines().last().unwrap_or_default();
         assert!(refused.code != 0 && refused.code != TIMED_OUT, "{kind} {key}: {told}");

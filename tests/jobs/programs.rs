@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 use mr_api::codec::FileCodec;
 
-use crate::support::{Cluster, Options, data};
+use crate::support::cluster::example_binary;
+use crate::support::{Cluster, Options, Outcome, data};
 
 /// One cluster for all: starting one takes longer than any of the jobs.
 #[test]
@@ -187,5 +189,42 @@ fn iterations(cluster: &Cluster) {
     assert_eq!(found.len(), ranks.len());
     for (node, rank) in ranks.iter().enumerate() {
         assert!((found[&node] - rank).abs() < 1e-9, "{node}: {} for {rank}", found[&node]);
+    }
+}
+
+/// Who gives a program what it cannot read is told what it should be, and the record.
+#[test]
+fn examples_name_the_fields_and_arguments_that_they_cannot_read() {
+    const NODE: &str = "`x1` is no number of a node";
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |example: &str, words: &[&str]| {
+        let mut command = Command::new(example_binary(example));
+        command.args(["--local", "--quiet"]).args(words).current_dir(&directory);
+        let outcome = Outcome::of(command);
+        assert_ne!(outcome.code, 0, "{example}");
+        outcome.stderr
+    };
+    for (example, words, line, expected) in [
+        ("topk", &["top", "2"][..], "x1", "`x1` is no whole number"),
+        ("mean_variance", &[], "k\tx1", "`x1` is no number"),
+        ("pagerank", &[], "1 x1", NODE),
+        ("connected_components", &[], "1 x1", NODE),
+        ("triangles", &[], "1 x1", NODE),
+        ("shortest_paths", &["--from", "1"], "1\t2\tx1", "`x1` is no length"),
+    ] {
+        fs::write(directory.path().join(example), format!("{line}\n")).unwrap();
+        let said = refused(example, &[words, &[example, "out"]].concat());
+        let record = format!("in the record `{}`", line.replace('\t', "\\t"));
+        for part in [expected, &record, &format!("{example}, byte 0")] {
+            assert!(said.contains(part), "{example}, {part}: {said}");
+        }
+    }
+    for (example, words, expected) in [
+        ("topk", &["top", "x1", "in", "out"][..], "`x1` is no number above 0"),
+        ("pi", &["x1", "10"], "`x1` is no number of maps"),
+        ("pi", &["2", "x1"], "`x1` is no number of points"),
+    ] {
+        let said = refused(example, words);
+        assert!(said.contains(expected) && said.contains("--help"), "{example}: {said}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -416,4 +417,29 @@ fn streaming_runs_locally() {
     let words: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(words, ["1", "a", "1", "2", "b", "1"]);
     assert!(!Path::new(&output).join("_scratch").try_exists().unwrap());
+}
+
+/// As on a worker, which gives what was sent a mode of its own.
+#[test]
+fn scripts_that_nobody_may_execute_run_locally_as_on_a_cluster() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    fs::write(path("in"), "b\na\n").unwrap();
+    fs::write(path("m.sh"), "#!/bin/sh\n./more.sh | sed s/$/!/\n").unwrap();
+    fs::write(path("more.sh"), "#!/bin/sh\nsed s/^/-/\n").unwrap();
+    for script in ["m.sh", "more.sh"] {
+        fs::set_permissions(path(script), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let (input, output) = (path("in"), path("out"));
+    let mut command = Command::new(crate::support::cluster::hanno_binary());
+    command.args(["job", "streaming", "--local", "--quiet", "-input", &input, "-output", &output]);
+    command.args(["-mapper", "m.sh", "-reducer", "NONE", "-file", "m.sh", "-file", "more.sh"]);
+    command.current_dir(&directory);
+    Outcome::of(command).ok();
+    assert_eq!(
+        fs::read_to_string(Path::new(&output).join("part-00000")).unwrap(),
+        "-b!\t\n-a!\t\n"
+    );
+    let mode = fs::metadata(path("m.sh")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "what was sent stays as it is");
 }

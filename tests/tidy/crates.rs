@@ -16,9 +16,10 @@ const GRAPH: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("journal", &["sys"]),
     ("host", &["journal", "protocol"]),
-    ("transport", &["protocol", "sys"]),
+    ("tls", &["protocol", "sys"]),
+    ("transport", &["protocol", "sys", "tls"]),
     ("client", &["flow", "protocol", "sys", "transport"]),
-    ("daemon", &["protocol", "sys"]),
+    ("daemon", &["protocol", "sys", "tls"]),
     ("mr-derive", &[]),
     ("mr-formats", &["protocol", "shuffle"]),
     ("mr-model", &["mr-formats", "protocol", "shuffle"]),
@@ -69,6 +70,8 @@ const SEAMS: &[(&str, &str)] = &[
     ("landlock", "sys"),
     ("seccompiler", "sys"),
     ("libc", "sys"),
+    ("rustls", "tls"),
+    ("rcgen", "tls"),
 ];
 
 #[test]

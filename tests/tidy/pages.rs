@@ -1,5 +1,5 @@
 //! Pages lead where they say and quote what is said: the book lists every page, links and their anchors resolve, and a message in
-//! `docs/troubleshooting.md` is one that the code prints.
+//! `docs/troubleshooting.md` is one that the code prints. The README stays short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,6 +15,9 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 /// The kinds of pages, in the order of the book. Who learns, does, looks up and understands needs a page each.
 const KINDS: [&str; 4] = ["Tutorial", "How-to", "Reference", "Explanation"];
 const TROUBLESHOOTING: &str = "docs/troubleshooting.md";
+const README: &str = "README.md";
+/// Most lines of the README. It is read to its end by those who decide whether to go on; what is longer has a page of `docs/`.
+const README_LINES_MAX: usize = 119;
 /// Messages that a reader finds there at least.
 const MESSAGES_MIN: usize = 40;
 /// Fewer letters fit some text of the code by chance.
@@ -32,7 +35,7 @@ impl Pages {
     /// Those that promise to be right. Everything that they link to is looked for on the disk.
     fn here() -> Self {
         let book = ["docs/", "docs/adr/"].map(prose::pages).concat();
-        let faces = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(str::to_owned);
+        let faces = [README, "CONTRIBUTING.md", "ARCHITECTURE.md"].map(str::to_owned);
         let paths = book.into_iter().chain(faces);
         let texts: BTreeMap<String, String> = paths
             .map(|path| (path.clone(), fs::read_to_string(root().join(path)).unwrap()))
@@ -267,6 +270,11 @@ fn unspoken(house: &House, page: &str, text: &str) -> Vec<String> {
     violations
 }
 
+/// How many lines a README has, if these are too many.
+fn too_long(text: &str) -> Option<usize> {
+    Some(text.lines().count()).filter(|count| *count > README_LINES_MAX)
+}
+
 fn assert_none(violations: &[String]) {
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
@@ -292,6 +300,20 @@ fn troubleshooting_quotes_what_the_code_says() {
     let count = messages(TROUBLESHOOTING, &text).0.len();
     assert!(count >= MESSAGES_MIN, "only {count} messages were found");
     assert_none(&unspoken(House::here(), TROUBLESHOOTING, &text));
+}
+
+#[test]
+fn the_readme_is_read_in_one_go() {
+    let text = fs::read_to_string(root().join(README)).unwrap();
+    assert!(text.starts_with("# Hanno\n"), "this is the README");
+    assert_eq!(too_long(&text), None, "lines; {README} has at most {README_LINES_MAX}");
+}
+
+#[test]
+fn a_readme_that_is_too_long_is_found() {
+    assert_eq!(too_long(&"line\n".repeat(README_LINES_MAX)), None);
+    assert_eq!(too_long(&"line\n".repeat(README_LINES_MAX + 1)), Some(README_LINES_MAX + 1));
+    assert_eq!(too_long(&("\n".repeat(README_LINES_MAX) + "no end")), Some(README_LINES_MAX + 1));
 }
 
 #[test]

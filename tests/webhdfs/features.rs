@@ -181,8 +181,14 @@ fn snapshots_are_taken_compared_and_read() {
     assert_eq!((&g["dirId"], &top["isReference"]), (&top["dirId"], &json!(true)), "{listing}");
     assert_eq!((&listing["lastPath"], &listing["lastIndex"]), (&json!(""), &json!(-1)));
     listing_in_pages(&web);
-    let list = web.ask("GET", "/d?op=GETSNAPSHOTLIST").is(200).json()["SnapshotList"].clone();
-    assert_eq!(list.as_array().unwrap().len(), 2);
+    let listed = numbers(&web);
+    assert_eq!((listed.len(), listed[0].0.as_str()), (2, "s2"), "{listed:?}");
+    assert_eq!(listed[1].1, listed[0].1 + 1, "by age");
+    web.ask("PUT", "/d?op=CREATESNAPSHOT&snapshotname=a").is(200);
+    // One between was deleted.
+    let last = numbers(&web).pop().unwrap();
+    assert_eq!(last, ("a".to_owned(), listed[1].1 + 2), "no number comes again");
+    web.ask("DELETE", "/d?op=DELETESNAPSHOT&snapshotname=a").is(200);
     let directories = web.ask("GET", "/?op=GETSNAPSHOTTABLEDIRECTORYLIST").is(200).json();
     let directory = &directories["SnapshottableDirectoryList"][0];
     assert_eq!(
@@ -193,6 +199,16 @@ fn snapshots_are_taken_compared_and_read() {
     assert_eq!((status, class.rsplit('.').next()), (403, Some("SnapshotException")));
     web.ask("DELETE", "/d?op=DELETESNAPSHOT&snapshotname=s2").is(200);
     assert_eq!(web.ask("GET", "/d/.snapshot/s2/f?op=OPEN").status, 404);
+}
+
+/// The snapshots of `/d` in the order of the answer, each with its number.
+fn numbers(web: &Web) -> Vec<(String, u64)> {
+    let list = web.ask("GET", "/d?op=GETSNAPSHOTLIST").is(200).json()["SnapshotList"].clone();
+    let entry = |entry: &serde_json::Value| {
+        let path = entry["fullPath"].as_str().unwrap();
+        (path.trim_start_matches("/d/.snapshot/").to_owned(), entry["snapshotID"].as_u64().unwrap())
+    };
+    list.as_array().unwrap().iter().map(entry).collect()
 }
 
 /// More differences than fit in one answer; a client goes on where the last answer ended.
@@ -323,7 +339,7 @@ impl Gateway {
         let child = command.stderr(log).spawn().unwrap();
         let gateway = Gateway { child, address: format!("http://{free}"), proof, _ports: ports };
         web.cluster
-            .wait_until("the gateway listens", 30, |_| std::net::TcpStream::connect(&free).is_ok());
+            .wait_until("the gateway listens", 60, |_| std::net::TcpStream::connect(&free).is_ok());
         gateway
     }
 
@@ -375,7 +391,7 @@ fn only_tokens_pass_a_gateway(web: &Web, gateway: &Gateway) {
     );
     web.cluster.hanno(&["admin", "token", "cancel", token]).ok();
     let proof = format!("delegation={token}");
-    web.cluster.wait_until("the gateway knows that it is cancelled", 20, |_| {
+    web.cluster.wait_until("the gateway knows that it is cancelled", 60, |_| {
         ask("GET", "/?op=GETHOMEDIRECTORY", &proof) == 403
     });
 }

@@ -103,7 +103,7 @@ impl Connection {
         let Reply::Hello { nonce: theirs, proof } = connection.read_answer()? else {
             return Err(impostor());
         };
-        let session = Session::new(nonce, theirs);
+        let session = Session::new(nonce, theirs, connection.stream().certificate());
         if !session.is_hello(token, datanode.id, &proof) {
             return Err(impostor());
         }
@@ -122,7 +122,7 @@ impl Connection {
         datanode: DatanodeId,
     ) -> Result<(), TransferFailure> {
         let nonce = rand::random();
-        let session = Session::new(theirs, nonce);
+        let session = Session::new(theirs, nonce, self.stream().certificate());
         let proof = session.hello(token, datanode);
         self.session = Some(session);
         self.send_answer(&Ok(Reply::Hello { nonce, proof }))
@@ -171,7 +171,7 @@ impl Connection {
 
     /// True if bytes were read that nobody has consumed.
     pub fn is_buffered(&self) -> bool {
-        !self.reader.buffer().is_empty()
+        !self.reader.buffer().is_empty() || self.stream().is_buffered()
     }
 
     /// True if a read would not block: bytes have arrived, or the end.
@@ -293,6 +293,10 @@ impl Connection {
     /// Refuses an operation and ends the connection. First it drops what the peer has sent already, for at most `drain_max`, so that a reset does not lose
     /// the refusal.
     pub fn refuse(mut self, refusal: RemoteError, drain_max: Duration) {
+        if self.stream().is_handshaking() {
+            // Whoever has no key yet cannot read it.
+            return;
+        }
         // All of this is only a courtesy to the peer.
         let _ =
             self.send_answer(&Err(refusal)).and_then(|()| Ok(self.stream().drain(drain_max)?));

@@ -66,6 +66,18 @@ pub enum RpcError {
         #[source]
         source: reqwest::Error,
     },
+    /// Somebody takes connections there, says nothing, and has never said what it is.
+    #[error(
+        "{address} takes connections and did not say what it is within {} s: the daemon there hangs, or something else listens there; look at its log, and \
+         whether HANNO_NAMENODE and HANNO_JOBTRACKER (or --namenode, --jobtracker) name the right address",
+        limit.as_secs()
+    )]
+    Mute {
+        /// The address.
+        address: String,
+        /// How long the client waited.
+        limit: Duration,
+    },
     /// The daemon took the request and does not answer.
     #[error("{address} did not begin its answer within {} s", limit.as_secs())]
     Silent {
@@ -163,6 +175,9 @@ pub enum RpcError {
         /// Why.
         reason: String,
     },
+    /// Nothing can be encrypted.
+    #[error(transparent)]
+    Tls(Box<tls::TlsError>),
     /// The answer does not decode.
     #[error(transparent)]
     Malformed(WireError),
@@ -171,13 +186,20 @@ pub enum RpcError {
     Remote(#[from] RemoteError),
 }
 
+impl From<tls::TlsError> for RpcError {
+    fn from(error: tls::TlsError) -> Self {
+        RpcError::Tls(Box::new(error))
+    }
+}
+
 impl RpcError {
     /// True if the same call may succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
-            RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Stalled { .. } => {
-                true
-            }
+            RpcError::Unreachable { .. }
+            | RpcError::Mute { .. }
+            | RpcError::Silent { .. }
+            | RpcError::Stalled { .. } => true,
             RpcError::Remote(refusal) => refusal.kind.is_transient(),
             _ => false,
         }

@@ -1,11 +1,13 @@
 //! How bytes get from one process to another: signed calls to daemons ([`rpc`]), plain
 //! requests that follow a redirect ([`web`]), and streams of blocks.
 //!
+//! What leaves the machine is encrypted: calls and requests ([`rpc`]), streams to DataNodes.
+//!
 //! The streams are one side of the block transfer conversation ([`protocol::transfer`]): connections over TCP or a Unix socket that carry operations one after
 //! the other, packets in reused buffers, idle connections kept per DataNode, and the listeners at the other end. Clients use them, and DataNodes among
 //! themselves.
 //!
-//! Nothing above this crate makes a connection or touches a socket's descriptor: that is where encryption will go.
+//! Nothing above this crate makes a connection, touches a socket's descriptor or knows whether bytes are encrypted.
 
 mod connection;
 mod error;
@@ -14,7 +16,9 @@ mod packet;
 mod pipe;
 mod pool;
 pub mod rpc;
+mod secure;
 mod stream;
+mod wait;
 pub mod web;
 
 use std::time::Duration;

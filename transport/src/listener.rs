@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use sys::wake::Wake;
+use tls::Certificate;
 
 use crate::Stream;
 
@@ -28,19 +29,19 @@ pub struct Listener(Socket);
 
 #[derive(Debug)]
 enum Socket {
-    Tcp(TcpListener),
+    Tcp(TcpListener, Certificate),
     Unix(UnixListener),
 }
 
 impl Listener {
-    /// Listens at an address of this machine.
+    /// Listens at an address of this machine. Connections from other machines are encrypted, with this certificate.
     ///
     /// # Errors
     /// The system's error.
-    pub fn tcp(address: &str) -> io::Result<Self> {
+    pub fn tcp(address: &str, certificate: Certificate) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Listener(Socket::Tcp(listener)))
+        Ok(Listener(Socket::Tcp(listener, certificate)))
     }
 
     /// Listens at the abstract Unix socket `name`.
@@ -56,7 +57,7 @@ impl Listener {
     /// The TCP address at which it listens.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0 {
-            Socket::Tcp(listener) => listener.local_addr().ok(),
+            Socket::Tcp(listener, _) => listener.local_addr().ok(),
             Socket::Unix(_) => None,
         }
     }
@@ -67,7 +68,7 @@ impl Listener {
     /// The system's error.
     pub fn wait(&self, stop: &Wake) -> io::Result<bool> {
         let socket = match &self.0 {
-            Socket::Tcp(listener) => listener.as_fd(),
+            Socket::Tcp(listener, _) => listener.as_fd(),
             Socket::Unix(listener) => listener.as_fd(),
         };
         loop {
@@ -85,9 +86,10 @@ impl Listener {
     /// [`io::ErrorKind::WouldBlock`] if there is none; else the system's error.
     pub fn accept(&self) -> io::Result<(Stream, Origin)> {
         match &self.0 {
-            Socket::Tcp(listener) => {
+            Socket::Tcp(listener, certificate) => {
                 let (stream, address) = listener.accept()?;
-                Ok((Stream::accepted_tcp(stream)?, Origin::Address(address.ip())))
+                let stream = Stream::accepted_tcp(stream, address.ip(), certificate)?;
+                Ok((stream, Origin::Address(address.ip())))
             }
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;

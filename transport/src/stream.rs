@@ -1,17 +1,23 @@
-//! A byte stream to a DataNode: TCP, or an abstract Unix socket to one on the same machine.
+//! A byte stream to a DataNode: TCP, encrypted if it leaves the machine, or an abstract Unix socket to one on the same machine.
+//!
+//! Both ends decide by the other's address, so neither asks: what comes from or goes to loopback is plain, everything else encrypted.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::auth::Fingerprint;
 use protocol::namenode::DatanodeInfo;
 use protocol::transfer::local_socket_user;
 use sys::broker::Broker;
-use sys::poll::Wait;
 
+use tls::Certificate;
+
+use crate::secure::Secure;
+use crate::wait::awake_of;
 use crate::{Timeouts, TransferFailure};
 
 /// Bytes read and dropped after a refusal.
@@ -49,18 +55,27 @@ pub struct Stream(Socket);
 
 #[derive(Debug)]
 enum Socket {
-    /// To another machine, or where Unix sockets do not reach.
+    /// To this machine, where Unix sockets do not reach.
     Tcp(TcpStream),
+    /// To another machine.
+    Secure(Box<Secure>),
     /// To a process on this machine.
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// A TCP connection that was accepted.
-    pub(crate) fn accepted_tcp(stream: TcpStream) -> io::Result<Self> {
+    /// A TCP connection that was accepted from `peer`, by a DataNode with this certificate.
+    pub(crate) fn accepted_tcp(
+        stream: TcpStream,
+        peer: IpAddr,
+        own: &Certificate,
+    ) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        Ok(Stream(Socket::Tcp(stream)))
+        Ok(Stream(match is_here(peer) {
+            true => Socket::Tcp(stream),
+            false => Socket::Secure(Box::new(Secure::accepted(stream, own)?)),
+        }))
     }
 
     /// Connects to `datanode`: over its Unix socket if it runs on this machine, else over TCP.
@@ -76,14 +91,11 @@ impl Stream {
             address: datanode.transfer_address.clone(),
             source,
         };
-        let stream = match Self::connect_local(datanode, local) {
-            Some(stream) => stream,
-            None => {
-                Self::connect_tcp(&datanode.transfer_address, timeouts.connect).map_err(fail)?
-            }
-        };
-        stream.set_timeouts(timeouts.io).map_err(fail)?;
-        Ok(stream)
+        if let Some(stream) = Self::connect_local(datanode, local) {
+            stream.set_timeouts(timeouts.io).map_err(fail)?;
+            return Ok(stream);
+        }
+        Self::connect_tcp(&datanode.transfer_address, timeouts).map_err(fail)
     }
 
     /// Connects to the Unix socket of a DataNode on this machine; `None` if none answers.
@@ -104,18 +116,51 @@ impl Stream {
         }
     }
 
-    fn connect_tcp(address: &str, timeout: Duration) -> io::Result<Self> {
+    fn connect_tcp(address: &str, timeouts: Timeouts) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(Stream(Socket::Tcp(stream)));
-                }
+            match TcpStream::connect_timeout(&address, timeouts.connect) {
+                Ok(stream) => return Stream::connected_tcp(stream, address.ip(), timeouts),
                 Err(error) => last = error,
             }
         }
         Err(last)
+    }
+
+    fn connected_tcp(stream: TcpStream, peer: IpAddr, timeouts: Timeouts) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let stream = match is_here(peer) {
+            true => Stream(Socket::Tcp(stream)),
+            false => {
+                stream.set_read_timeout(Some(timeouts.connect))?;
+                stream.set_write_timeout(Some(timeouts.connect))?;
+                Stream(Socket::Secure(Box::new(Secure::connect(stream)?)))
+            }
+        };
+        stream.set_timeouts(timeouts.io)?;
+        Ok(stream)
+    }
+
+    /// The certificate of the DataNode's end, if it is encrypted.
+    pub(crate) fn certificate(&self) -> Option<Fingerprint> {
+        match &self.0 {
+            Socket::Secure(secure) => Some(secure.certificate()),
+            Socket::Tcp(_) | Socket::Unix(_) => None,
+        }
+    }
+
+    /// True if there is no key yet by which anything could be said.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(&self.0, Socket::Secure(secure) if secure.is_handshaking())
+    }
+
+    /// The TCP socket, if it is one, with or without encryption.
+    fn tcp(&self) -> Option<&TcpStream> {
+        match &self.0 {
+            Socket::Tcp(stream) => Some(stream),
+            Socket::Secure(secure) => Some(secure.socket()),
+            Socket::Unix(_) => None,
+        }
     }
 
     /// Sets the time within which each read and each write must make progress.
@@ -128,6 +173,10 @@ impl Stream {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
             }
+            Socket::Secure(secure) => {
+                secure.socket().set_read_timeout(Some(timeout))?;
+                secure.socket().set_write_timeout(Some(timeout))
+            }
             Socket::Unix(stream) => {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
@@ -138,7 +187,7 @@ impl Stream {
     /// Sends nothing more, and reads and drops what the peer has sent already, within `time` however the peer spaces it. Otherwise a reset could lose the
     /// answer that was sent last.
     pub(crate) fn drain(&self, time: Duration) -> io::Result<()> {
-        let Socket::Tcp(tcp) = &self.0 else { return Ok(()) };
+        let Some(tcp) = self.tcp() else { return Ok(()) };
         tcp.shutdown(Shutdown::Write)?;
         let (deadline, mut left) = (Instant::now() + time, DRAIN_BYTES_MAX);
         let mut bytes = vec![0; DRAIN_STEP_BYTES];
@@ -162,19 +211,26 @@ impl Stream {
         // Fails only if the peer was faster.
         let _ = match &self.0 {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Secure(secure) => secure.socket().shutdown(Shutdown::Both),
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 
+    /// True if bytes were received that nobody has read.
+    pub(crate) fn is_buffered(&self) -> bool {
+        matches!(&self.0, Socket::Secure(secure) if secure.is_buffered())
+    }
+
     /// True if there is something to read now: bytes or the end.
     pub fn is_readable(&self) -> bool {
-        !matches!(sys::poll::wait_readable([self.as_fd()], Duration::ZERO), Ok([false]))
+        self.is_buffered()
+            || !matches!(sys::poll::wait_readable([self.as_fd()], Duration::ZERO), Ok([false]))
     }
 
     /// The Unix socket, if it is one.
     pub(crate) fn unix(&self) -> Option<&UnixStream> {
         match &self.0 {
-            Socket::Tcp(_) => None,
+            Socket::Tcp(_) | Socket::Secure(_) => None,
             Socket::Unix(stream) => Some(stream),
         }
     }
@@ -184,6 +240,9 @@ impl Stream {
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] if the peer takes nothing for the time of [`Stream::set_timeouts`]; else the system's error.
     pub fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<Duration> {
+        if let Socket::Secure(secure) = &self.0 {
+            return secure.write_all_vectored(slices);
+        }
         let mut waited = Duration::ZERO;
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
@@ -207,8 +266,12 @@ impl Stream {
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] if nothing comes for the time of [`Stream::set_timeouts`]; else the system's error.
     pub fn wait_readable(&self) -> io::Result<Duration> {
+        if self.is_buffered() {
+            return Ok(Duration::ZERO);
+        }
         let timeout = match &self.0 {
             Socket::Tcp(stream) => stream.read_timeout(),
+            Socket::Secure(secure) => secure.socket().read_timeout(),
             Socket::Unix(stream) => stream.read_timeout(),
         };
         let timeout = timeout?.unwrap_or(Duration::MAX);
@@ -218,20 +281,23 @@ impl Stream {
     fn write_timeout(&self) -> io::Result<Duration> {
         let timeout = match &self.0 {
             Socket::Tcp(stream) => stream.write_timeout(),
+            Socket::Secure(secure) => secure.socket().write_timeout(),
             Socket::Unix(stream) => stream.write_timeout(),
         };
         Ok(timeout?.unwrap_or(Duration::MAX))
     }
 }
 
-fn awake_of(wait: Wait<1>) -> io::Result<Duration> {
-    if wait.ready == [false] { Err(io::ErrorKind::TimedOut.into()) } else { Ok(wait.awake) }
+/// True if what an address sends and receives stays on this machine.
+fn is_here(peer: IpAddr) -> bool {
+    peer.to_canonical().is_loopback()
 }
 
 impl Stream {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
             Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Secure(secure) => secure.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
         }
     }
@@ -247,6 +313,7 @@ impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &self.0 {
             Socket::Tcp(stream) => (&mut &*stream).read(buffer),
+            Socket::Secure(secure) => secure.read(buffer),
             Socket::Unix(stream) => (&mut &*stream).read(buffer),
         }
     }
@@ -256,6 +323,10 @@ impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &self.0 {
             Socket::Tcp(stream) => (&mut &*stream).write(bytes),
+            Socket::Secure(secure) => {
+                secure.write_all_vectored(&mut [IoSlice::new(bytes)])?;
+                Ok(bytes.len())
+            }
             Socket::Unix(stream) => (&mut &*stream).write(bytes),
         }
     }

@@ -1,4 +1,6 @@
-//! Plain requests to where a redirect led. Nothing is signed: the address says what is allowed.
+//! Requests to where a redirect led. Nothing is signed: the address says what is allowed.
+//!
+//! A location at a daemon of one's own cluster is reached as its calls are ([`Trust::Own`]); any other as it says, `https` with a certificate for which an authority vouches.
 //!
 //! A request or an answer may take hours, but neither is silent for long.
 
@@ -10,10 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
-use reqwest::{RequestBuilder, StatusCode, Url};
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
 
 use crate::error::RpcError;
-use crate::rpc::{Body, http_client};
+use crate::rpc::{Body, RpcClient, http};
 
 /// How long nothing may move in either direction: a DataNode may have to rebuild a pipeline meanwhile.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -49,9 +51,35 @@ pub enum Method {
     Delete,
 }
 
+/// Who is trusted with a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Trust<'a> {
+    /// Whoever has the location's name: without encryption, or with a certificate for it.
+    Named,
+    /// A daemon of the own cluster, which proves itself first. Of the location only path and query count.
+    Own(&'a RpcClient),
+}
+
+impl Trust<'_> {
+    /// The connections for a location, and where it is.
+    async fn reach(self, location: &str) -> Result<(Client, Url), RpcError> {
+        let address = || RpcError::Address { address: host_of(location) };
+        let url = Url::parse(location).map_err(|_| address())?;
+        match self {
+            Trust::Own(daemon) => {
+                let (client, mut own) = daemon.proven().await?;
+                own.set_path(url.path());
+                own.set_query(url.query());
+                Ok((client, own))
+            }
+            Trust::Named if url.scheme() == "https" => Ok((http::vouched_for()?, url)),
+            Trust::Named => Ok((http::plain(), url)),
+        }
+    }
+}
+
 impl Method {
-    fn request(self, location: &str) -> RequestBuilder {
-        let client = http_client();
+    fn request(self, client: &Client, location: Url) -> RequestBuilder {
         match self {
             Method::Get => client.get(location),
             Method::Put => client.put(location),
@@ -65,17 +93,19 @@ impl Method {
 ///
 /// # Errors
 /// [`RpcError::Unreachable`], [`RpcError::Silent`].
-pub async fn get(location: &str) -> Result<Answer, RpcError> {
-    ask(Method::Get, location).await
+pub async fn get(trust: Trust<'_>, location: &str) -> Result<Answer, RpcError> {
+    ask(trust, Method::Get, location).await
 }
 
 /// Makes a request without a body.
 ///
 /// # Errors
 /// [`RpcError::Unreachable`], [`RpcError::Silent`].
-pub async fn ask(method: Method, location: &str) -> Result<Answer, RpcError> {
+pub async fn ask(trust: Trust<'_>, method: Method, location: &str) -> Result<Answer, RpcError> {
+    let (client, location) = trust.reach(location).await?;
     let nothing = Sent { is_whole: true.into(), ..Sent::default() };
-    answer(location, method.request(location), &nothing, SILENCE_MAX).await
+    let host = host_of(location.as_str());
+    answer(&host, method.request(&client, location), &nothing, SILENCE_MAX).await
 }
 
 /// Sends `body` to `location`.
@@ -83,13 +113,14 @@ pub async fn ask(method: Method, location: &str) -> Result<Answer, RpcError> {
 /// # Errors
 /// [`RpcError::Unreachable`], also where the body broke off; [`RpcError::Silent`], [`RpcError::Starved`].
 pub async fn put<E>(
+    trust: Trust<'_>,
     location: &str,
     body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
 ) -> Result<Answer, RpcError>
 where
     E: Into<Box<dyn Error + Send + Sync>> + 'static,
 {
-    send(Method::Put, location, body).await
+    send(trust, Method::Put, location, body).await
 }
 
 /// Sends `body` to `location`.
@@ -97,6 +128,7 @@ where
 /// # Errors
 /// As [`put`].
 pub async fn send<E>(
+    trust: Trust<'_>,
     method: Method,
     location: &str,
     body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
@@ -104,18 +136,20 @@ pub async fn send<E>(
 where
     E: Into<Box<dyn Error + Send + Sync>> + 'static,
 {
-    send_within(method, location, body, SILENCE_MAX).await
+    send_within(trust, (method, location), body, SILENCE_MAX).await
 }
 
 async fn send_within<E>(
-    method: Method,
-    location: &str,
+    trust: Trust<'_>,
+    (method, location): (Method, &str),
     body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
     silence_max: Duration,
 ) -> Result<Answer, RpcError>
 where
     E: Into<Box<dyn Error + Send + Sync>> + 'static,
 {
+    let (client, location) = trust.reach(location).await?;
+    let host = host_of(location.as_str());
     let sent = Arc::new(Sent::default());
     let (counter, end) = (Arc::clone(&sent), Arc::clone(&sent));
     let body = body.inspect(move |piece| {
@@ -126,13 +160,13 @@ where
         end.is_whole.store(true, Ordering::Relaxed);
         Poll::Ready(None)
     }));
-    let request = method.request(location).body(reqwest::Body::wrap_stream(body));
-    answer(location, request, &sent, silence_max).await
+    let request = method.request(&client, location).body(reqwest::Body::wrap_stream(body));
+    answer(&host, request, &sent, silence_max).await
 }
 
-/// Waits for an answer as long as the body moves on.
+/// Waits for an answer of `host` as long as the body moves on.
 async fn answer(
-    location: &str,
+    host: &str,
     request: RequestBuilder,
     sent: &Sent,
     limit: Duration,
@@ -143,17 +177,17 @@ async fn answer(
         match tokio::time::timeout(limit, &mut answered).await {
             Ok(Ok(response)) => {
                 let status = response.status();
-                return Ok(Answer { status, body: Body::new(response, &host_of(location)) });
+                return Ok(Answer { status, body: Body::new(response, host) });
             }
             Ok(Err(source)) => {
-                let (address, source) = (host_of(location), source.without_url());
+                let (address, source) = (host.to_owned(), source.without_url());
                 return Err(RpcError::Unreachable { address, source });
             }
             Err(_) => {
                 let now = sent.bytes.load(Ordering::Relaxed);
                 let (bytes, is_whole) = (now - before, sent.is_whole.load(Ordering::Relaxed));
                 if is_whole && bytes == 0 {
-                    return Err(RpcError::Silent { address: host_of(location), limit });
+                    return Err(RpcError::Silent { address: host.to_owned(), limit });
                 }
                 if !is_whole && bytes < BODY_BYTES_MIN {
                     return Err(RpcError::Starved { bytes, limit });
@@ -210,9 +244,14 @@ mod tests {
     #[tokio::test]
     async fn a_body_may_take_longer_than_the_silence_that_is_allowed() {
         let location = format!("http://{}/path?token=secret", server());
-        let answer = send_within(Method::Put, &location, slow_body(BODY_BYTES_MIN as usize), LIMIT)
-            .await
-            .unwrap();
+        let answer = send_within(
+            Trust::Named,
+            (Method::Put, &location),
+            slow_body(BODY_BYTES_MIN as usize),
+            LIMIT,
+        )
+        .await
+        .unwrap();
         assert_eq!(answer.status, StatusCode::CREATED);
         assert_eq!(answer.body.whole().await.unwrap(), b"ok");
     }
@@ -220,7 +259,9 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_hardly_moves_ends_the_request() {
         let location = format!("http://{}/path", server());
-        let error = send_within(Method::Put, &location, slow_body(3), LIMIT).await.unwrap_err();
+        let error = send_within(Trust::Named, (Method::Put, &location), slow_body(3), LIMIT)
+            .await
+            .unwrap_err();
         assert!(matches!(error, RpcError::Starved { bytes: 1..=9, .. }), "{error:?}");
     }
 
@@ -229,7 +270,8 @@ mod tests {
         let location = format!("http://{}/path?token=secret", server());
         let limit = Duration::from_millis(100);
         let body = stream::pending::<Result<Bytes, std::io::Error>>();
-        let error = send_within(Method::Put, &location, body, limit).await.unwrap_err();
+        let error =
+            send_within(Trust::Named, (Method::Put, &location), body, limit).await.unwrap_err();
         assert!(matches!(error, RpcError::Starved { bytes: 0, .. }), "{error:?}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }

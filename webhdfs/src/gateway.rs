@@ -20,11 +20,13 @@ use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::params::Ear;
+use daemon::serve::door::{CertificateFiles, Door};
+use daemon::serve::line::Peer;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::session;
 use daemon::supervisor;
 use daemon::{ServeError, Shutdown};
-use protocol::address::authority_of;
+use protocol::address::{authority_of, secure_url_of, url_of};
 use protocol::auth::{Role, Service};
 use serde::{Deserialize, Serialize};
 use transport::RpcError;
@@ -54,7 +56,9 @@ pub struct GatewayConfig {
     pub bind: String,
     /// `host:port` that clients use instead of `bind`, if it differs.
     pub advertise: Option<String>,
-    /// Allows an address that other machines reach although traffic is not encrypted. Default false.
+    /// Certificate and key of an authority, for other clients than Hanno's: `{ certificate = "FILE", key = "FILE" }`. Absent: one that it makes at each start.
+    pub tls: Option<CertificateFiles>,
+    /// Serves plain requests of other machines, too, for clients that cannot encrypt. Default false.
     pub allow_unencrypted: bool,
     /// Who may call it, and as whom.
     pub webhdfs: Config,
@@ -67,6 +71,7 @@ impl Default for GatewayConfig {
             secret_file: PathBuf::new(),
             bind: "127.0.0.1:14000".to_owned(),
             advertise: None,
+            tls: None,
             allow_unencrypted: false,
             webhdfs: Config::default(),
         }
@@ -75,7 +80,7 @@ impl Default for GatewayConfig {
 
 impl GatewayConfig {
     /// Keys that may be absent and have no default.
-    pub const OPTIONAL: [&'static str; 1] = ["advertise"];
+    pub const OPTIONAL: [&'static str; 2] = ["advertise", "tls"];
 }
 
 /// Why a gateway cannot start.
@@ -116,7 +121,8 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
         .advertise
         .as_deref()
         .map_or(Advertise::Nothing, |address| Advertise::address(Some(address)));
-    let listener = serve::bind(&config.bind, advertise, config.allow_unencrypted).await?;
+    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
+    let listener = serve::bind(&config.bind, advertise).await?;
     let advertised = config.advertise.clone().unwrap_or_else(|| config.bind.clone());
     let rpc =
         RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);
@@ -158,7 +164,7 @@ pub async fn run(config: GatewayConfig, shutdown: Shutdown) -> Result<(), Gatewa
     let routes = front::guard(gateway.router(), hosts);
     supervisor::status("serves");
     supervisor::ready();
-    serve::serve(listener, routes, Limits::default(), shutdown).await;
+    serve::serve(listener, door, routes, Limits::default(), shutdown).await;
     Ok(())
 }
 
@@ -228,7 +234,11 @@ impl Gateway {
         let address = host.unwrap_or(&self.advertised);
         let namenode = authority_of(&self.config.namenode);
         let credentials = self.trust.credentials(&user, op, &path);
-        let url = redirect::location(address, &path, op, &credentials, namenode, query);
+        // The way that the client found good.
+        let is_encrypted =
+            parts.extensions.get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
+        let base = if is_encrypted { secure_url_of(address) } else { url_of(address) };
+        let url = redirect::location(&base, &path, op, &credentials, namenode, query);
         Ok(format!("{url}&{DATA}=true"))
     }
 }

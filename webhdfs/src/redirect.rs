@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use protocol::DfsPath;
-use protocol::address::url_of;
 use protocol::namenode::{DatanodeInfo, DatanodeReport};
 
 use crate::error::{Exception, WebError};
@@ -15,19 +14,19 @@ use crate::query::Query;
 /// The identity of the caller of a second step, as a parameter of the URL.
 pub type Credentials = (&'static str, String);
 
-/// The URL at `address` (`host:port`) that does `op`.
+/// The URL at `base` (`scheme://host:port`) that does `op`.
 ///
 /// Only parameters that the client gave are taken along: the Java client caches the URL of an OPEN and puts its own `offset`
 /// in, so an invented one, or a `length`, would spoil later reads.
 pub fn location(
-    address: &str,
+    base: &str,
     path: &DfsPath,
     op: Op,
     credentials: &Credentials,
     namenode: &str,
     query: &Query,
 ) -> String {
-    let (base, path) = (url_of(address), path::encode(path));
+    let path = path::encode(path);
     let mut url = format!("{base}{}{path}?op={}", path::PREFIX, op.name());
     let mut push = |name: &str, value: &str| {
         url.push('&');
@@ -195,11 +194,11 @@ mod tests {
         let path = DfsPath::parse("/a b/100%+&?#;=ü").unwrap();
         let credentials = ("user.name", "bob$".to_owned());
         assert_eq!(
-            location("h:9864", &path, Op::Create, &credentials, "nn:9870", &query),
+            location("http://h:9864", &path, Op::Create, &credentials, "nn:9870", &query),
             "http://h:9864/webhdfs/v1/a%20b/100%25%2B%26%3F%23%3B%3D%C3%BC?op=CREATE&user.name=bob%24&namenoderpcaddress=nn%3A9870&blocksize=1048576&overwrite=True&permission=644"
         );
         let open = location(
-            "h:9864",
+            "http://h:9864",
             &path,
             Op::Open,
             &credentials,

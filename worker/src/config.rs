@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use daemon::serve::door::CertificateFiles;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -33,7 +34,9 @@ pub struct Config {
     pub namenode: String,
     /// File that holds the cluster secret; must exist. Default `secret`.
     pub secret_file: PathBuf,
-    /// Listen on an address that other machines can reach although traffic is not encrypted. Default false.
+    /// Certificate and key of an authority, for other clients than Hanno's: `{ certificate = "FILE", key = "FILE" }`. Absent: one that it makes at each start.
+    pub tls: Option<CertificateFiles>,
+    /// Serves plain requests of other machines, too, for clients that cannot encrypt. Default false.
     pub allow_unencrypted: bool,
     /// Tasks run at once. Default 0: as many as cores.
     pub slot_count: u32,
@@ -98,6 +101,7 @@ impl Default for Config {
             jobtracker: "http://127.0.0.1:8088".to_owned(),
             namenode: "http://127.0.0.1:9870".to_owned(),
             secret_file: PathBuf::from("secret"),
+            tls: None,
             allow_unencrypted: false,
             slot_count: 0,
             task_memory_bytes_max: 256 << 20,
@@ -124,6 +128,9 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Keys that may be absent and have no default.
+    pub const OPTIONAL: [&'static str; 1] = ["tls"];
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         if !self.rack.starts_with('/') {
             return Err(Error::Setting { key: "rack", reason: "it must start with a slash" });

@@ -45,6 +45,7 @@ use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
+use daemon::serve::door::Door;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::supervisor;
 use protocol::WorkerId;
@@ -91,7 +92,7 @@ pub async fn run_with(
 ) -> Result<(), Error> {
     config.check()?;
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let (listener, http_address) = listen(&config).await?;
+    let (listener, door, http_address) = listen(&config).await?;
     let directories = Directories::prepare(&absolute(&config.data)?)?;
     let worker = WorkerId(rand::random());
     let jobtracker = RpcClient::new(&config.jobtracker, Role::Worker, Some(&secret))?
@@ -151,7 +152,7 @@ pub async fn run_with(
     let hosts = Hosts::new(&http_address, &config.hosts, "`hosts`");
     let routes = http::routes(shared, &access, auth).merge(inspected);
     let router = front::guard(routes.into(), hosts);
-    let serving = serve::serve(listener, router, Limits::default(), shutdown.clone());
+    let serving = serve::serve(listener, door, router, Limits::default(), shutdown.clone());
     let watching = tokio::spawn(watch.run());
     supervisor::ready();
     tokio::join!(agent, serving);
@@ -160,11 +161,12 @@ pub async fn run_with(
     Ok(())
 }
 
-/// Listens, and returns the address under which others reach it.
-async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
+/// Listens, and returns who is let in, and the address under which others reach it.
+async fn listen(config: &Config) -> Result<(TcpListener, Door, String), Error> {
+    let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
     let advertise = Some(config.advertise.as_str()).filter(|address| !address.is_empty());
     let advertised = Advertise::address(advertise);
-    let listener = serve::bind(&config.bind, advertised, config.allow_unencrypted).await?;
+    let listener = serve::bind(&config.bind, advertised).await?;
     let address = match advertise {
         Some(advertise) => advertise.to_owned(),
         None => listener
@@ -172,7 +174,7 @@ async fn listen(config: &Config) -> Result<(TcpListener, String), Error> {
             .map_err(|source| Error::System { action: "tell the address listened on", source })?
             .to_string(),
     };
-    Ok((listener, address))
+    Ok((listener, door, address))
 }
 
 fn register(

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use daemon::Shutdown;
 use daemon::auth::Authenticator;
+use daemon::serve::door::Door;
 use daemon::serve::{self, Limits};
 use needs::{Need, lacks};
 use parking_lot::Mutex;
@@ -79,7 +80,7 @@ impl Stand {
         let secret = daemon::secret::load(&secret_file, true).unwrap();
         let reported = Arc::new(Mutex::new(Reported { epoch: 1, ..Reported::default() }));
         let shutdown = Shutdown::new();
-        let listener = serve::bind("127.0.0.1:0", serve::Advertise::Nothing, false).await.unwrap();
+        let listener = serve::bind("127.0.0.1:0", serve::Advertise::Nothing).await.unwrap();
         let address = listener.local_addr().unwrap();
         let answering = Arc::clone(&reported);
         let auth = Authenticator::new(&secret, Service::Jobtracker);
@@ -93,7 +94,8 @@ impl Stand {
             Router::new().route("/rpc/worker", route).route(HELLO, daemon::rpc::hello(auth));
         let hosts = daemon::hosts::Hosts::new("localhost:1", &[], "`hosts`");
         let router = daemon::front::guard(router, hosts);
-        tokio::spawn(serve::serve(listener, router, Limits::default(), shutdown.clone()));
+        let door = Door::new(None, false).unwrap();
+        tokio::spawn(serve::serve(listener, door, router, Limits::default(), shutdown.clone()));
         let mut config = Config {
             data: data.path().join("worker"),
             jobtracker: format!("http://{address}"),

@@ -6,7 +6,7 @@ use crate::config::ClientConfig;
 use protocol::address::Site;
 use protocol::namenode::{
     Answer, Body, Call, ClusterStatus, ContentSummary, DatanodeReport, FileStatus, FsckPage,
-    LIST_ENTRIES_MAX, ListPage, LocatedBlocks, RenameInto, RenameTo, Reply, SafeModeAction,
+    LIST_ENTRIES_MAX, ListPage, LocatedBlocks, RenameInto, RenameTo, Reply, Room, SafeModeAction,
     TypedCall, calls,
 };
 use protocol::{ClientId, DfsPath, ErrorKind, InodeId};
@@ -271,6 +271,14 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn cluster_status(&self) -> Result<ClusterStatus, DfsError> {
         self.link.ask(calls::ClusterStatus)
+    }
+
+    /// The room of the cluster.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn room(&self) -> Result<Room, DfsError> {
+        self.link.ask(calls::Room)
     }
 
     /// All DataNodes.

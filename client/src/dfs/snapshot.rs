@@ -1,7 +1,9 @@
 //! Snapshots of directories. They are read under `<directory>/.snapshot/<name>`.
 
 use protocol::DfsPath;
-use protocol::namenode::{DiffEntry, DiffPage, SnapshottableDirectory, calls};
+use protocol::namenode::{
+    DiffEntry, DiffPage, SnapshotPage, SnapshotStatus, SnapshottableDirectory, calls,
+};
 
 use super::client::DfsClient;
 use super::error::DfsError;
@@ -47,6 +49,24 @@ impl DfsClient {
     /// [`DfsError`].
     pub fn delete_snapshot(&self, path: &DfsPath, name: &str) -> Result<(), DfsError> {
         self.link.ask(calls::DeleteSnapshot { path: path.clone(), name: name.to_owned() })
+    }
+
+    /// The snapshots of a directory by age, each with its number.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn snapshots(&self, path: &DfsPath) -> Result<Vec<SnapshotStatus>, DfsError> {
+        let mut all: Vec<SnapshotStatus> = Vec::new();
+        loop {
+            let after = all.last().map(|snapshot| snapshot.number);
+            let SnapshotPage { entries, remaining } =
+                self.link.ask(calls::Snapshots { path: path.clone(), after })?;
+            let is_last = remaining == 0 || entries.is_empty();
+            all.extend(entries);
+            if is_last {
+                return Ok(all);
+            }
+        }
     }
 
     /// What changed between two snapshots of a directory; an empty name stands for the present.

@@ -40,7 +40,7 @@ fn table(caption: &str, settings: &[&Setting]) -> Markup {
         div.scroll { table {
             caption.unseen { (caption) }
             @for setting in settings {
-                tr { td { code { (setting.key) } } td.wide { code { (setting.value) } } }
+                tr { th scope="row" { code { (setting.key) } } td.wide { code { (setting.value) } } }
             }
         } }
     }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use protocol::address::{url_of, web_url_of};
+use protocol::auth::Fingerprint;
 use tokio::sync::Notify;
 
 use super::guests::Guest;
@@ -91,13 +93,41 @@ impl Guest for Line {
 pub struct Peer {
     /// The remote address.
     pub address: SocketAddr,
+    /// The daemon's certificate on its connection; `None` if that is not encrypted.
+    pub certificate: Option<Fingerprint>,
     /// The connection.
     pub line: Arc<Line>,
+}
+
+impl Peer {
+    /// The URL of another daemon, at `host:port`, for whoever sent this request: encrypted, unless it stays on this machine or its sender cannot encrypt.
+    pub fn url_of(&self, authority: &str) -> String {
+        let is_from_here = self.address.ip().to_canonical().is_loopback();
+        match self.certificate.is_some() || is_from_here {
+            true => web_url_of(authority),
+            false => url_of(authority),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_can_encrypt_is_sent_where_it_must() {
+        let seen = Some(Fingerprint([1; 32]));
+        for (address, certificate, there) in [
+            ("10.0.0.1:5", seen, "https://dn:9864"),
+            ("127.0.0.1:5", None, "https://dn:9864"),
+            ("10.0.0.1:5", None, "http://dn:9864"),
+        ] {
+            let (address, line) = (address.parse().unwrap(), Arc::default());
+            let peer = Peer { address, certificate, line };
+            assert_eq!(peer.url_of("dn:9864"), there);
+            assert_eq!(peer.url_of("127.0.0.1:9864"), "http://127.0.0.1:9864");
+        }
+    }
 
     #[tokio::test]
     async fn an_idle_stranger_ends_and_nobody_else() {

@@ -3,16 +3,18 @@
 //! - at most `connections_max` connections at once, and at most a part of the descriptors that the process may have; further ones wait in the listen queue;
 //! - connections without any signed request end after some idle seconds, and make room for others ([`guests`]);
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
+//! - what comes from other machines is encrypted ([`door`]);
 //! - every request that reaches a route has passed [`front`](crate::front);
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would read a whole body into memory;
 //! - on shutdown the service accepts no connection and finishes running requests, for at most `drain_max`.
 
 pub mod descriptors;
+pub mod door;
 pub mod guests;
 pub mod line;
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,10 +26,11 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use self::door::{Door, Inside};
 use self::guests::{Entered, Guest, Guests, Peer as Calling};
 use self::line::{Line, STRANGER_IDLE_MAX};
 use crate::error::ServeError;
@@ -107,38 +110,25 @@ impl<'a> Advertise<'a> {
     }
 }
 
-/// Listens on `address` (`host:port`, port 0 for any), advertised to others according to `advertise`. An address that other machines can reach needs
-/// `allow_unencrypted`.
+/// Listens on `address` (`host:port`, port 0 for any), advertised to others according to `advertise`.
 ///
 /// # Errors
 /// [`ServeError`].
-pub async fn bind(
-    address: &str,
-    advertise: Advertise<'_>,
-    allow_unencrypted: bool,
-) -> Result<TcpListener, ServeError> {
+pub async fn bind(address: &str, advertise: Advertise<'_>) -> Result<TcpListener, ServeError> {
     advertise.check(address)?;
-    check_exposure(address, allow_unencrypted)?;
     TcpListener::bind(address)
         .await
         .map_err(|source| ServeError::Bind { address: address.to_owned(), source })
 }
 
-/// Refuses addresses that other machines can reach, unless the operator allows it.
-///
-/// # Errors
-/// [`ServeError::Exposed`], or [`ServeError::Bind`] if the address does not resolve.
-pub fn check_exposure(address: &str, allow_unencrypted: bool) -> Result<(), ServeError> {
-    let fail = |source| ServeError::Bind { address: address.to_owned(), source };
-    let resolved: Vec<SocketAddr> = address.to_socket_addrs().map_err(fail)?.collect();
-    if !allow_unencrypted && resolved.iter().any(|address| !address.ip().is_loopback()) {
-        return Err(ServeError::Exposed { address: address.to_owned() });
-    }
-    Ok(())
-}
-
-/// Serves `routes` until `shutdown`, then lets running requests finish.
-pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutdown: Shutdown) {
+/// Serves `routes` to whom `door` lets in until `shutdown`, then lets running requests finish.
+pub async fn serve(
+    listener: TcpListener,
+    door: Door,
+    routes: Guarded,
+    limits: Limits,
+    shutdown: Shutdown,
+) {
     let max = limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1));
     let (slots, guests) = (Arc::new(Semaphore::new(max.max(1))), Guests::new(max, 0));
     let mut connections = JoinSet::new();
@@ -159,11 +149,25 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
         match accepted {
             Ok((stream, peer)) => {
                 is_short = false;
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "cannot set nodelay");
+                }
                 let calling = Calling::at(peer.ip());
                 let Some(entered) = guests.enter(calling, Arc::default()) else { continue };
-                let (routes, shutdown) = (routes.clone(), shutdown.clone());
+                let (door, routes, shutdown) = (door.clone(), routes.clone(), shutdown.clone());
                 connections.spawn(async move {
-                    connection(stream, (peer, entered), routes, limits, shutdown).await;
+                    let line: Arc<Line> = Arc::clone(&entered.guest);
+                    let inside = tokio::select! {
+                        inside = door.enter(stream, peer.ip()) => inside,
+                        () = line.is_over(STRANGER_IDLE_MAX) => return,
+                        () = shutdown.wait() => return,
+                    };
+                    match inside {
+                        Ok(stream) => {
+                            connection(stream, (peer, entered), routes, limits, shutdown).await;
+                        }
+                        Err(error) => tracing::debug!(%error, "connection not accepted"),
+                    }
                     drop(slot);
                 });
             }
@@ -185,22 +189,26 @@ pub async fn serve(listener: TcpListener, routes: Guarded, limits: Limits, shutd
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: Inside,
     (address, entered): (SocketAddr, Entered<Line>),
     routes: Guarded,
     limits: Limits,
     shutdown: Shutdown,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set nodelay");
-    }
     let line = Arc::clone(&entered.guest);
+    let (certificate, is_refused) = (stream.certificate(), stream.is_refused());
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         line.begin();
-        request.extensions_mut().insert(Peer { address, line: Arc::clone(&line) });
-        let answering = routes.answer(request);
+        request.extensions_mut().insert(Peer { address, certificate, line: Arc::clone(&line) });
+        let answering = (!is_refused).then(|| routes.answer(request));
         let line = &line;
-        async move { Ok::<_, Infallible>(finish(answering.await, line)) }
+        async move {
+            let response = match answering {
+                Some(answering) => answering.await,
+                None => door::upgrade_required(),
+            };
+            Ok::<_, Infallible>(finish(response, line))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -348,7 +356,9 @@ mod tests {
         let shutdown = Shutdown::new();
         let hosts = crate::hosts::Hosts::new("h:1", &[], "`hosts`");
         let router = crate::front::guard(Router::new().route("/", get(eager)), hosts);
-        let server = tokio::spawn(serve(listener, router, Limits::default(), shutdown.clone()));
+        let door = Door::new(None, false).unwrap();
+        let serving = serve(listener, door, router, Limits::default(), shutdown.clone());
+        let server = tokio::spawn(serving);
 
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(SOCKET_BYTES).unwrap();

@@ -1,5 +1,6 @@
 //! The routes for signing in and out.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -9,6 +10,7 @@ use super::{Actor, Link, Sessions, explain};
 use crate::access::{Access, Audience, Routes};
 use crate::auth::AuthError;
 use crate::params::Params;
+use crate::serve::line::Peer;
 
 impl Sessions {
     /// The routes `/login` and `/logout`.
@@ -20,14 +22,18 @@ impl Sessions {
     }
 }
 
-async fn login(State(sessions): State<Sessions>, Params(link): Params<Link>) -> Response {
+async fn login(
+    State(sessions): State<Sessions>,
+    peer: Option<Extension<Peer>>,
+    Params(link): Params<Link>,
+) -> Response {
     if link.proof.is_empty() {
         return explain(StatusCode::OK, None);
     }
     match sessions.check(&link) {
         Ok(()) => {
             tracing::info!(user = link.user, "signed in at the pages");
-            let cookie = [(header::SET_COOKIE, sessions.begin(&link.user))];
+            let cookie = [(header::SET_COOKIE, sessions.begin(&link.user, is_encrypted(peer)))];
             (cookie, Redirect::to("/")).into_response()
         }
         Err(error) => {
@@ -44,7 +50,16 @@ async fn login(State(sessions): State<Sessions>, Params(link): Params<Link>) -> 
     }
 }
 
-async fn logout(_: Actor, State(sessions): State<Sessions>, headers: HeaderMap) -> Response {
-    let cookie = [(header::SET_COOKIE, sessions.end(&headers))];
+async fn logout(
+    _: Actor,
+    State(sessions): State<Sessions>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Response {
+    let cookie = [(header::SET_COOKIE, sessions.end(&headers, is_encrypted(peer)))];
     (cookie, axum::Json(serde_json::json!({}))).into_response()
+}
+
+fn is_encrypted(peer: Option<Extension<Peer>>) -> bool {
+    peer.is_some_and(|Extension(peer)| peer.certificate.is_some())
 }

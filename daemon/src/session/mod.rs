@@ -111,8 +111,8 @@ impl Sessions {
         pairs.find(|(name, _)| name.trim() == self.inner.cookie).map(|(_, id)| id.trim())
     }
 
-    /// Begins a session of `user`; returns its cookie.
-    fn begin(&self, user: &str) -> String {
+    /// Begins a session of `user`; returns its cookie, which over an encrypted connection is for such connections alone.
+    fn begin(&self, user: &str, is_encrypted: bool) -> String {
         let id = format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>());
         let mut open = self.inner.open.lock();
         open.retain(|_, session| session.since.elapsed() < SESSION_MAX);
@@ -123,22 +123,20 @@ impl Sessions {
             }
         }
         open.insert(id.clone(), Session { user: user.to_owned(), since: Instant::now() });
-        self.cookie(&id, SESSION_MAX)
+        self.cookie(&id, SESSION_MAX, is_encrypted)
     }
 
-    fn end(&self, headers: &HeaderMap) -> String {
+    fn end(&self, headers: &HeaderMap, is_encrypted: bool) -> String {
         if let Some(id) = self.id(headers) {
             self.inner.open.lock().remove(id);
         }
-        self.cookie("", Duration::ZERO)
+        self.cookie("", Duration::ZERO, is_encrypted)
     }
 
-    fn cookie(&self, id: &str, age: Duration) -> String {
-        format!(
-            "{}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}",
-            self.inner.cookie,
-            age.as_secs()
-        )
+    fn cookie(&self, id: &str, age: Duration, is_encrypted: bool) -> String {
+        let (name, age) = (&self.inner.cookie, age.as_secs());
+        let secure = if is_encrypted { "; Secure" } else { "" };
+        format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}")
     }
 
     fn check(&self, link: &Link) -> Result<(), AuthError> {
@@ -304,7 +302,7 @@ mod tests {
     #[test]
     fn a_change_needs_session_origin_and_header() {
         let (sessions, _) = sessions();
-        let cookie = sessions.begin("alice");
+        let cookie = sessions.begin("alice", false);
         assert!(cookie.contains("; HttpOnly; SameSite=Strict; "), "{cookie}");
         let cookie = cookie.split(';').next().unwrap();
         let (host, own) = (("host", "localhost:9870"), ("origin", "http://localhost:9870"));
@@ -324,7 +322,7 @@ mod tests {
         let guess = ("cookie", "hanno-namenode-9870=00");
         assert_eq!(acting(&[host, own, told, guess]), Err(SessionError::Missing));
         assert_eq!(acting(&[host, own, told]), Err(SessionError::Missing));
-        sessions.end(&headers(&[cookie]));
+        sessions.end(&headers(&[cookie]), false);
         assert_eq!(acting(&[host, own, told, cookie]), Err(SessionError::Missing));
     }
 
@@ -355,8 +353,8 @@ mod tests {
     #[test]
     fn sessions_are_bounded() {
         let (sessions, _) = sessions();
-        let first = sessions.begin("first");
-        (0..SESSIONS_MAX).for_each(|_| drop(sessions.begin("more")));
+        let first = sessions.begin("first", false);
+        (0..SESSIONS_MAX).for_each(|_| drop(sessions.begin("more", false)));
         assert_eq!(sessions.inner.open.lock().len(), SESSIONS_MAX);
         let first = first.split(';').next().unwrap().to_owned();
         assert_eq!(sessions.user(&headers(&[("cookie", &first)])), None);

@@ -40,7 +40,7 @@ pub struct OlderNameNode;
 #[derive(Debug)]
 pub enum Commit {
     /// Send it. The answer [`protocol::ErrorKind::Fenced`] means: ask again what to do.
-    Send(Request),
+    Send(Box<Request>),
     /// The DataNode has to register first.
     Wait,
     /// Another start of the NameNode knows nothing of it.
@@ -62,8 +62,13 @@ impl Session {
 
     /// The request to register, for data of this `cluster`; `None` if there is no data yet.
     pub fn register(&self, cluster: Option<ClusterId>) -> Request {
-        let info = self.info.clone();
-        Request::Register(Register { version: VERSION, levels: Supported::OWN, cluster, info })
+        Request::Register(Register {
+            version: VERSION,
+            levels: Supported::OWN,
+            cluster,
+            info: self.info.clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+        })
     }
 
     /// The NameNode has taken the DataNode in, and is to learn of all `replicas`.
@@ -95,7 +100,7 @@ impl Session {
     pub fn commit(&self, epoch: Epoch, commit: &CommitRecovery) -> Commit {
         match self.sender {
             Some(sender) if sender.epoch == epoch => {
-                Commit::Send(Request::CommitRecovery(sender, commit.clone()))
+                Commit::Send(Box::new(Request::CommitRecovery(sender, commit.clone())))
             }
             None if self.highest == epoch => Commit::Wait,
             _ => Commit::Over,
@@ -222,7 +227,9 @@ mod tests {
         let (stamp, replicas, answered) = (GenerationStamp(2), Vec::new(), Vec::new());
         let commit = CommitRecovery { block, stamp, length: 7, replicas, answered };
         let is_sent = |session: &Session, registration| match session.commit(Epoch(3), &commit) {
-            Commit::Send(Request::CommitRecovery(sender, _)) => sender.registration == registration,
+            Commit::Send(request) => {
+                matches!(*request, Request::CommitRecovery(sender, _) if sender.registration == registration)
+            }
             _ => false,
         };
         session.registered((Epoch(3), 0), Vec::new()).unwrap();

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use protocol::namenode::Volume;
+
 /// Default reserve for other programs: this many bytes, or [`RESERVED_PER_CENT`] of the disk if that is more.
 pub const RESERVED_BYTES_MIN: u64 = 1 << 30;
 /// Share of a large disk reserved for others by default.
@@ -31,16 +33,23 @@ pub struct Usage {
     pub non_dfs_used: u64,
     /// Free for blocks.
     pub remaining: u64,
+    /// Left to others, beside `capacity`.
+    pub reserved: u64,
 }
 
 impl Usage {
-    /// The sum of two directories.
-    pub fn plus(self, other: Usage) -> Usage {
+    /// The sum of the volumes in service.
+    pub fn of(volumes: &[Volume]) -> Usage {
+        let serving = || volumes.iter().filter(|volume| volume.failure.is_none());
+        let sum = |of: fn(&Volume) -> u64| serving().map(of).fold(0, u64::saturating_add);
         Usage {
-            capacity: self.capacity.saturating_add(other.capacity),
-            used: self.used.saturating_add(other.used),
-            non_dfs_used: self.non_dfs_used.saturating_add(other.non_dfs_used),
-            remaining: self.remaining.saturating_add(other.remaining),
+            capacity: sum(|volume| volume.capacity),
+            used: sum(|volume| volume.used),
+            non_dfs_used: sum(|volume| {
+                volume.capacity.saturating_sub(volume.used).saturating_sub(volume.remaining)
+            }),
+            remaining: sum(|volume| volume.remaining),
+            reserved: sum(|volume| volume.reserved),
         }
     }
 }
@@ -63,6 +72,7 @@ pub fn usage(disk: Disk, used: u64, configured_reserve: Option<u64>) -> Usage {
         used,
         non_dfs_used: capacity.saturating_sub(used).saturating_sub(remaining),
         remaining,
+        reserved: disk.capacity - capacity,
     }
 }
 
@@ -122,6 +132,24 @@ mod tests {
         }
         let full = usage(Disk { capacity: 100, available: 5 }, 30, Some(10));
         assert_eq!((full.remaining, full.non_dfs_used), (0, 60));
+    }
+
+    #[test]
+    fn what_is_out_of_service_does_not_count() {
+        let volume = |capacity, failure| Volume {
+            capacity,
+            used: 10,
+            reserved: 5,
+            remaining: 60,
+            failure,
+            ..Volume::default()
+        };
+        let failed = Some(protocol::namenode::VolumeFailure::default());
+        let sum = Usage::of(&[volume(100, None), volume(200, None), volume(400, failed)]);
+        let expected =
+            Usage { capacity: 300, used: 20, non_dfs_used: 160, remaining: 120, reserved: 10 };
+        assert_eq!(sum, expected);
+        assert_eq!(Usage::of(&[]), Usage::default());
     }
 
     #[test]

@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
+use protocol::namenode::Volume as VolumeReport;
 use protocol::transfer::ReplicaSummary;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::File;
@@ -204,18 +205,18 @@ impl Store {
         range.find(|(_, entry)| entry.replica.is_finalized()).map(|(block, _)| *block)
     }
 
-    /// Space on all volumes that work.
-    pub fn usage(&self) -> Usage {
+    /// All volumes, as heartbeats tell them.
+    pub fn volume_reports(&self) -> Vec<VolumeReport> {
         let mut used_bytes = vec![0u64; self.volumes.len()];
         for entry in self.replicas.lock().values() {
             used_bytes[entry.volume] += entry.replica.length;
         }
-        self.volumes
-            .iter()
-            .zip(used_bytes)
-            .filter(|(volume, _)| !volume.is_fenced())
-            .map(|(volume, used)| volume.usage(used))
-            .fold(Usage::default(), Usage::plus)
+        self.volumes.iter().zip(used_bytes).map(|(volume, used)| volume.report(used)).collect()
+    }
+
+    /// Space on all volumes that work.
+    pub fn usage(&self) -> Usage {
+        Usage::of(&self.volume_reports())
     }
 
     /// As [`Store::usage`], counted at most once a second: for callers without a limit on how often they ask.

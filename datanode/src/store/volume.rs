@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use protocol::namenode::{Volume as VolumeReport, VolumeFailure};
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::{self, File};
 use sys::fs::{LockError, LockFile};
@@ -83,6 +84,8 @@ pub(super) struct Volume {
     config: VolumeConfig,
     identity: Mutex<Identity>,
     fenced: AtomicBool,
+    /// Why and since when it is fenced; `None` exactly if it is not. Locked while `fenced` changes.
+    failure: Mutex<Option<(String, Instant)>>,
     /// Held by whoever checks the disk.
     probing: Mutex<()>,
     folders: Mutex<HashMap<u8, Arc<Folder>>>,
@@ -176,12 +179,12 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
     let mut opened = Vec::with_capacity(configs.len());
     for config in configs {
         let (lock, found) = match prepare(config) {
-            Ok((lock, found)) => (Some(lock), found),
+            Ok((lock, found)) => (Ok(lock), found),
             Err(error) if failed_count < tolerated && is_failure(&error) => {
                 let (volume, error) = (config.path.display(), protocol::error::chain(&error));
                 tracing::error!(%volume, error, "data directory is out of service");
                 failed_count += 1;
-                (None, None)
+                (Err(error), None)
             }
             Err(error) => return Err(error),
         };
@@ -204,12 +207,17 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
         let known = found.map_or(LAYOUT_WITHOUT_SMALL, |found| found.layout);
         let layout = if config.small_bytes_max > 0 { LAYOUT } else { known };
         let identity = Identity { layout, ..identity };
+        let (lock, failure) = match lock {
+            Ok(lock) => (Some(lock), None),
+            Err(reason) => (None, Some((reason, disk::now(&config.path)))),
+        };
         let volume = Volume {
             config: config.clone(),
             small: SmallLog::new(config.path.join(SMALL)),
             takes_small: AtomicBool::new(known == LAYOUT),
             identity: Mutex::new(identity),
             fenced: AtomicBool::new(lock.is_none()),
+            failure: Mutex::new(failure),
             probing: Mutex::default(),
             folders: Mutex::default(),
             trash: Mutex::default(),
@@ -441,6 +449,22 @@ impl Volume {
         }
     }
 
+    /// What it reports when blocks use `used` bytes. Out of service it has no space.
+    pub(super) fn report(&self, used: u64) -> VolumeReport {
+        let path = self.config.path.display().to_string();
+        let age = |at| u64::try_from(self.now().duration_since(at).as_millis());
+        let failure = self.failure.lock().as_ref().map(|(reason, at)| VolumeFailure {
+            reason: reason.clone(),
+            age_ms: age(*at).unwrap_or(u64::MAX),
+        });
+        if failure.is_some() {
+            return VolumeReport { path, failure, ..VolumeReport::default() };
+        }
+        let Usage { capacity, used, reserved, remaining, .. } = self.usage(used);
+        let device = disk::device(&self.config.path).ok();
+        VolumeReport { path, device, capacity, used, reserved, remaining, failure }
+    }
+
     /// Bytes free for blocks; `None` if it is out of service.
     pub(super) fn remaining(&self) -> Option<u64> {
         (!self.is_fenced()).then(|| self.usage(0).remaining)
@@ -452,8 +476,11 @@ impl Volume {
 
     /// Takes the volume out of service; true the first time.
     pub(super) fn fence(&self, cause: &io::Error) -> bool {
+        let mut failure = self.failure.lock();
         let first = !self.fenced.swap(true, Ordering::AcqRel);
         if first {
+            *failure = Some((cause.to_string(), self.now()));
+            drop(failure);
             let volume = self.config.path.display();
             tracing::error!(%volume, error = %cause, "data directory is out of service");
             self.folders.lock().clear();
@@ -529,6 +556,8 @@ impl Volume {
     /// Puts the volume back into service.
     pub(super) fn unfence(&self) {
         tracing::info!(volume = %self.config.path.display(), "data directory is in service again");
+        let mut failure = self.failure.lock();
+        *failure = None;
         self.fenced.store(false, Ordering::Release);
     }
 
@@ -621,6 +650,46 @@ mod tests {
         }
         let fresh = Identity { cluster: None, ..identity };
         assert_eq!(parse_version(&format_version(fresh), path).unwrap(), fresh);
+    }
+
+    #[test]
+    fn a_volume_reports_its_room_or_why_it_has_none() {
+        let root = tempfile::tempdir().unwrap();
+        let config = VolumeConfig {
+            path: root.path().join("a"),
+            reserved_bytes: Some(4096),
+            trash_grace: Duration::ZERO,
+            bypass_cache: true,
+            small_bytes_max: 0,
+        };
+        let volume = open_all(&[config], 0).unwrap().remove(0);
+        let device = disk::device(root.path()).unwrap();
+        let fine = volume.report(1);
+        let (path, failure) = (root.path().join("a").display().to_string(), None);
+        let space = (fine.capacity, fine.remaining);
+        assert!(space.0 > 0, "{fine:?}");
+        let expected = VolumeReport {
+            path: path.clone(),
+            device: Some(device),
+            capacity: space.0,
+            used: 1,
+            reserved: 4096,
+            remaining: space.1,
+            failure,
+        };
+        assert_eq!(fine, expected);
+        assert!(
+            volume.fence(&io::Error::other("gone")) && !volume.fence(&io::Error::other("more"))
+        );
+        let failed = volume.report(1);
+        let reason = failed.failure.as_ref().map(|failure| failure.reason.as_str());
+        assert_eq!(reason, Some("gone"), "the first failure is the reason");
+        assert_eq!(
+            VolumeReport { failure: None, ..failed },
+            VolumeReport { path, ..VolumeReport::default() }
+        );
+        volume.unfence();
+        assert_eq!(volume.report(1).failure, None);
     }
 
     #[test]

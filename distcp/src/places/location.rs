@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
+/// Of another cluster, whose certificate an authority vouches for.
+const ENCRYPTED_SCHEME: &str = "swebhdfs";
+
 /// Where a file is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Place {
@@ -15,7 +18,7 @@ pub(crate) enum Place {
     /// On this machine.
     Machine,
     /// In another cluster, over WebHDFS.
-    Web { authority: String },
+    Web { authority: String, is_encrypted: bool },
 }
 
 impl fmt::Display for Place {
@@ -23,7 +26,8 @@ impl fmt::Display for Place {
         match self {
             Place::Cluster { authority } => write!(f, "hanno://{authority}"),
             Place::Machine => f.write_str("file:"),
-            Place::Web { authority } => write!(f, "webhdfs://{authority}"),
+            Place::Web { authority, is_encrypted: false } => write!(f, "webhdfs://{authority}"),
+            Place::Web { authority, is_encrypted: true } => write!(f, "swebhdfs://{authority}"),
         }
     }
 }
@@ -55,7 +59,17 @@ impl Location {
                     None => typed.authority.to_owned(),
                 };
                 let path = address::absolute("/", typed.path);
-                return Ok(Location { place: Place::Web { authority }, path });
+                return Ok(Location { place: Place::Web { authority, is_encrypted: false }, path });
+            }
+            Some(Scheme::Unknown(scheme)) if scheme == ENCRYPTED_SCHEME => {
+                let path = address::absolute("/", typed.path);
+                let authority = typed.authority.to_owned();
+                if authority.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+                    let text =
+                        format!("{text} names no port: {ENCRYPTED_SCHEME}://HOST:PORT{path}");
+                    return Err(Error::usage(text));
+                }
+                return Ok(Location { place: Place::Web { authority, is_encrypted: true }, path });
             }
             Some(Scheme::Hdfs) if !typed.authority.is_empty() && !site.is_some_and(is_called) => {
                 return Err(Error::usage(format!(
@@ -128,6 +142,7 @@ mod tests {
             ("hdfs:///a", "hanno://nn:9870/a"),
             ("webhdfs://other:1/a b", "webhdfs://other:1/a b"),
             ("webhdfs://other/a", "webhdfs://other:9870/a"),
+            ("swebhdfs://other:9871/a", "swebhdfs://other:9871/a"),
             ("file:///tmp/x", "file:/tmp/x"),
         ] {
             match text(typed) {
@@ -138,7 +153,7 @@ mod tests {
         }
         let error = text("hdfs://far:8020/a").unwrap_err().to_string();
         assert!(error.contains("webhdfs://HOST:PORT/a"), "{error}");
-        assert!(text("s3a://bucket/a").is_err());
+        assert!(text("s3a://bucket/a").is_err() && text("swebhdfs://other/a").is_err());
         assert!(Location::parse("/a", None, "ann").is_err());
         assert!(Location::parse("webhdfs://h:1/a", None, "ann").is_ok());
     }

@@ -12,6 +12,7 @@ mod web;
 use std::sync::Arc;
 
 use client::dfs::DfsClient;
+use protocol::address::{secure_url_of, url_of};
 
 use crate::error::PlaceError;
 
@@ -42,9 +43,13 @@ impl Places {
             (Place::Cluster { .. }, None) => {
                 return Err(PlaceError::Lacks { what: "configured cluster" });
             }
-            (Place::Web { authority }, _) => {
+            (Place::Web { authority, is_encrypted }, _) => {
                 let token = self.tokens.get(authority).cloned();
-                Arc::new(web::Web::new(authority, &self.user, token))
+                let base = match is_encrypted {
+                    true => secure_url_of(authority),
+                    false => url_of(authority),
+                };
+                Arc::new(web::Web::new(&base, &self.user, token))
             }
         })
     }

@@ -5,7 +5,7 @@
 //! entry    rating; the other node's vector, 8 bytes for each number
 //! ```
 
-use mr_api::Result;
+use mr_api::{Result, parse};
 
 use crate::least_squares::{LeastSquares, product};
 use crate::rows::unpack;
@@ -21,11 +21,12 @@ pub fn read(line: &str) -> Result<(u64, u64, f64)> {
     let &[user, item, rating] = &line.split_whitespace().collect::<Vec<_>>()[..] else {
         return Err(format!("`{line}` is no `user item rating`").into());
     };
-    let Some(finite) = rating.parse::<f64>().ok().filter(|rating| rating.is_finite()) else {
-        return Err(format!("`{rating}` is no finite number").into());
-    };
-    let whole = |text: &str| text.parse().map_err(|_| format!("`{text}` is no whole number"));
-    Ok((whole(user)?, whole(item)?, finite))
+    let stars = parse::<f64>(rating, "finite number", line)?;
+    if !stars.is_finite() {
+        return Err(format!("`{rating}` is no finite number, in the record `{line}`").into());
+    }
+    let whole = |text: &str| parse::<u64>(text, "whole number", line);
+    Ok((whole(user)?, whole(item)?, stars))
 }
 
 /// A rating in a list.

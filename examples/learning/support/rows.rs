@@ -71,10 +71,12 @@ impl Mapper for Pack {
 pub fn parse(line: &[u8], row: &mut Vec<f64>) -> Result<()> {
     row.clear();
     for word in std::str::from_utf8(line)?.split_ascii_whitespace() {
-        match word.parse::<f64>() {
-            Ok(number) if number.is_finite() => row.push(number),
-            _ => return Err(format!("`{word}` is no finite number").into()),
+        let number = mr_api::parse::<f64>(word, "finite number", line)?;
+        if !number.is_finite() {
+            let line = line.escape_ascii();
+            return Err(format!("`{word}` is no finite number, in the record `{line}`").into());
         }
+        row.push(number);
     }
     match row.len() {
         1..=WIDTH_MAX => Ok(()),

@@ -1,7 +1,9 @@
 //! Words of a text.
 
 use mr_api::datum::Desc;
-use mr_api::{Always, Auto, Job, Plan, Result, Sum, intermediate, previous, reduce_fn, text};
+use mr_api::{
+    Always, Auto, Job, Plan, Result, Sum, intermediate, parse, previous, reduce_fn, text,
+};
 
 /// Hands out the words of a text, in lower case: what is between characters that are no letters or digits.
 ///
@@ -27,7 +29,7 @@ pub fn vocabulary((inputs, most): (Vec<String>, u32)) -> Result<Plan> {
     let sort = sort.map_fn::<ByCount, (), _>(|line, out| {
         let line = line.to_str_lossy();
         let (word, count) = line.split_once('\t').ok_or("a line is no word with its count")?;
-        out.emit(((), (Desc(count.parse::<u64>()?), word)), ())
+        out.emit(((), (Desc(parse::<u64>(count, "count", &*line)?), word)), ())
     });
     let first = reduce_fn::<ByCount, (), _>(move |_, words, out| {
         for _ in 0..most {

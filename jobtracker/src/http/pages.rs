@@ -174,7 +174,7 @@ async fn worker(desk: Desk, Path(address): Path<String>, viewer: Drawing) -> Res
         .await?
         .ok_or((StatusCode::NOT_FOUND, "There is no such worker now.\n"))?;
     let content = web::workers::one(&picture, now_ms());
-    Ok(viewer.frame(&picture.report.host, "/workers", Some("/live".to_owned()), &content))
+    Ok(viewer.frame(&picture.row.report.host, "/workers", Some("/live".to_owned()), &content))
 }
 
 /// What this daemon is and its configuration.

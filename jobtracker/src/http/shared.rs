@@ -117,7 +117,7 @@ impl Shared {
             started_ms: self.started_ms,
             status: core.status(),
             jobs: ListedJobs::new(core.jobs_with_viewers()),
-            workers: core.worker_reports(now),
+            workers: core.worker_rows(now),
             queues: core.queue_reports(),
             log_dirs_left_out: (self.log_dirs_left_out)(),
         }

@@ -11,11 +11,12 @@ use daemon::groups::Membership;
 use host::{End, Handle};
 use parking_lot::Mutex;
 use protocol::RemoteError;
-use protocol::jobs::{JobReport, JobState, QueueReport, TaskCounts, TrackerStatus, WorkerReport};
+use protocol::jobs::{JobReport, JobState, QueueReport, TaskCounts, TrackerStatus};
 use tokio::sync::oneshot;
 
 use super::{Event, JobTracker, stopping};
 use crate::core::rights::{Administrators, Caller, Whose};
+use crate::core::views::WorkerRow;
 use crate::core::{Core, Now};
 
 /// How long a copy of the overview is used for the other pages notified of the same change.
@@ -89,7 +90,7 @@ pub(crate) struct Overview {
     /// When this process began, milliseconds since the epoch.
     pub(crate) started_ms: u64,
     pub(crate) status: TrackerStatus,
-    pub(crate) workers: Vec<WorkerReport>,
+    pub(crate) workers: Vec<WorkerRow>,
     pub(crate) queues: Vec<QueueReport>,
     /// Directories of `log_dirs` that are left out, each with the reason.
     pub(crate) log_dirs_left_out: Vec<String>,

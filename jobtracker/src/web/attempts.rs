@@ -231,7 +231,7 @@ pub(crate) fn one(
         @if may_act && row.state.is_live() {
             div.tools.scripted { (super::stop_buttons(&format!("/api/v1/jobs/{job}/attempts/{id}"), "this attempt")) }
         }
-        @if !attempt.diagnostics.is_empty() { div.alert.bad { (attempt.diagnostics) } }
+        @if !attempt.diagnostics.is_empty() { div.alert.bad tabindex="0" { (attempt.diagnostics) } }
         div.scroll { table.facts {
             caption.unseen { "This attempt" }
             tr { th scope="row" { "State" } td { (state(row.state)) @if attempt.is_winner { " (its output counts)" } } }
@@ -255,7 +255,7 @@ pub(crate) fn one(
         h2 { "Log" @if row.state.is_live() { " " span.chip { "follows while it runs" } } }
         @match log {
             Log::Text(text) if text.is_empty() => { p.empty { "Nothing was written" @if row.state.is_live() { " yet" } "." } }
-            Log::Text(text) => { pre.log { (text) } }
+            Log::Text(text) => { pre.log tabindex="0" { (text) } }
             Log::Missing(reason) => { p.empty { (reason) } }
         }
         @if !attempt.counters.0.is_empty() {

@@ -61,7 +61,7 @@ pub(crate) fn page(a: &Picture, b: &Picture, now_ms: u64) -> Markup {
         @let changed = settings(both);
         @if !changed.is_empty() {
             h2 { "Different configuration" }
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Different configuration" }
                 thead { tr { th scope="col" { "Key" } th scope="col" { "A" } th scope="col" { "B" } } }
                 @for (name, values) in &changed {
@@ -77,7 +77,7 @@ pub(crate) fn page(a: &Picture, b: &Picture, now_ms: u64) -> Markup {
 
 fn table(caption: &str, rows: &[Row]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll { table.cards {
             caption.unseen { (caption) }
             thead { tr {
                 th scope="col" { "What" } th.number scope="col" { "A" } th.number scope="col" { "B" }

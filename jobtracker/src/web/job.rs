@@ -26,7 +26,7 @@ pub(crate) fn page(picture: &Picture, runs: &[JobReport], may_act: bool, now_ms:
             span { "submitted " (format::time(report.submitted_ms)) " UTC" } span { (elapsed(picture, now_ms)) }
         }
         @if may_act && !report.state.is_final() { (tools(report)) }
-        @if !report.diagnostics.is_empty() { div.alert.bad { (report.diagnostics) } }
+        @if !report.diagnostics.is_empty() { div.alert.bad tabindex="0" { (report.diagnostics) } }
         (failure(picture))
         (counts(picture))
         @if let Some(progress) = &report.rounds { (rounds::section(progress)) }
@@ -37,7 +37,7 @@ pub(crate) fn page(picture: &Picture, runs: &[JobReport], may_act: bool, now_ms:
         }
         @if !picture.attempts.is_empty() {
             h2 { "Timeline" }
-            div.timeline {
+            div.timeline tabindex="0" role="group" aria-label="Attempts over time" {
                 (timeline::concurrency(picture, now_ms))
                 (timeline::lanes(picture, now_ms))
             }
@@ -97,8 +97,12 @@ fn others(report: &JobReport, runs: &[JobReport]) -> Markup {
     html! {
         @if !runs.is_empty() {
             h2 { "Other runs" }
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Other runs" }
+                thead { tr {
+                    th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Submitted (UTC)" } th.number scope="col" { "Time" }
+                    th scope="col" { "Comparison" }
+                } }
                 @for run in runs {
                     tr {
                         td { a href={ "/jobs/" (run.id) } { (run.id) } } td { (state(run.state)) } td { (format::time(run.submitted_ms)) }
@@ -135,7 +139,7 @@ fn counts(picture: &Picture) -> Markup {
         }
     };
     html! {
-        div.scroll { table {
+        div.scroll { table.cards {
             caption.unseen { "Tasks by kind" }
             thead { tr {
                 th scope="col" { "Kind" } th scope="col" { "% Complete" } th.number scope="col" { "Num Tasks" } th.number scope="col" { "Pending" }
@@ -164,7 +168,7 @@ pub(crate) fn counters(counters: &Counters) -> Markup {
             caption.unseen { "Counters" }
             @for (group, names) in &counters.0 {
                 tr { th colspan="2" scope="colgroup" { (group) } }
-                @for (name, value) in names { tr { td { (name) } td.number { (format::count(*value)) } } }
+                @for (name, value) in names { tr { th scope="row" { (name) } td.number { (format::count(*value)) } } }
             }
         } }
     }
@@ -179,15 +183,15 @@ fn configuration(picture: &Picture) -> Markup {
     html! {
         div.scroll { table {
             caption.unseen { "Configuration" }
-            @for (name, value) in &picture.properties { tr { td { code { (name) } } td.wide { code { (value) } } } }
-            tr { td { "Output" } td.wide { code { (picture.report.output) } } }
-            tr { td { "Arguments" } td.wide { code { (cut) @if cut.len() < arguments.len() { "…" } } } }
-            tr { td { "Executable (SHA-256)" } td.wide { code { (picture.binary) } } }
-            tr { td { "Stage of the program" } td { (picture.stage) } }
-            tr { td { "Attempts per map at most" } td { (picture.attempts_max[0]) } }
-            tr { td { "Attempts per reduce at most" } td { (picture.attempts_max[1]) } }
-            tr { td { "Number of reduces" } td { (picture.reduce_plan) } }
-            tr { td { "Reduces start when so many maps are done" } td { (f64::from(picture.slow_start_permille) / 10.0) "%" } }
+            @for (name, value) in &picture.properties { tr { th scope="row" { code { (name) } } td.wide { code { (value) } } } }
+            tr { th scope="row" { "Output" } td.wide { code { (picture.report.output) } } }
+            tr { th scope="row" { "Arguments" } td.wide { code { (cut) @if cut.len() < arguments.len() { "…" } } } }
+            tr { th scope="row" { "Executable (SHA-256)" } td.wide { code { (picture.binary) } } }
+            tr { th scope="row" { "Stage of the program" } td { (picture.stage) } }
+            tr { th scope="row" { "Attempts per map at most" } td { (picture.attempts_max[0]) } }
+            tr { th scope="row" { "Attempts per reduce at most" } td { (picture.attempts_max[1]) } }
+            tr { th scope="row" { "Number of reduces" } td { (picture.reduce_plan) } }
+            tr { th scope="row" { "Reduces start when so many maps are done" } td { (f64::from(picture.slow_start_permille) / 10.0) "%" } }
         } }
     }
 }

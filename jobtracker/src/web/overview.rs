@@ -80,19 +80,24 @@ fn alerts(overview: &Overview, names_queues: bool, now_ms: u64) -> Vec<String> {
             "The journal has a copy less, a directory of log_dirs is left out: {out}."
         ));
     }
-    let late: Vec<&str> = overview
-        .workers
-        .iter()
+    let workers = || overview.workers.iter().map(|worker| &worker.report);
+    let late: Vec<&str> = workers()
         .filter(|worker| worker.suspect)
         .map(|worker| worker.http_address.as_str())
         .collect();
     if !late.is_empty() {
         alerts.push(format!("Late workers get no new work: {}.", late.join(", ")));
     }
-    for worker in overview.workers.iter().filter(|worker| worker.blacklisted) {
+    for worker in workers().filter(|worker| worker.blacklisted) {
         alerts.push(format!(
             "{} gets no new work: {} jobs failed there and succeeded elsewhere.",
             worker.http_address, worker.faults
+        ));
+    }
+    for worker in overview.workers.iter().filter(|worker| worker.lately.is_failing()) {
+        alerts.push(format!(
+            "{} of {} attempts failed on {} in the last hour.",
+            worker.lately.failed, worker.lately.ended, worker.report.http_address
         ));
     }
     let starved = overview.queues.iter().filter(|queue| {

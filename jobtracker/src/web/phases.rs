@@ -41,7 +41,7 @@ pub(crate) fn of_attempt(kind: TaskKind, counters: &Counters) -> Markup {
         @if total > 0 {
             h2 { "Phases" }
             (strip(&all, total))
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Time by phase" }
                 thead { tr {
                     th scope="col" { "Phase" } th.number scope="col" { "Time" } th.number scope="col" { "Share" } th.number scope="col" { "Bytes" }

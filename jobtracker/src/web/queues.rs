@@ -83,7 +83,7 @@ fn permille(thousandths: u64) -> String {
 fn table(queues: &[QueueReport], weights: u64) -> Markup {
     let limit = |count: u32| if count == 0 { "–".to_owned() } else { count.to_string() };
     html! {
-        div.scroll { table {
+        div.scroll { table.cards {
             caption.unseen { "Queues" }
             thead { tr {
                 th scope="col" { "Queue" } th scope="col" { "Order inside" } th.number scope="col" { "Weight" } th.number scope="col" { "Of all" }

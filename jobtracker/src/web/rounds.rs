@@ -23,7 +23,7 @@ pub(crate) fn section(progress: &RoundsReport) -> Markup {
         @if measures.len() > 1 { (curve(measures)) }
         @if !measures.is_empty() {
             details { summary { "Measures" }
-                div.scroll { table {
+                div.scroll { table.cards {
                     caption.unseen { "Measures after rounds" }
                     thead { tr { th.number scope="col" { "After round" } th.number scope="col" { "Measure" } } }
                     @for RoundMeasure { round, measure } in measures.iter().rev().take(ROWS_MAX) {

@@ -69,7 +69,7 @@ pub(crate) fn table(picture: &Picture) -> Markup {
         @if rows.is_empty() {
             p.empty { "No task has finished" @if !picture.report.state.is_final() { " yet" } "." }
         } @else {
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Spread of times and amounts over tasks" }
                 thead { tr {
                     th scope="col" { "Tasks" } th scope="col" { "Metric" }
@@ -132,7 +132,7 @@ pub(crate) fn hot_keys(picture: &Picture) -> Markup {
     html! {
         @if !picture.hot_keys.is_empty() {
             h2 { "Hot keys" }
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Keys with most records" }
                 thead { tr {
                     th scope="col" { "Key" } th.number scope="col" { "Partition" } th.number scope="col" { "Records" }

@@ -26,7 +26,7 @@ pub(crate) fn page(picture: &Picture, id: TaskId, may_act: bool, now_ms: u64) ->
         }
         @for place in &own {
             @if let Some(text) = picture.diagnostics.get(place) {
-                div.alert.bad { b { (picture.attempt_id(&picture.attempts[*place])) } "\n" (text) }
+                div.alert.bad tabindex="0" { b { (picture.attempt_id(&picture.attempts[*place])) } "\n" (text) }
             }
         }
         h2 { "Beside the other tasks" }
@@ -45,7 +45,7 @@ fn beside(picture: &Picture, id: TaskId) -> Markup {
         .collect();
     html! {
         @if rows.is_empty() { p.empty { "It has not finished" @if !picture.report.state.is_final() { " yet" } "." } } @else {
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Beside the other tasks" }
                 thead { tr {
                     th scope="col" { "Metric" } th.number scope="col" { "This task" } th.number scope="col" { "Median of all" }

@@ -81,7 +81,7 @@ pub(crate) fn lanes(picture: &Picture, now_ms: u64) -> Markup {
             span { i.failed {} "failed" } span { i.killed {} "killed" }
             span { "paler: still running" }
         }
-        svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Attempts over time, one row per slot" {
+        svg viewBox={ "0 0 " (WIDTH) " " (height) } role="group" aria-label="Attempts over time, one row per slot" {
             (axis(span, height))
             @for (place, lane) in drawn.iter().enumerate() {
                 @let y = AXIS_HEIGHT + LANE_HEIGHT * place as f64;
@@ -112,7 +112,8 @@ fn draw(picture: &Picture, bar: &Bar, y: f64, now_ms: u64) -> Markup {
         format!("{} attempts from {id} on", bar.count)
     };
     html! {
-        a href={ "/jobs/" (picture.report.id) "/attempts/" (id) } {
+        // The list of attempts has all of them for the keyboard.
+        a href={ "/jobs/" (picture.report.id) "/attempts/" (id) } tabindex="-1" {
             rect.(bar.class) x=(round(bar.from)) y=(y + 2.0) width=(round((bar.to - bar.from).max(BAR_WIDTH_MIN))) height=(LANE_HEIGHT - 4.0) {
                 title { (title) }
             }

@@ -2,23 +2,20 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
-use protocol::address::url_of;
+use protocol::address::web_url_of;
 use protocol::jobs::WorkerReport;
 
 use super::{attempts, jobs, phases};
-use crate::core::views::{RunningAttempt, WorkerPicture};
+use crate::core::views::{FailedAttempt, RunningAttempt, WorkerPicture, WorkerRow};
 
 /// Slots drawn in a tile; more are only counted.
 const SLOTS_DRAWN_MAX: u32 = 64;
-/// This many failed attempts, and one of so many, are more than a job with a mistake now and then.
-const FAILURES_MIN: u64 = 5;
-const FAILURES_SHARE: u64 = 10;
 
 /// One tile each.
-pub(crate) fn tiles(workers: &[WorkerReport]) -> Markup {
+pub(crate) fn tiles(workers: &[WorkerRow]) -> Markup {
     html! {
         div.tiles {
-            @for worker in workers {
+            @for WorkerRow { report: worker, lately } in workers {
                 a.tile href=(address(worker)) {
                     strong { (worker.host) } " " span { (worker.http_address) }
                     div.slots aria-hidden="true" {
@@ -26,7 +23,7 @@ pub(crate) fn tiles(workers: &[WorkerReport]) -> Markup {
                             i.busy[slot < worker.running_count] {}
                         }
                     }
-                    span { (worker.running_count) " of " (worker.slot_count) " slots" @if worker.suspect { ", late" } }
+                    span { (worker.running_count) " of " (worker.slot_count) " slots" @if worker.suspect { ", late" } @if lately.is_failing() { ", failing" } }
                 }
             }
         }
@@ -34,7 +31,7 @@ pub(crate) fn tiles(workers: &[WorkerReport]) -> Markup {
 }
 
 /// The page.
-pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
+pub(crate) fn page(workers: &[WorkerRow]) -> Markup {
     html! {
         h1 { "Workers" }
         @if workers.is_empty() { p.empty { "No worker is registered. Start one with " code { "hanno worker" } "." } }
@@ -43,7 +40,7 @@ pub(crate) fn page(workers: &[WorkerReport]) -> Markup {
     }
 }
 
-fn table(workers: &[WorkerReport]) -> Markup {
+fn table(workers: &[WorkerRow]) -> Markup {
     html! {
         div.scroll { table.cards {
             caption.unseen { "Workers" }
@@ -54,16 +51,17 @@ fn table(workers: &[WorkerReport]) -> Markup {
                 th scope="col" { "Health" }
                 th.number scope="col" { "Last heard of" } th scope="col" { "Tasks are held in" }
             } }
-            @for worker in workers {
+            tbody { @for row in workers {
+                @let worker = &row.report;
                 tr {
                     td { (worker.host) } td { a href=(address(worker)) { (worker.http_address) } } td { (worker.rack) }
                     td.number { (worker.slot_count) } td.number { (worker.running_count) }
                     td.number { (format::count(worker.launched_count)) } td.number { (format::count(worker.succeeded_count)) }
-                    td.number { (format::count(worker.failed_count)) } td { (health(worker)) }
+                    td.number { (format::count(worker.failed_count)) } td { (health(row)) }
                     td.number { (format::duration(worker.silent_ms)) " ago" }
                     td.wide { details { summary { "these walls" } (worker.isolation) } }
                 }
-            }
+            } }
         } }
         p.soft { "Tasks are counted since the worker registered or the JobTracker started." }
     }
@@ -71,13 +69,13 @@ fn table(workers: &[WorkerReport]) -> Markup {
 
 /// The page of one.
 pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
-    let worker = &picture.report;
+    let worker = &picture.row.report;
     html! {
         p.crumbs { a href="/workers" { "workers" } }
         h1 { (worker.host) " " span.soft { (worker.http_address) } }
         div.scroll { table.facts {
             caption.unseen { "This worker" }
-            tr { th scope="row" { "Health" } td { (health(worker)) ", last heard of " (format::duration(worker.silent_ms)) " ago" } }
+            tr { th scope="row" { "Health" } td.wide { (health(&picture.row)) ", last heard of " (format::duration(worker.silent_ms)) " ago" } }
             tr { th scope="row" { "Rack" } td { (worker.rack) } }
             tr { th scope="row" { "Slots" } td { (worker.running_count) " of " (worker.slot_count) " in use" } }
             tr {
@@ -95,19 +93,22 @@ pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
         @if picture.running.is_empty() && picture.hidden_count == 0 { p.empty { "Nothing runs there." } }
         @if !picture.running.is_empty() { (running(&picture.running, now_ms)) }
         @if picture.hidden_count > 0 { p.soft { (picture.hidden_count) " tasks of jobs that are shown to their owners." } }
-        p.soft { "Of the worker itself: " a href={ (url_of(&worker.http_address)) "/metrics" } { "metrics" } }
+        h2 { "Failed there" }
+        @if picture.failed.is_empty() { p.empty { "No attempt of a job that you may see failed there lately." } }
+        @else { (failed(&picture.failed)) }
+        p.soft { "Of the worker itself: " a href={ (web_url_of(&worker.http_address)) "/metrics" } { "metrics" } }
     }
 }
 
 fn running(attempts: &[RunningAttempt], now_ms: u64) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll { table.cards {
             caption.unseen { "Attempts on this worker" }
             thead { tr {
                 th scope="col" { "Attempt" } th scope="col" { "Job" } th scope="col" { "User" } th scope="col" { "State" }
                 th scope="col" { "Start (UTC)" } th.number scope="col" { "Time" } th scope="col" { "Progress" }
             } }
-            @for attempt in attempts {
+            tbody { @for attempt in attempts {
                 @let (id, row) = (attempt.id, &attempt.row);
                 tr {
                     td { a href={ "/jobs/" (id.task.job) "/attempts/" (id) } { (id) } }
@@ -116,27 +117,44 @@ fn running(attempts: &[RunningAttempt], now_ms: u64) -> Markup {
                     td.number { (format::duration(row.elapsed_ms(now_ms))) }
                     td { (bar(row.progress)) (phases::beside_bar(row)) }
                 }
-            }
+            } }
         } }
     }
 }
 
-fn health(worker: &WorkerReport) -> Markup {
+fn failed(attempts: &[FailedAttempt]) -> Markup {
+    html! {
+        div.scroll { table.cards {
+            caption.unseen { "Attempts that failed on this worker" }
+            thead { tr {
+                th scope="col" { "Attempt" } th scope="col" { "Job" } th scope="col" { "User" } th scope="col" { "End (UTC)" }
+                th scope="col" { "Reason" }
+            } }
+            tbody { @for attempt in attempts {
+                @let id = attempt.id;
+                tr {
+                    td { a href={ "/jobs/" (id.task.job) "/attempts/" (id) } { (id) } }
+                    td.wide { a href={ "/jobs/" (id.task.job) } { (attempt.job_name) } } td { (attempt.user) }
+                    td { (format::time(attempt.finished_ms)) }
+                    td.wide { (attempts::first_line(&attempt.diagnostics)) }
+                }
+            } }
+        } }
+    }
+}
+
+/// Whether it gets work, and whether what it gets succeeds.
+fn health(WorkerRow { report: worker, lately }: &WorkerRow) -> Markup {
     html! {
         @if worker.drained { span.state.warn { "empty" } }
         @else if worker.excluded { span.state.warn { "being emptied" } }
         @else if worker.blacklisted { span.state.bad { "avoided by all jobs (" (worker.faults) " faults)" } }
         @else if worker.suspect { span.state.warn { "late" } }
-        @else if fails_often(worker) {
-            span.state.warn { (format::count(worker.failed_count)) " of " (format::count(worker.launched_count)) " attempts failed" }
+        @else if lately.is_failing() {
+            span.state.bad { "failing" } ": " (format::count(lately.failed)) " of " (format::count(lately.ended)) " in the last hour"
         }
         @else { span.state.good { "good" } }
     }
-}
-
-fn fails_often(worker: &WorkerReport) -> bool {
-    worker.failed_count >= FAILURES_MIN
-        && worker.failed_count.saturating_mul(FAILURES_SHARE) >= worker.launched_count
 }
 
 /// Path of a worker's page.
@@ -152,6 +170,7 @@ mod tests {
     use super::*;
     use crate::core::jobs::AttemptState;
     use crate::core::views::AttemptRow;
+    use crate::core::workers::Lately;
 
     #[test]
     fn a_worker_tells_what_it_does_and_names_stay_text() {
@@ -185,16 +204,32 @@ mod tests {
         let id = AttemptId { task, number: 0 };
         let (job_name, user) = (hostile.to_owned(), hostile.to_owned());
         let running = vec![RunningAttempt { id, job_name, user, row }];
-        let list = page(std::slice::from_ref(&report)).into_string();
+        let failure = FailedAttempt {
+            id: AttemptId { task, number: 1 },
+            job_name: hostile.to_owned(),
+            user: hostile.to_owned(),
+            finished_ms: 1_700_000_000_000,
+            diagnostics: format!("{hostile}\nand more"),
+        };
+        let row = WorkerRow { report, lately: Lately { ended: 40, failed: 7 } };
+        let list = page(std::slice::from_ref(&row)).into_string();
+        assert!(list.contains("failing</span>: 7 of 40 in the last hour"), "{list}");
+        let fine = WorkerRow { lately: Lately { ended: 400, failed: 7 }, ..row.clone() };
+        let fine = page(&[fine]).into_string();
+        assert!(fine.contains(">good<") && !fine.contains("failing"), "{fine}");
         assert!(list.contains("1\u{202f}200") && list.contains(">33<"), "{list}");
         assert!(list.contains("/workers/h%3A1%22%3E%3Cimg"), "{list}");
-        let one = one(&WorkerPicture { report, held_count: 5, running, hidden_count: 0 }, 3_000)
-            .into_string();
-        for text in ["attempt_202611201830_0001_m_000007_0", "map 43%", "2.0 s", ">5<"] {
+        let failed = vec![failure];
+        let one = WorkerPicture { row, held_count: 5, running, hidden_count: 0, failed };
+        let one = super::one(&one, 3_000).into_string();
+        let failed = "attempt_202611201830_0001_m_000007_1";
+        let running = "attempt_202611201830_0001_m_000007_0";
+        for text in [running, failed, "2023-11-14 22:13:20", "map 43%", "2.0 s", ">5<"] {
             assert!(one.contains(text), "{text}: {one}");
         }
         for page in [list, one] {
-            assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");
+            assert!(!page.contains("<img") && !page.contains("and more"), "{page}");
+            assert!(page.contains("&lt;img"), "{page}");
         }
     }
 }

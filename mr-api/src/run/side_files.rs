@@ -36,6 +36,11 @@ const DIRECTORY: &str = "side-files";
 const CHUNK_BYTES: usize = 256 << 10;
 /// Side files are programs as often as data.
 const MODE: u32 = 0o755;
+/// The bits of a mode that let anybody execute.
+const EXECUTE: u32 = 0o111;
+/// How scripts begin, and what a linker makes.
+const SCRIPT: &[u8] = b"#!";
+const ELF: &[u8] = b"\x7fELF";
 
 /// The path of the side file `name` in the directory of a job.
 pub(crate) fn place(job_directory: &Path, name: &str) -> PathBuf {
@@ -158,8 +163,11 @@ fn fetch(dfs: &DfsClient, file: &Stored, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The side files of a local run: the files themselves.
-pub(crate) fn local(SideFiles(files): &SideFiles) -> Result<BTreeMap<String, PathBuf>> {
+/// The side files of a local run: the files themselves. Programs that nobody may execute are copied into `scratch`, where one may, as on a worker.
+pub(crate) fn local(
+    SideFiles(files): &SideFiles,
+    scratch: &Path,
+) -> Result<BTreeMap<String, PathBuf>> {
     let mut places = BTreeMap::new();
     for (name, origin) in files {
         let path = match origin {
@@ -167,10 +175,34 @@ pub(crate) fn local(SideFiles(files): &SideFiles) -> Result<BTreeMap<String, Pat
             Origin::Cluster(path) => address::of_machine(path)?,
         };
         check(&path)?;
-        let place = fs::canonicalize(&path).map_err(Error::file("read", &path))?;
+        let mut place = fs::canonicalize(&path).map_err(Error::file("read", &path))?;
+        if is_kept_from_running(&place).map_err(Error::file("read", &path))? {
+            place = executable_copy(&place, name, scratch)?;
+        }
         places.insert(name.clone(), place);
     }
     Ok(places)
+}
+
+/// True if this is a program, a script or what a linker makes, that nobody may execute. Data is not: it can be large, and needs no copy.
+fn is_kept_from_running(path: &Path) -> io::Result<bool> {
+    if fs::metadata(path)?.permissions().mode() & EXECUTE != 0 {
+        return Ok(false);
+    }
+    let mut start = Vec::new();
+    File::open(path)?.take(ELF.len() as u64).read_to_end(&mut start)?;
+    Ok(start.starts_with(SCRIPT) || start == ELF)
+}
+
+fn executable_copy(path: &Path, name: &str, scratch: &Path) -> Result<PathBuf> {
+    let directory = scratch.join(DIRECTORY);
+    fs::create_dir_all(&directory).map_err(Error::file("create directory", &directory))?;
+    let directory = fs::canonicalize(&directory).map_err(Error::file("read", &directory))?;
+    let copy = directory.join(name);
+    fs::copy(path, &copy).map_err(Error::file("create", &copy))?;
+    let mode = fs::Permissions::from_mode(MODE);
+    fs::set_permissions(&copy, mode).map_err(Error::file("set the mode of", &copy))?;
+    Ok(copy)
 }
 
 /// Refuses what would not reach the tasks as it is here.
@@ -241,7 +273,8 @@ mod tests {
     fn what_is_no_file_of_its_length_is_refused() {
         for path in ["/proc/self/status", "/dev/null", "/tmp", "/missing"] {
             let files = SideFiles([("x".to_owned(), Origin::Local(path.into()))].into());
-            let error = local(&files).unwrap_err().to_string();
+            let scratch = tempfile::tempdir().unwrap();
+            let error = local(&files, scratch.path()).unwrap_err().to_string();
             assert!(error.contains(path), "{error}");
         }
     }
@@ -253,9 +286,34 @@ mod tests {
         fs::write(&file, "x").unwrap();
         fs::create_dir(&attempt).unwrap();
         let origin = Origin::Local(file);
-        let files = local(&SideFiles([("other".to_owned(), origin)].into())).unwrap();
+        let files = SideFiles([("other".to_owned(), origin)].into());
+        let files = local(&files, &directory.path().join("scratch")).unwrap();
         link(&files, &attempt).unwrap();
         link(&files, &attempt).unwrap();
         assert_eq!(fs::read(attempt.join("other")).unwrap(), b"x");
+    }
+
+    /// On a worker side files are copies with a mode of their own.
+    #[test]
+    fn programs_run_whatever_mode_they_were_sent_with_and_data_stays_where_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let scratch = directory.path().join("scratch");
+        let place = |bytes: &[u8], mode: u32| {
+            let file = fs::canonicalize(directory.path()).unwrap().join("f");
+            fs::write(&file, bytes).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            let files = SideFiles([("as".to_owned(), Origin::Local(file.clone()))].into());
+            let place = local(&files, &scratch).unwrap().remove("as").unwrap();
+            let found = fs::metadata(&place).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(fs::read(&place).unwrap(), bytes);
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, mode);
+            (place == file, found)
+        };
+        let script = b"#!/bin/sh\nexit\n";
+        assert_eq!(place(script, 0o644), (false, 0o755));
+        assert_eq!(place(b"\x7fELF and more", 0o600), (false, 0o755));
+        assert_eq!(place(script, 0o744), (true, 0o744), "it runs");
+        assert_eq!(place(b"#", 0o644), (true, 0o644), "data");
+        assert_eq!(place(b"", 0o644), (true, 0o644));
     }
 }

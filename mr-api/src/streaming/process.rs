@@ -9,6 +9,7 @@
 //! side bound the buffered data; the process is over, and reaped, when [`run`] returns, whatever happened.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
@@ -131,9 +132,11 @@ fn start(script: &Script, context: &Context) -> Result<Child> {
 
 /// What to do about a program that does not start.
 fn hint(error: &io::Error, located: &Path, program: &str) -> String {
+    // ENOEXEC has no kind of its own. A side file that nobody may execute would have the right if it were a program.
+    let is_no_program = error.raw_os_error() == Some(NO_FORMAT)
+        || (error.kind() == io::ErrorKind::PermissionDenied && is_for_nobody(located));
     match error.kind() {
-        // ENOEXEC has no kind of its own.
-        _ if error.raw_os_error() == Some(NO_FORMAT) => format!(
+        _ if is_no_program => format!(
             ": it is no program; a script begins with a line like `#!/bin/sh` or `#!/usr/bin/env python3`, or its interpreter is named: `sh {program}`"
         ),
         io::ErrorKind::NotFound if located.is_file() => {
@@ -148,6 +151,11 @@ fn hint(error: &io::Error, located: &Path, program: &str) -> String {
         }
         _ => String::new(),
     }
+}
+
+fn is_for_nobody(program: &Path) -> bool {
+    let metadata = program.is_absolute().then(|| program.metadata());
+    metadata.is_some_and(|found| found.is_ok_and(|file| file.permissions().mode() & 0o111 == 0))
 }
 
 /// ENOEXEC: the kernel cannot run the file.
@@ -384,10 +392,12 @@ mod tests {
         assert!(text.contains("./no-such-script") && text.contains("No such file"), "{text}");
         assert!(text.contains("`-file ./no-such-script` sends it along"), "{text}");
         std::fs::write(directory.path().join("bare.sh"), "echo hi\n").unwrap();
-        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(directory.path().join("bare.sh"), all).unwrap();
         let bare = Script { words: vec!["bare.sh".into()], ..sh("") };
-        let text = mr_model::runner::guard(|| check(&bare, &context, b"")).unwrap_err();
-        assert!(text.contains("#!/bin/sh"), "{text}");
+        for mode in [0o755, 0o644] {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(directory.path().join("bare.sh"), mode).unwrap();
+            let text = mr_model::runner::guard(|| check(&bare, &context, b"")).unwrap_err();
+            assert!(text.contains("#!/bin/sh"), "{text}");
+        }
     }
 }

@@ -174,7 +174,7 @@ impl State {
             *company = chosen.iter().map(|(node, _)| *node).collect();
         }
         if let Some(node) = slow {
-            nodes.note_slow(node, now.mono_ms);
+            nodes.note_slow(node, now);
             out.slow.push(nodes.node(node).info.id);
         }
         for (node, bytes) in chosen {

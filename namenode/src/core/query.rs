@@ -3,18 +3,18 @@
 use std::ops::Deref;
 
 use protocol::namenode::{
-    AdminState, Answer, Call, ClusterStatus, ContentSummary, DatanodeInfo, DatanodeReport,
-    DatanodeState, FileStatus, LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, TypedCall,
-    calls,
+    AdminState, Answer, Call, ClusterStatus, ContentSummary, DatanodeDetail, DatanodeInfo,
+    DatanodeReport, DatanodeState, FileStatus, LIST_ENTRIES_MAX, ListPage, LocatedBlock,
+    LocatedBlocks, TypedCall, calls,
 };
 use protocol::permission::Action;
 use protocol::token::AccessMode;
-use protocol::{BlockId, DfsPath, ErrorKind, InodeId, RemoteError};
+use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::blocks::{Low, placement};
 use super::inodes::{File, Inode, Totals};
 use super::namespace::{Block, Resolved};
-use super::nodes::{Datanodes, NodeIndex};
+use super::nodes::{Datanodes, Node, NodeIndex};
 use super::now::Now;
 use super::reserved::{Named, is_reserved};
 use super::rights::{Caller, Needs};
@@ -71,6 +71,9 @@ impl State {
             Call::ContentSummary(path) => calls::ContentSummary::answer(self.summary(path, caller)),
             Call::SnapshotDiff { path, from, to, skip } => {
                 calls::SnapshotDiff::answer(self.snapshot_diff(path, (from, to), *skip, caller))
+            }
+            Call::Snapshots { path, after } => {
+                calls::Snapshots::answer(self.snapshots(path, *after, caller))
             }
             Call::SnapshottableDirectories => {
                 calls::SnapshottableDirectories::answer(Ok(self.snapshottable_directories(caller)))
@@ -150,8 +153,13 @@ impl State {
                 calls::MoveStates::answer(Ok(self.move_states(nodes, moves)))
             }
             Call::Datanodes => {
-                calls::Datanodes::answer(Ok(self.datanode_reports(nodes, reader.now)))
+                let report = |node| self.datanode_report(node, reader.now);
+                calls::Datanodes::answer(Ok(nodes.iter().map(report).collect()))
             }
+            Call::Datanode(id) => {
+                calls::Datanode::answer(self.datanode_detail(nodes, *id, reader.now))
+            }
+            Call::Room => calls::Room::answer(Ok(nodes.room())),
             Call::Fsck { path, after } => {
                 calls::Fsck::answer(self.fsck(nodes, path, after.as_ref(), reader.caller))
             }
@@ -337,30 +345,47 @@ impl State {
         }
     }
 
-    fn datanode_reports(&self, nodes: &Datanodes, now: Now) -> Vec<DatanodeReport> {
-        nodes
-            .iter()
-            .map(|(index, node)| DatanodeReport {
-                info: node.info.clone(),
-                state: node.state,
-                capacity: node.capacity,
-                used: node.used,
-                remaining: node.remaining,
-                block_count: self.blocks.held(index).map_or(0, |held| held.len() as u64),
-                transfer_count: node.transfer_count,
-                last_contact_ms: now.mono_ms.saturating_sub(node.last_contact_ms),
-                last_report_ms: node.reported_ms.map(|at| now.mono_ms.saturating_sub(at)),
-                non_dfs_used: node.non_dfs_used,
-                admin: node.admin,
-                drain: self.drains.report(index),
-                failed_volumes: node.failed_volumes.clone(),
-                balancer_bandwidth: node.balancer_bandwidth,
-                maintenance_left_ms: match node.admin.is_maintenance() {
-                    true => self.drains.maintenance_left_ms(&node.info, now.mono_ms),
-                    false => None,
-                },
-            })
-            .collect()
+    fn datanode_report(&self, (index, node): (NodeIndex, &Node), now: Now) -> DatanodeReport {
+        DatanodeReport {
+            info: node.info.clone(),
+            state: node.state,
+            capacity: node.capacity,
+            used: node.used,
+            remaining: node.remaining,
+            block_count: self.blocks.held(index).map_or(0, |held| held.len() as u64),
+            transfer_count: node.transfer_count,
+            last_contact_ms: now.mono_ms.saturating_sub(node.last_contact_ms),
+            last_report_ms: node.reported_ms.map(|at| now.mono_ms.saturating_sub(at)),
+            non_dfs_used: node.non_dfs_used,
+            admin: node.admin,
+            drain: self.drains.report(index),
+            failed_volumes: node.failed_volumes().map(|volume| volume.path.clone()).collect(),
+            balancer_bandwidth: node.balancer_bandwidth,
+            maintenance_left_ms: match node.admin.is_maintenance() {
+                true => self.drains.maintenance_left_ms(&node.info, now.mono_ms),
+                false => None,
+            },
+        }
+    }
+
+    fn datanode_detail(
+        &self,
+        nodes: &Datanodes,
+        id: DatanodeId,
+        now: Now,
+    ) -> Result<DatanodeDetail, RemoteError> {
+        let unknown = || refuse(ErrorKind::NotFound, format!("There is no DataNode {id}."));
+        let index = nodes.index(id).ok_or_else(unknown)?;
+        let node = nodes.node(index);
+        Ok(DatanodeDetail {
+            report: self.datanode_report((index, node), now),
+            program: node.program.clone(),
+            volumes: node.volumes.clone(),
+            bad_replica_count: node.failures.bad_replica_count,
+            slow_count: node.failures.slow_count,
+            spared_ms: nodes.spared_ms(index, now.mono_ms),
+            failures: node.failures.recent().collect(),
+        })
     }
 
     /// Status of an inode, by id; for fsck.

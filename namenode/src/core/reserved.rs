@@ -142,6 +142,7 @@ mod tests {
                     Call::Locations { path: path.clone(), offset: 0, length: 100 },
                     Call::Fsck { path: path.clone(), after: None },
                     Call::SnapshotDiff { path: path.clone(), from, to, skip: 0 },
+                    Call::Snapshots { path: path.clone(), after: None },
                     Call::GetAcl(path.clone()),
                     Call::GetXattrs { path: path.clone(), names: Vec::new() },
                     Call::GetStoragePolicy(path.clone()),

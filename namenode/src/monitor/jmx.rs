@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use protocol::namenode::{AdminState, DatanodeReport, DatanodeState};
+use protocol::namenode::{AdminState, DatanodeReport, DatanodeState, Room};
 use serde_json::{Value, json};
 
 use super::picture::Picture;
@@ -32,8 +32,7 @@ fn per_cent(part: u64, whole: u64) -> f64 {
 
 /// Hadoop's NameNodeInfo has its tables of nodes as JSON in a string.
 fn info(picture: &Picture) -> Value {
-    let (capacity, used) = (picture.sum(|node| node.capacity), picture.sum(|node| node.used));
-    let remaining = picture.sum(|node| node.remaining);
+    let Room { capacity, used, non_dfs_used, remaining } = picture.room;
     let table = |of: &dyn Fn(&DatanodeReport) -> bool, row: fn(&DatanodeReport) -> Value| {
         let rows = picture.nodes.iter().filter(|node| of(node));
         let rows = rows.map(|node| (node.info.transfer_address.clone(), row(node)));
@@ -47,7 +46,7 @@ fn info(picture: &Picture) -> Value {
         "Total": capacity,
         "Used": used,
         "Free": remaining,
-        "NonDfsUsedSpace": picture.sum(|node| node.non_dfs_used),
+        "NonDfsUsedSpace": non_dfs_used,
         "PercentUsed": per_cent(used, capacity),
         "PercentRemaining": per_cent(remaining, capacity),
         "Safemode": picture.status.safe_mode.clone().unwrap_or_default(),
@@ -107,10 +106,10 @@ fn status(picture: &Picture) -> Value {
 fn namesystem(picture: &Picture) -> Value {
     let status = &picture.status;
     json!({
-        "CapacityTotal": picture.sum(|node| node.capacity),
-        "CapacityUsed": picture.sum(|node| node.used),
-        "CapacityRemaining": picture.sum(|node| node.remaining),
-        "CapacityUsedNonDFS": picture.sum(|node| node.non_dfs_used),
+        "CapacityTotal": picture.room.capacity,
+        "CapacityUsed": picture.room.used,
+        "CapacityRemaining": picture.room.remaining,
+        "CapacityUsedNonDFS": picture.room.non_dfs_used,
         "TotalLoad": picture.sum(|node| u64::from(node.transfer_count)),
         "BlocksTotal": status.block_count,
         "FilesTotal": status.inode_count,
@@ -135,9 +134,9 @@ fn namesystem_state(picture: &Picture) -> Value {
         picture.count(|node| node.admin == state && (node.state != DatanodeState::Dead) == live)
     };
     json!({
-        "CapacityTotal": picture.sum(|node| node.capacity),
-        "CapacityUsed": picture.sum(|node| node.used),
-        "CapacityRemaining": picture.sum(|node| node.remaining),
+        "CapacityTotal": picture.room.capacity,
+        "CapacityUsed": picture.room.used,
+        "CapacityRemaining": picture.room.remaining,
         "TotalLoad": picture.sum(|node| u64::from(node.transfer_count)),
         "BlocksTotal": status.block_count,
         "FilesTotal": status.inode_count,
@@ -216,11 +215,11 @@ fn ms(time: Duration) -> u64 {
 fn block_stats(picture: &Picture) -> Value {
     let in_service = picture.count(|node| node.state != DatanodeState::Dead);
     json!({ "StorageTypeStats": [{ "key": "DISK", "value": {
-        "capacityTotal": picture.sum(|node| node.capacity),
-        "capacityUsed": picture.sum(|node| node.used),
-        "capacityRemaining": picture.sum(|node| node.remaining),
-        "capacityNonDfsUsed": picture.sum(|node| node.non_dfs_used),
-        "blockPoolUsed": picture.sum(|node| node.used),
+        "capacityTotal": picture.room.capacity,
+        "capacityUsed": picture.room.used,
+        "capacityRemaining": picture.room.remaining,
+        "capacityNonDfsUsed": picture.room.non_dfs_used,
+        "blockPoolUsed": picture.room.used,
         "nodesInService": in_service,
     }}]})
 }

@@ -81,10 +81,10 @@ fn datanodes(registry: &mut Registry, picture: &Picture) {
             (
                 "capacity_bytes",
                 "Bytes on the volumes of DataNodes in service",
-                picture.sum(|node| node.capacity),
+                picture.room.capacity,
             ),
-            ("used_bytes", "Bytes that replicas use", picture.sum(|node| node.used)),
-            ("remaining_bytes", "Bytes free for replicas", picture.sum(|node| node.remaining)),
+            ("used_bytes", "Bytes that replicas use", picture.room.used),
+            ("remaining_bytes", "Bytes free for replicas", picture.room.remaining),
         ],
     );
 }

@@ -52,10 +52,12 @@ impl Monitor {
         let refused =
             |error: RemoteError| (StatusCode::SERVICE_UNAVAILABLE, error.message).into_response();
         let status = self.web.query(calls::ClusterStatus).await.map_err(refused)?;
+        let room = self.web.query(calls::Room).await.map_err(refused)?;
         let nodes = self.web.query(calls::Datanodes).await.map_err(refused)?;
         let service = self.web.service();
         Ok(Picture {
             status,
+            room,
             nodes,
             journal: service.journal.stats(),
             load: service.load.clone(),

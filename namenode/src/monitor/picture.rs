@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use journal::Stats;
-use protocol::namenode::{ClusterStatus, DatanodeReport};
+use protocol::namenode::{ClusterStatus, DatanodeReport, Room};
 
 use crate::service::Load;
 use crate::startup::Progress;
@@ -12,6 +12,7 @@ use crate::startup::Progress;
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) status: ClusterStatus,
+    pub(super) room: Room,
     pub(super) nodes: Vec<DatanodeReport>,
     pub(super) journal: Stats,
     pub(super) load: Load,
@@ -75,6 +76,7 @@ pub(super) mod tests {
                 txid: 77,
                 ..ClusterStatus::default()
             },
+            room: Room { capacity: 1000, used: 300, non_dfs_used: 100, remaining: 600 },
             nodes: vec![node("a", DatanodeState::Live), node("b", DatanodeState::Dead)],
             journal: Stats::default(),
             load,

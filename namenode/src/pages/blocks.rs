@@ -76,7 +76,7 @@ pub(super) fn picture(located: &LocatedBlocks) -> Markup {
             span { i.good {} "all replicas" } span { i.low {} "too few replicas" } span { i.bad {} "no good replica" }
             @if group > 1 { span { "a column is " (group) " blocks and shows the worst of them" } }
         }
-        div.timeline { svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Which DataNode has which block" {
+        div.timeline tabindex="0" role="group" aria-label="Blocks and DataNodes" { svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label="Which DataNode has which block" {
             @for (place, column) in columns.iter().enumerate() {
                 @let x = MARGIN + width * place as f64;
                 @if column.iter().any(|block| Health::of(block, wanted).is_bad()) {
@@ -127,7 +127,7 @@ pub(super) fn table(located: &LocatedBlocks) -> Markup {
     let hidden = located.blocks.len().saturating_sub(BLOCKS_SHOWN_MAX);
     html! {
         @if located.blocks.is_empty() { p.empty { "The file is empty." } } @else {
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Blocks of the file" }
                 thead { tr {
                     th scope="col" { "Block" } th.number scope="col" { "Offset" } th.number scope="col" { "Size" } th scope="col" { "State" }

@@ -230,7 +230,7 @@ fn previewed(text: &Text) -> Markup {
     html! {
         h2 { "From byte " (format::count(text.offset)) }
         @match &text.content {
-            Ok(content) => pre.preview { (content) },
+            Ok(content) => pre.preview tabindex="0" { (content) },
             Err(reason) => div.alert.bad { (reason) },
         }
     }

@@ -2,21 +2,20 @@
 
 use daemon::page::{bar, format};
 use maud::{Markup, html};
-use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState};
+use protocol::namenode::{ClusterStatus, DatanodeReport, DatanodeState, Room};
+
+use super::datanode;
 
 /// The overview mentions a DataNode that is this full.
 const FULL_PERCENT: u64 = 90;
 
 /// The overview.
 pub(super) fn overview(
-    status: &ClusterStatus,
+    (status, room): (&ClusterStatus, &Room),
     nodes: &[DatanodeReport],
     warning: Option<&str>,
 ) -> Markup {
-    let live = || nodes.iter().filter(|node| node.state != DatanodeState::Dead);
-    let capacity: u64 = live().map(|node| node.capacity).sum();
-    let used: u64 = live().map(|node| node.used).sum();
-    let remaining: u64 = live().map(|node| node.remaining).sum();
+    let &Room { capacity, used, remaining, .. } = room;
     let stale = nodes.iter().filter(|node| node.state == DatanodeState::Stale).count();
     html! {
         h1 { "Overview" }
@@ -134,11 +133,11 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
                 th.number scope="col" { "Free" } th.number scope="col" { "Blocks" } th.number scope="col" { "Transfers" }
                 th.number scope="col" { "Last heard of" }
             } }
-            @for node in nodes {
+            tbody { @for node in nodes {
                 tr {
-                    td { (node.info.host) } td { (node.info.transfer_address) } td { (node.info.rack) }
+                    td { a href=(datanode::address(node.info.id)) { (node.info.host) } } td { (node.info.transfer_address) } td { (node.info.rack) }
                     td {
-                        (state(node))
+                        (datanode::state(node))
                         @if !node.failed_volumes.is_empty() { br; span.state.bad { (node.failed_volumes.len()) " failed volumes" } }
                     }
                     td.number { (format::bytes(node.capacity)) }
@@ -146,24 +145,7 @@ pub(super) fn datanodes(nodes: &[DatanodeReport]) -> Markup {
                     td.number { (format::bytes(node.remaining)) } td.number { (format::count(node.block_count)) }
                     td.number { (node.transfer_count) } td.number { (format::duration(node.last_contact_ms)) " ago" }
                 }
-            }
+            } }
         } }
-    }
-}
-
-/// Whether it is alive, and its service state unless that is normal.
-fn state(node: &DatanodeReport) -> Markup {
-    let (class, name) = match node.state {
-        DatanodeState::Dead if node.admin.is_maintenance() => ("warn", "dead"),
-        DatanodeState::Live => ("good", "live"),
-        DatanodeState::Stale => ("warn", "stale"),
-        DatanodeState::Dead => ("bad", "dead"),
-    };
-    html! {
-        span class={ "state " (class) } { (name) }
-        @if node.admin != AdminState::Normal {
-            " " span.state { (node.admin.title().to_lowercase()) }
-            @if let Some(left_ms) = node.maintenance_left_ms { " for " (format::duration(left_ms)) }
-        }
     }
 }

@@ -43,6 +43,7 @@ pub(super) async fn watch(web: Local, board: Board) {
 async fn fingerprint(web: &Local) -> Option<u64> {
     let status = web.query(calls::ClusterStatus).await.ok()?;
     let nodes = web.query(calls::Datanodes).await.ok()?;
+    let failure_count = web.service().shared.nodes.lock().nodes.failure_count();
     let cluster = (
         &status.safe_mode,
         [status.inode_count, status.block_count, status.low_redundancy_count],
@@ -54,5 +55,5 @@ async fn fingerprint(web: &Local) -> Option<u64> {
         (node.state as u8, node.admin as u8, node.used / SPACE_STEP_BYTES, counts)
     };
     let nodes: Vec<_> = nodes.iter().map(node).collect();
-    Some(live::fingerprint_of((cluster, nodes)))
+    Some(live::fingerprint_of((cluster, nodes, failure_count)))
 }

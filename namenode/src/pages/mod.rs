@@ -4,7 +4,7 @@
 //!
 //! | page | file |
 //! |---|---|
-//! | overview, DataNodes | [`cluster`] |
+//! | overview, DataNodes, one DataNode | [`cluster`], [`datanode`] |
 //! | directories, files and their blocks | [`browse`], [`blocks`] |
 //! | directories with snapshots, what changed between two | [`snapshots`] |
 //! | `/api/v1`: the same for scripts, and the changes that the browser of files makes | [`files`] |
@@ -13,13 +13,14 @@ mod blocks;
 mod browse;
 mod cluster;
 mod context;
+mod datanode;
 mod files;
 mod live;
 mod relay;
 mod snapshots;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
@@ -29,8 +30,10 @@ use daemon::page::{self, Frame, Search, Site};
 use daemon::params::Params;
 use daemon::session::Sessions;
 use maud::Markup;
-use protocol::namenode::calls;
+use protocol::auth::Key;
+use protocol::namenode::{ClusterStatus, DatanodeDetail, DatanodeReport, Room, calls};
 use protocol::{ErrorKind, RemoteError};
+use transport::rpc::now_ms;
 use webhdfs::Auth;
 use webhdfs::namenode::Face;
 
@@ -51,10 +54,10 @@ const SITE: Site = Site {
     search: Some(Search { path: "/browse", parameter: "path", hint: "path, e.g. /user" }),
 };
 
-/// All pages. Bytes of files go over `face`.
+/// All pages. Bytes of files go over `face`, to DataNodes that know the `secret`.
 pub(crate) fn router(
     web: Local,
-    face: Face<Local>,
+    (face, secret): (Face<Local>, Key),
     (sessions, access): (Sessions, &Access),
 ) -> Router {
     let board = Board::default();
@@ -63,13 +66,14 @@ pub(crate) fn router(
         .route("/", get(overview))
         .route("/live", get(live::changes))
         .route("/datanodes", get(datanodes))
+        .route("/datanodes/{id}", get(datanode))
         .route("/browse", get(browse))
         .route("/snapshots", get(snapshots))
         .route("/about", get(about))
         .merge(files::routes())
         .merge(page::assets(access))
         .merge(sessions.routes(access))
-        .with_state(Pages { web, sessions, relay: Relay::new(face), board })
+        .with_state(Pages { web, sessions, relay: Relay::new(face, secret), board })
 }
 
 /// What a page is besides its content.
@@ -105,13 +109,19 @@ impl About<'_> {
 async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let user = pages.user(&headers);
     let about = About { title: "Overview", place: "/", live: true, user: user.as_deref() };
-    let web = &pages.web;
-    match (web.query(calls::ClusterStatus).await, web.query(calls::Datanodes).await) {
-        (Ok(status), Ok(nodes)) => {
-            about.answer(&cluster::overview(&status, &nodes, warning(&pages)))
+    match seen(&pages.web).await {
+        Ok((status, room, nodes)) => {
+            about.answer(&cluster::overview((&status, &room), &nodes, warning(&pages)))
         }
-        (Err(error), _) | (_, Err(error)) => about.refused(&error),
+        Err(error) => about.refused(&error),
     }
+}
+
+/// What the overview shows.
+async fn seen(web: &Local) -> Result<(ClusterStatus, Room, Vec<DatanodeReport>), RemoteError> {
+    let status = web.query(calls::ClusterStatus).await?;
+    let room = web.query(calls::Room).await?;
+    Ok((status, room, web.query(calls::Datanodes).await?))
 }
 
 /// The warning on the overview of a cluster that believes names.
@@ -128,6 +138,33 @@ async fn datanodes(State(pages): State<Pages>, headers: HeaderMap) -> Response {
         Ok(nodes) => about.answer(&cluster::datanodes(&nodes)),
         Err(error) => about.refused(&error),
     }
+}
+
+/// One DataNode. Its paths are for those who are signed in, as its configuration is.
+async fn datanode(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let user = pages.user(&headers);
+    let about = About { title: "DataNode", place: "/datanodes", live: true, user: user.as_deref() };
+    match node_detail(&pages, &id, about.user).await {
+        Ok(detail) => {
+            let content = datanode::page(&detail, now_ms());
+            About { title: &detail.report.info.host, ..about }.answer(&content)
+        }
+        Err(error) => about.refused(&error),
+    }
+}
+
+async fn node_detail(
+    pages: &Pages,
+    id: &str,
+    user: Option<&str>,
+) -> Result<DatanodeDetail, RemoteError> {
+    pages.viewer(user)?;
+    let unknown = |_| RemoteError::new(ErrorKind::NotFound, format!("`{id}` is no DataNode's id."));
+    pages.web.query(calls::Datanode { datanode: id.parse().map_err(unknown)? }).await
 }
 
 /// What this daemon is and how it is configured.

@@ -9,14 +9,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body as RequestBody;
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{Method, Request, StatusCode, Uri};
 use axum::response::Response;
 use parking_lot::Mutex;
+use protocol::address::url_of;
+use protocol::auth::{Key, Role, Service};
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde_json::Value;
 use transport::RpcError;
-use transport::rpc::Body;
-use transport::web::{self, Answer};
+use transport::rpc::{Body, RpcClient};
+use transport::web::{self, Answer, Trust};
 use webhdfs::namenode::{Face, KnownUser};
 
 use crate::service::Local;
@@ -32,6 +34,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Relay {
     face: Face<Local>,
+    secret: Key,
     users: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
@@ -61,8 +64,8 @@ pub(super) struct Text {
 }
 
 impl Relay {
-    pub(super) fn new(face: Face<Local>) -> Self {
-        Relay { face, users: Arc::default() }
+    pub(super) fn new(face: Face<Local>, secret: Key) -> Self {
+        Relay { face, secret, users: Arc::default() }
     }
 
     /// Sends the browser on to a DataNode for the bytes of a file.
@@ -81,7 +84,10 @@ impl Relay {
         let _slot = self.slot(user)?;
         let query = format!("op=CREATE&noredirect=true&overwrite={overwrite}");
         let location = self.location(Method::PUT, user, path, &query).await?;
-        let answer = web::put(&location, body.into_data_stream()).await.map_err(broken)?;
+        let datanode = self.datanode(&location)?;
+        let answer = web::put(Trust::Own(&datanode), &location, body.into_data_stream())
+            .await
+            .map_err(broken)?;
         refusal(answer).await.map(drop)
     }
 
@@ -101,7 +107,8 @@ impl Relay {
         let _slot = self.slot(user)?;
         let query = format!("op=OPEN&noredirect=true&offset={offset}&length={length}");
         let location = self.location(Method::GET, user, path, &query).await?;
-        let answer = web::get(&location).await.map_err(broken)?;
+        let datanode = self.datanode(&location)?;
+        let answer = web::get(Trust::Own(&datanode), &location).await.map_err(broken)?;
         let mut bytes = refusal(answer).await?.at_most(length).await.map_err(broken)?;
         bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
         Ok(bytes)
@@ -139,6 +146,15 @@ impl Relay {
             .body(RequestBody::empty())
             .expect("an encoded path and our own words");
         self.face.handle(request).await
+    }
+
+    /// The DataNode of a second step.
+    fn datanode(&self, location: &str) -> Result<RpcClient, RemoteError> {
+        let parsed = location.parse::<Uri>().ok();
+        let authority = parsed.as_ref().and_then(Uri::authority).map_or("", |it| it.as_str());
+        RpcClient::new(&url_of(authority), Role::Client, Some(&self.secret))
+            .map(|client| client.expecting(Service::Datanode))
+            .map_err(broken)
     }
 
     /// Address of the second step.

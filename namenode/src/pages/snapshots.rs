@@ -77,7 +77,7 @@ fn all(directories: &[SnapshottableDirectory], user: Option<&str>) -> Markup {
                 }
             }
         } @else {
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Directories that may have snapshots" }
                 thead { tr {
                     th scope="col" { "Directory" } th.number scope="col" { "Snapshots" } th.number scope="col" { "At most" }
@@ -113,7 +113,7 @@ fn one(
     html! {
         h1.path { "Snapshots of " a href=(target(path.as_str())) { (path) } }
         @if snapshots.is_empty() { p.empty { "There are none." } } @else {
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Snapshots" }
                 thead { tr { th scope="col" { "Snapshot" } th scope="col" { "Made (UTC)" } th scope="col" { "Owner" } } }
                 @for each in snapshots {
@@ -151,7 +151,7 @@ fn difference(query: &Query, entries: &[DiffEntry], remaining: u64) -> Markup {
     };
     html! {
         @if entries.is_empty() { p.empty { "Nothing differs." } } @else {
-            div.scroll { table {
+            div.scroll { table.cards {
                 caption.unseen { "Changes" }
                 thead { tr { th scope="col" { "Change" } th scope="col" { "Path" } } }
                 @for entry in entries {

@@ -422,6 +422,24 @@ pub struct SnapshottableDirectory {
     pub snapshot_quota: u32,
 }
 
+/// A page of the snapshots of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotPage {
+    /// By age, the oldest first.
+    pub entries: Vec<SnapshotStatus>,
+    /// Number of entries that follow.
+    pub remaining: u64,
+}
+
+/// A snapshot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SnapshotStatus {
+    /// Its number: no other snapshot in the file system has or had it, and later ones have larger ones.
+    pub number: u64,
+    /// The directory as it was, under the name of the snapshot.
+    pub status: FileStatus,
+}
+
 /// A page of fsck.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FsckPage {

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::answers::{
     Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, Created, DatanodeReport, DiffPage,
     FileStatus, FsckPage, ImagePiece, ListPage, LocatedBlock, LocatedBlocks, MoveState,
-    OpenFilePage, ReplicaMove, SnapshottableDirectory,
+    OpenFilePage, ReplicaMove, SnapshotPage, SnapshottableDirectory,
 };
 use super::arguments::{BadReplica, Create, Publish, QuotaChange, SafeModeAction, WrittenBlock};
+use super::detail::{DatanodeDetail, Room};
 use super::limits::{
     BAD_REPLICAS_MAX, CONCAT_SOURCES_MAX, DATANODES_MAX, MOVES_MAX, XATTR_NAMES_MAX,
 };
@@ -490,6 +491,20 @@ calls! {
         /// Its last block, if nothing was sent to any DataNode.
         unused: Option<BlockId>,
     } -> bool = Change, brief true, refused cannot("abandon file ", *file).which_frees_space();
+
+    /// A page of the snapshots of a directory, by age.
+    60: Snapshots {
+        /// Directory that may have snapshots.
+        path: DfsPath,
+        /// Continue after the snapshot with this number.
+        after: Option<u64>,
+    } -> SnapshotPage = Read, logged on("ListSnapshot", path);
+
+    /// The room of the cluster.
+    61: Room -> Room = Read, brief true;
+
+    /// One DataNode with its volumes and failures.
+    62: Datanode(datanode: DatanodeId) -> DatanodeDetail = Read, logged alone("datanodeReport");
 }
 
 impl From<Create> for Call {

@@ -43,6 +43,10 @@ fn status() -> FileStatus {
     FileStatus { name: text("f"), inode: FILE, length: 7, owner: text("o"), ..Default::default() }
 }
 
+fn snapshot() -> SnapshotStatus {
+    SnapshotStatus { number: 300, status: status() }
+}
+
 fn node() -> DatanodeInfo {
     DatanodeInfo { id: NODE, host: text("h"), rack: text("/r"), ..Default::default() }
 }
@@ -153,8 +157,11 @@ fn calls_of_features() -> Vec<Call> {
         Call::CheckSuperuser,
         Call::RefreshGroups,
         Call::SetStoragePolicy { path: path.clone(), policy: Some(StoragePolicy::Cold) },
-        Call::GetStoragePolicy(path),
+        Call::GetStoragePolicy(path.clone()),
         Call::AbandonFile { file: FILE, keep: true, unused: Some(BLOCK) },
+        Call::Snapshots { path, after: Some(300) },
+        Call::Room,
+        Call::Datanode(NODE),
     ]
 }
 
@@ -177,7 +184,23 @@ fn fsck() -> FsckPage {
     FsckPage { files: vec![file], directories: vec![(dfs("/"), 1)], next: Some(path.clone()) }
 }
 
-/// One of each answer, in the order of their tags.
+fn detail() -> DatanodeDetail {
+    let failure = Some(VolumeFailure { reason: text("gone"), age_ms: 300 });
+    let (path, device) = (text("/d"), Some(300));
+    let volume = Volume { path, device, capacity: 7, used: 1, reserved: 2, remaining: 3, failure };
+    let bad = NodeFailure { at_ms: 5, kind: NodeFailureKind::BadReplica(BLOCK) };
+    DatanodeDetail {
+        report: DatanodeReport { info: node(), ..Default::default() },
+        program: text("1.0"),
+        volumes: vec![volume],
+        bad_replica_count: 1,
+        slow_count: 1,
+        spared_ms: Some(6),
+        failures: vec![NodeFailure { at_ms: 6, kind: NodeFailureKind::Slow }, bad],
+    }
+}
+
+/// One of each answer, in the order of their tags; [`later_replies`] follow.
 fn replies() -> Vec<Reply> {
     let path = dfs("/a");
     let summary = ContentSummary { length: 7, file_count: 1, quota: Some(5), ..Default::default() };
@@ -249,6 +272,15 @@ fn replies() -> Vec<Reply> {
     ]
 }
 
+/// Answers that came later.
+fn later_replies() -> Vec<Reply> {
+    vec![
+        Reply::Snapshots { entries: vec![snapshot()], remaining: 2 },
+        Reply::Room(Room { capacity: 300, used: 2, non_dfs_used: 3, remaining: 4 }),
+        Reply::Datanode(Box::new(detail())),
+    ]
+}
+
 #[test]
 fn calls_are_sent_as_ever() {
     assert_eq!(calls().len(), Call::COUNT, "one for each row of the table");
@@ -257,7 +289,8 @@ fn calls_are_sent_as_ever() {
 
 #[test]
 fn answers_are_sent_as_ever() {
-    check(&replies(), include_str!("golden/answers.hex"));
+    let all = [replies(), later_replies()].concat();
+    check(&all, include_str!("golden/answers.hex"));
 }
 
 #[test]

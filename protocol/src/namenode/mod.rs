@@ -3,6 +3,7 @@
 mod answers;
 mod arguments;
 mod call;
+mod detail;
 #[cfg(test)]
 mod golden;
 mod limits;
@@ -21,12 +22,15 @@ pub use answers::{
     Created, DatanodeInfo, DatanodeReport, DatanodeState, DiffEntry, DiffKind, DiffPage,
     DrainReport, FileStatus, FsckBlock, FsckFile, FsckPage, ImagePiece, ListPage, LocatedBlock,
     LocatedBlocks, MoveState, OpenFile, OpenFilePage, REPLICAS_MAX, ReplicaMove, ReplicaState,
-    SnapshottableDirectory, VOLUMES_MAX,
+    SnapshotPage, SnapshotStatus, SnapshottableDirectory, VOLUMES_MAX,
 };
 pub use arguments::{
     BadReplica, Create, DIRECTORY_MODE, Publish, QuotaChange, SafeModeAction, WrittenBlock,
 };
 pub use call::{Call, RenameInto, RenameTo, TypedCall, calls};
+pub use detail::{
+    DatanodeDetail, FAILURES_MAX, NodeFailure, NodeFailureKind, Room, Volume, VolumeFailure,
+};
 pub use limits::{
     BAD_REPLICAS_MAX, BATCH_CALLS_MAX, CONCAT_SOURCES_MAX, DATANODES_MAX, DIFF_ENTRIES_MAX,
     DOT_SNAPSHOT, IMAGE_PIECE_BYTES, LIST_ENTRIES_MAX, MOVES_MAX, REPLICATION_MAX, XATTR_NAMES_MAX,

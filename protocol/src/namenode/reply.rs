@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::answers::{
     Appended, BlockInfo, BlockOn, ClusterStatus, ContentSummary, Created, DatanodeReport,
     DiffEntry, DiffPage, FileStatus, FsckPage, ImagePiece, ListPage, LocatedBlock, LocatedBlocks,
-    MoveState, OpenFile, OpenFilePage, SnapshottableDirectory,
+    MoveState, OpenFile, OpenFilePage, SnapshotPage, SnapshotStatus, SnapshottableDirectory,
 };
+use super::detail::{DatanodeDetail, Room};
 use super::limits::{BATCH_CALLS_MAX, IMAGE_PIECE_BYTES, MOVES_MAX};
 use crate::acl::AclStatus;
 use crate::error::UnexpectedReply;
@@ -102,6 +103,18 @@ pub enum Reply {
     },
     /// A storage policy.
     StoragePolicy(StoragePolicy),
+    /// The snapshots of a directory.
+    Snapshots {
+        /// By age.
+        #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
+        entries: Vec<SnapshotStatus>,
+        /// Number of entries that follow.
+        remaining: u64,
+    },
+    /// The room of the cluster.
+    Room(Room),
+    /// One DataNode.
+    Datanode(Box<DatanodeDetail>),
 }
 
 /// A reply of another call.
@@ -112,12 +125,14 @@ replies! {
     Datanodes(Vec<DatanodeReport>), Fsck(FsckPage), Created(Created), Block(LocatedBlock),
     Batch(Vec<Answer>), Number(u64), Names(Vec<String>), Appended(Appended), Path(DfsPath),
     Snapshottable(Vec<SnapshottableDirectory>), BlocksOn(Vec<BlockOn>), Moves(Vec<MoveState>),
-    Acl(AclStatus), Xattrs(Vec<Xattr>), StoragePolicy(StoragePolicy),
+    Acl(AclStatus), Xattrs(Vec<Xattr>), StoragePolicy(StoragePolicy), Room(Room),
 }
 
 replies! {
     (): () => Reply::Done, Reply::Done => ();
     ClusterStatus: status => Reply::Cluster(Box::new(status)), Reply::Cluster(status) => *status;
+    DatanodeDetail:
+        detail => Reply::Datanode(Box::new(detail)), Reply::Datanode(detail) => *detail;
     BlockInfo: info => Reply::BlockInfo(Box::new(info)), Reply::BlockInfo(info) => *info;
     ListPage:
         ListPage { entries, remaining } => Reply::Listing { entries, remaining },
@@ -125,6 +140,9 @@ replies! {
     DiffPage:
         DiffPage { entries, remaining } => Reply::SnapshotDiff { entries, remaining },
         Reply::SnapshotDiff { entries, remaining } => DiffPage { entries, remaining };
+    SnapshotPage:
+        SnapshotPage { entries, remaining } => Reply::Snapshots { entries, remaining },
+        Reply::Snapshots { entries, remaining } => SnapshotPage { entries, remaining };
     OpenFilePage:
         OpenFilePage { files, next } => Reply::OpenFiles { files, next },
         Reply::OpenFiles { files, next } => OpenFilePage { files, next };

@@ -277,7 +277,7 @@ table! {
     "mapreduce.shuffle.listen.queue.size" [] "it belongs in the configuration of the workers";
     "mapreduce.shuffle.max.*" [] "it belongs in the configuration of the workers";
     "mapreduce.shuffle.transfer*" [] "it belongs in the configuration of the workers";
-    "mapreduce.shuffle.ssl.file.buffer.size" [] "the shuffle is not encrypted";
+    "mapreduce.shuffle.ssl.file.buffer.size" [] "the shuffle is encrypted without these settings";
     "yarn.*" [] "there is no YARN";
     "hadoop.*" [] "a setting of Hadoop's Java client";
     "ipc.*" [] "a setting of Hadoop's Java client";
@@ -370,7 +370,7 @@ table! {
     "mapreduce.job.encrypted-intermediate-data" [] unless ["false"] "map output on the disks of workers is not encrypted";
     "mapreduce.job.encrypted-intermediate-data-key-size-bits" [] unless ["128"] "map output on the disks of workers is not encrypted";
     "mapreduce.job.encrypted-intermediate-data.buffer.kb" [] unless ["128"] "map output on the disks of workers is not encrypted";
-    "mapreduce.shuffle.ssl.enabled" [] unless ["false"] "the shuffle is signed, not encrypted";
+    "mapreduce.shuffle.ssl.enabled" [] unless ["false"] "the shuffle is encrypted between machines, whatever this says";
     "mapreduce.job.node-label-expression" [] unless [""] "workers have no labels";
     "mapreduce.map.node-label-expression" [] unless [""] "workers have no labels";
     "mapreduce.reduce.node-label-expression" [] unless [""] "workers have no labels";

@@ -31,6 +31,7 @@ use super::pass::{Pass, PassName};
 use crate::hex;
 
 pub use super::CLOCK_SKEW_MAX;
+pub use super::fingerprint::{FINGERPRINT_BYTES, Fingerprint, hello_digest};
 pub use super::key::{KEY_BYTES, Key, ReadyKey};
 
 /// First word of the header: name and version of the scheme.

@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod delegation;
+mod fingerprint;
 mod key;
 pub mod pass;
 pub mod token;

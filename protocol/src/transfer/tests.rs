@@ -1,7 +1,7 @@
 //! Bytes of headers, acks and operations, and proofs.
 
 use super::*;
-use crate::auth::Key;
+use crate::auth::{Fingerprint, Key};
 use crate::frame;
 use crate::token::TokenKeys;
 use proptest::prelude::*;
@@ -70,15 +70,23 @@ fn operations_have_a_stable_encoding() {
 fn a_proof_is_good_once_on_its_connection() {
     let keys = TokenKeys::new(&Key::new([3; 32]));
     let token = keys.issue(BlockId(5), GenerationStamp(1001), AccessMode::Read, 1000);
-    let session = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES]);
+    let session = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES], None);
     let hello = session.hello(&token, DatanodeId([7; 16]));
     assert!(session.is_hello(&token, DatanodeId([7; 16]), &hello));
     assert!(!session.is_hello(&token, DatanodeId([8; 16]), &hello));
+    for other in [None, Some(Fingerprint::of(b"another"))] {
+        let seen = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES], other);
+        let own = Fingerprint::of(b"the DataNode's own");
+        let encrypted = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES], Some(own));
+        let hello = encrypted.hello(&token, DatanodeId([7; 16]));
+        assert!(encrypted.is_hello(&token, DatanodeId([7; 16]), &hello));
+        assert!(!seen.is_hello(&token, DatanodeId([7; 16]), &hello), "somebody is between both");
+    }
     let (mut ours, mut theirs) = (session.clone(), session.clone());
     let first = ours.prove(&token, b"operation");
     assert!(theirs.is_proven(&token, b"operation", &first));
     assert!(!theirs.is_proven(&token, b"operation", &first), "it is the second by now");
-    let mut elsewhere = Session::new([1; NONCE_BYTES], [3; NONCE_BYTES]);
+    let mut elsewhere = Session::new([1; NONCE_BYTES], [3; NONCE_BYTES], None);
     assert!(!elsewhere.is_proven(&token, b"operation", &first));
     assert!(!session.clone().is_proven(&token, b"Operation", &first));
 }
@@ -88,7 +96,7 @@ fn a_permit_is_good_for_one_block_of_one_operation() {
     let keys = TokenKeys::new(&Key::new([3; 32]));
     let (block, stamp) = (BlockId(5), GenerationStamp(1001));
     let token = keys.issue(block, stamp, AccessMode::Write, 1000);
-    let mut session = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES]);
+    let mut session = Session::new([1; NONCE_BYTES], [2; NONCE_BYTES], None);
     let permit = session.permit(&token, block, stamp);
     let more = MoreBlock { block, stamp, token: token.name, permit };
     assert!(session.is_permitted(&token, &more));
@@ -99,7 +107,7 @@ fn a_permit_is_good_for_one_block_of_one_operation() {
     ] {
         assert!(!session.is_permitted(&token, &other), "{other:?}");
     }
-    assert!(!Session::new([1; NONCE_BYTES], [3; NONCE_BYTES]).is_permitted(&token, &more));
+    assert!(!Session::new([1; NONCE_BYTES], [3; NONCE_BYTES], None).is_permitted(&token, &more));
     let other = keys.issue(block, GenerationStamp(1002), AccessMode::Write, 1000);
     assert!(!session.is_permitted(&other, &more), "of another token");
     session.prove(&token, b"operation");

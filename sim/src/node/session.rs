@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use datanode::core::copy::Order;
 use datanode::core::session::Commit;
+use datanode::core::volumes::Usage;
 use namenode::sim::Said;
 use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
 use protocol::{Epoch, ErrorKind};
@@ -33,12 +34,13 @@ impl Process {
         let request = match self.session.core.sender() {
             None => self.session.core.register(self.store.cluster()),
             Some(sender) => {
-                let usage = self.store.usage();
+                let volumes = self.store.volume_reports();
+                let usage = Usage::of(&volumes);
                 let beat = Heartbeat {
                     capacity: usage.capacity,
                     used: usage.used,
                     remaining: usage.remaining,
-                    failed_volumes: self.store.failed_volumes(),
+                    volumes,
                     ..Heartbeat::default()
                 };
                 Request::Heartbeat(sender, beat)
@@ -57,7 +59,7 @@ impl Process {
         for mut ending in std::mem::take(&mut self.session.commits) {
             if ending.sent.is_none() {
                 match self.session.core.commit(ending.epoch, &ending.commit) {
-                    Commit::Send(request) => ending.sent = Some(self.ask_master(request, out)),
+                    Commit::Send(request) => ending.sent = Some(self.ask_master(*request, out)),
                     Commit::Wait => {}
                     Commit::Over => continue,
                 }

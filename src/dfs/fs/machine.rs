@@ -56,23 +56,23 @@ impl Machine {
         }
     }
 
-    /// Entries of a directory in byte order of names, without links that lead nowhere.
-    pub(crate) fn entries(&self, path: &Path) -> io::Result<Vec<FileStatus>> {
+    /// Entries of a directory in byte order of names, without links that lead nowhere. A name in a status is text; the path has it as it is.
+    pub(crate) fn entries(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileStatus)>> {
         if leads_back(path) {
             return Err(io::Error::from_raw_os_error(ELOOP));
         }
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            match fs::metadata(entry.path()) {
-                Ok(metadata) => entries.push(self.describe(name, &metadata)),
+            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+            match fs::metadata(&path) {
+                Ok(metadata) => entries.push((path, self.describe(name, &metadata))),
                 // Deleted since, or a link to nothing or to itself.
                 Err(error) if is_missing(&error) || error.raw_os_error() == Some(ELOOP) => {}
                 Err(error) => return Err(error),
             }
         }
-        entries.sort_by(|left, right| left.name.cmp(&right.name));
+        entries.sort_by(|(left, _), (right, _)| left.file_name().cmp(&right.file_name()));
         Ok(entries)
     }
 
@@ -87,9 +87,9 @@ impl Machine {
         let mut directories = vec![path.to_owned()];
         while let Some(directory) = directories.pop() {
             totals.directory_count += 1;
-            for entry in self.entries(&directory)? {
+            for (path, entry) in self.entries(&directory)? {
                 if entry.directory {
-                    directories.push(directory.join(&entry.name));
+                    directories.push(path);
                     continue;
                 }
                 totals.file_count += 1;
@@ -346,7 +346,8 @@ mod tests {
         symlink("..", path("real/up")).unwrap();
         symlink("nowhere", path("dangling")).unwrap();
         let names = |at: &str| -> Vec<String> {
-            machine.entries(&path(at)).unwrap().into_iter().map(|entry| entry.name).collect()
+            let entries = machine.entries(&path(at)).unwrap().into_iter();
+            entries.map(|(_, entry)| entry.name).collect()
         };
         assert_eq!(names("."), ["link", "real"]);
         assert_eq!(names("link"), ["f", "up"]);

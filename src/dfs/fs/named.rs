@@ -2,7 +2,8 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use protocol::address::{self, AddressError, Side, Site, Typed};
 use protocol::namenode::FileStatus;
@@ -23,14 +24,19 @@ pub(crate) struct Named {
 impl Named {
     /// The entry `name` of this directory.
     pub(crate) fn child(&self, name: &str) -> Result<Named, Failure> {
-        let typed = match self.typed.as_str() {
-            "." => name.to_owned(),
-            typed if typed.ends_with('/') => format!("{typed}{name}"),
-            typed => format!("{typed}/{name}"),
-        };
+        let typed = self.typed_child(name);
         let path =
             self.path.child(name).map_err(|error| Failure::at(&*typed, error.to_string()))?;
         Ok(Named { typed, path })
+    }
+
+    /// How a user would have written that entry.
+    pub(super) fn typed_child(&self, name: &str) -> String {
+        match self.typed.as_str() {
+            "." => name.to_owned(),
+            typed if typed.ends_with('/') => format!("{typed}{name}"),
+            typed => format!("{typed}/{name}"),
+        }
     }
 
     /// A path of the cluster that no user typed.
@@ -122,6 +128,23 @@ impl Resolver {
         }
     }
 
+    /// A path of this machine whose bytes are no text; `None` for any other operand.
+    pub(crate) fn resolve_bytes(&self, operand: &OsStr) -> Result<Option<Named>, Failure> {
+        if operand.to_str().is_some() {
+            return Ok(None);
+        }
+        let text = operand.to_string_lossy();
+        let (Typed { prefix, .. }, side) = self.site.locate(&text).map_err(refused)?;
+        if side != Side::Machine {
+            return Ok(None);
+        }
+        // A scheme is text, so it is as long as in the operand.
+        let bytes = &operand.as_bytes()[prefix.len()..];
+        let here = env::current_dir().map_err(|error| Failure::local(".", &error))?;
+        let path = plain(&here.join(OsStr::from_bytes(bytes)));
+        Ok(Some(Named { typed: text.into_owned(), path: FsPath::Machine(path) }))
+    }
+
     /// Splits `text` if it is a path of the cluster or of this machine.
     pub(crate) fn accept<'a>(&self, text: &'a str) -> Result<Typed<'a>, Failure> {
         self.site.locate(text).map(|(typed, _)| typed).map_err(refused)
@@ -143,6 +166,19 @@ impl Resolver {
 
 fn refused(error: AddressError) -> Failure {
     Failure::Text(error.to_string())
+}
+
+/// A path from the root without `.` and `..`, which stand for what they say as text.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => drop(plain.pop()),
+            _ => {}
+        }
+    }
+    plain
 }
 
 /// The typed path without `.` and `..`, except at the start of a relative path.

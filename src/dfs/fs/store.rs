@@ -13,9 +13,7 @@ use client::ClientConfig;
 use client::dfs::checksum::FileChecksum;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents, SmallFile};
 use protocol::acl::AclStatus;
-use protocol::namenode::{
-    ClusterStatus, ContentSummary, DatanodeReport, FileStatus, LocatedBlocks,
-};
+use protocol::namenode::{ClusterStatus, ContentSummary, FileStatus, LocatedBlocks, Room};
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId};
 use sys::host::users;
@@ -121,7 +119,10 @@ impl Store {
     ) -> Result<(), Failure> {
         let path = match &named.path {
             FsPath::Cluster(path) => path,
-            FsPath::Machine(path) => return each(done(named, self.machine().entries(path))?),
+            FsPath::Machine(path) => {
+                let entries = done(named, self.machine().entries(path))?.into_iter();
+                return each(entries.map(|(_, status)| status).collect());
+            }
         };
         let mut page = Vec::new();
         for entry in self.client()?.list(path) {
@@ -135,6 +136,14 @@ impl Store {
 
     /// All entries of a directory with their names.
     pub(crate) fn children(&self, named: &Named) -> Result<Vec<Item>, Failure> {
+        if let FsPath::Machine(path) = &named.path {
+            let entries = done(named, self.machine().entries(path))?.into_iter();
+            let item = |(path, status): (_, FileStatus)| {
+                let (typed, path) = (named.typed_child(&status.name), FsPath::Machine(path));
+                Item { named: Named { typed, path }, status }
+            };
+            return Ok(entries.map(item).collect());
+        }
         let mut items = Vec::new();
         self.list(named, |page| {
             for status in page {
@@ -161,9 +170,9 @@ impl Store {
         }
     }
 
-    /// All DataNodes.
-    pub(crate) fn datanodes(&self) -> Result<Vec<DatanodeReport>, Failure> {
-        self.client()?.datanodes().map_err(|error| Failure::remote("", &error))
+    /// The room of the cluster.
+    pub(crate) fn room(&self) -> Result<Room, Failure> {
+        self.client()?.room().map_err(|error| Failure::remote("", &error))
     }
 
     /// State of the NameNode.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use protocol::namenode::{ContentSummary, DatanodeState, FileStatus};
+use protocol::namenode::{ContentSummary, FileStatus, Room};
 use serde::Serialize;
 
 use crate::dfs::context::{Context, Screen};
@@ -23,14 +23,7 @@ pub(super) fn du(context: &Context) -> Result<(), Failure> {
             rows.push(usage_row(context, &item)?);
             return Ok(());
         }
-        let mut children = Vec::new();
-        context.store.list(&item.named, |page| {
-            for status in page {
-                children.push(Item { named: item.named.child(&status.name)?, status });
-            }
-            Ok(())
-        })?;
-        for child in children {
+        for child in context.store.children(&item.named)? {
             match usage_row(context, &child) {
                 Ok(row) => rows.push(row),
                 Err(failure) => context.report(&failure),
@@ -125,16 +118,10 @@ pub(super) fn df(context: &Context) -> Result<(), Failure> {
     screen.flush()
 }
 
-/// Capacity, what is used of it and what remains, of all live DataNodes.
+/// Capacity, what is used of it and what remains, of the cluster.
 fn cluster_space(context: &Context) -> Result<[u64; 3], Failure> {
-    let mut sums = [0u64; 3];
-    let all = context.store.datanodes()?;
-    for node in all.iter().filter(|node| node.state != DatanodeState::Dead) {
-        for (sum, part) in sums.iter_mut().zip([node.capacity, node.used, node.remaining]) {
-            *sum += part;
-        }
-    }
-    Ok(sums)
+    let Room { capacity, used, remaining, .. } = context.store.room()?;
+    Ok([capacity, used, remaining])
 }
 
 /// The same for the disk that holds a path of this machine.

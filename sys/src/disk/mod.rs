@@ -426,6 +426,15 @@ pub struct Space {
     pub available: u64,
 }
 
+/// The number that this machine has, until its next boot, for the file system that holds `path`.
+///
+/// # Errors
+/// The system's error.
+pub fn device(path: &Path) -> io::Result<u64> {
+    on_machine!(path, machine => machine.device(path));
+    Ok(fs::metadata(path)?.dev())
+}
+
 /// Space of the file system that holds `path`.
 ///
 /// # Errors

@@ -356,6 +356,11 @@ impl Machine {
         Ok(disk.names.inside(path).map(Path::to_owned).collect())
     }
 
+    /// Number of the disk.
+    pub(super) fn device(&self, path: &Path) -> io::Result<u64> {
+        Ok(self.world().disk_of(path)? as u64)
+    }
+
     /// Capacity and free bytes.
     pub(super) fn space(&self, path: &Path) -> io::Result<(u64, u64)> {
         let mut world = self.world();

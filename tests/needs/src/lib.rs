@@ -22,6 +22,8 @@ pub enum Need {
     Browser,
     /// Python 3.
     Python,
+    /// axe-core, a library that judges pages.
+    Axe,
     /// Prometheus' own library for Python.
     Prometheus,
     /// A C compiler.
@@ -38,6 +40,8 @@ pub enum Need {
     Shells,
     /// What lays out manual pages.
     Manuals,
+    /// An address that other machines could reach, and curl.
+    Network,
 }
 
 impl Need {
@@ -45,6 +49,7 @@ impl Need {
         match self {
             Need::Browser => "browser",
             Need::Python => "python",
+            Need::Axe => "axe",
             Need::Prometheus => "prometheus",
             Need::Compiler => "compiler",
             Need::Mounts => "mounts",
@@ -53,6 +58,7 @@ impl Need {
             Need::Cgroups => "cgroups",
             Need::Shells => "shells",
             Need::Manuals => "manuals",
+            Need::Network => "network",
         }
     }
 }

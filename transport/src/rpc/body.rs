@@ -103,6 +103,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::rpc::http;
 
     /// The body of an answer whose server sends `pieces` and then holds the connection.
     async fn body(pieces: Vec<&'static str>) -> (Body, TcpStream) {
@@ -120,7 +121,7 @@ mod tests {
             pieces.iter().for_each(|piece| stream.write_all(piece.as_bytes()).unwrap());
             stream
         });
-        let response = reqwest::get(&url).await.unwrap();
+        let response = http::plain().get(&url).send().await.unwrap();
         (Body::new(response, &url), serving.join().unwrap())
     }
 

@@ -4,25 +4,28 @@
 //! for all clients of this process. A restarted daemon refuses requests meant for its predecessor; the client then asks again and sends the request a second
 //! time. Nothing but the hello goes to a peer that has not proven that it holds the secret, and no unsigned answer is believed.
 //!
+//! Calls to other machines are encrypted. The hello proves the daemon's certificate, too, and calls go to who has that certificate ([`http`]).
+//!
 //! A call that changes something has a call id in its message, so sending it again is safe: the daemon gives a repeated call its first answer. Every failure to
 //! get an answer can therefore be retried here.
 
 mod body;
+pub(crate) mod http;
 mod lane;
 mod pass;
 mod together;
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use protocol::auth::{
     ANSWER_HEADER, AnswerSignature, BodyDigest, HELLO, Hello, Incarnation, Key, LOGIN_METHOD,
-    Nonce, Occasion, ReadyKey, Role, Service, Signature, SignedRequest, answer_key, login_target,
+    Nonce, Occasion, ReadyKey, Role, Service, Signature, SignedRequest, answer_key, hello_digest,
+    login_target,
 };
 use protocol::{ErrorKind, RemoteError, wire};
 use reqwest::{Response, Url};
@@ -32,6 +35,7 @@ use tokio::runtime::{Handle, Runtime};
 
 use crate::error::RpcError;
 
+use self::http::{Contact, certificate_of};
 use self::lane::{Lanes, Turn};
 
 pub use self::body::Body;
@@ -42,18 +46,12 @@ pub use self::pass::PassHolder;
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause between tries: a daemon that is back is found within a second.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Time to establish a connection; daemons are on the local network.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for a daemon to say who it is.
+/// Time for a daemon to say who it is: with a loaded machine it takes a second. Who never said so within this time is not asked again.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for a daemon to begin its answer to a GET; for the longest, the daemon first makes an image or a picture of a large job.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Addresses whose process is remembered: more than the daemons of any cluster.
-const KNOWN_MAX: usize = 100_000;
 /// Bytes read of the reason for a refusal.
 const REASON_BYTES_MAX: usize = 4 << 10;
-/// Idle connections kept per daemon.
-const IDLE_CONNECTIONS_MAX: usize = 256;
 
 /// How long and how often to try a call.
 #[derive(Clone, Copy, Debug)]
@@ -86,10 +84,8 @@ pub struct RpcClient {
 
 #[derive(Debug)]
 struct Inner {
-    http: reqwest::Client,
     base: String,
-    /// `base`, parsed once.
-    url: Url,
+    contact: Arc<Contact>,
     identity: Identity,
     /// Stream of the nonces; random.
     stream: u64,
@@ -97,14 +93,12 @@ struct Inner {
     request_count: AtomicU64,
     /// The service expected there, if known.
     expected: OnceLock<Service>,
-    known: Known,
+    /// How long it may take to say who it is.
+    hello_max: Duration,
     lanes: Lanes<UnderWay>,
     /// The process that does not know requests which calls share.
     without_bundles: Mutex<Option<Incarnation>>,
 }
-
-/// The process that answers at an address.
-type Known = Arc<RwLock<Option<Hello>>>;
 
 /// A request of a lane that is under way. When it ends, however it ends, those who wait go on.
 #[derive(Debug)]
@@ -263,22 +257,19 @@ impl RpcClient {
 
     fn signing(base: &str, identity: Identity) -> Result<Self, RpcError> {
         let base = base.trim_end_matches('/').to_owned();
-        let parsed = Url::parse(&base).ok();
-        let parsed = parsed.filter(|url| url.scheme() == "http" && url.host().is_some());
-        let Some(url) = parsed else { return Err(RpcError::Address { address: base }) };
+        let Some(contact) = Contact::at(&base) else {
+            return Err(RpcError::Address { address: base });
+        };
         let (stream, request_count) = (rand::random(), AtomicU64::new(0));
-        let (expected, known) = (OnceLock::new(), known_at(&base));
-        let http = http_client();
         let (lanes, without_bundles) = (Lanes::default(), Mutex::default());
         let inner = Inner {
-            http,
             base,
-            url,
+            contact,
             identity,
             stream,
             request_count,
-            expected,
-            known,
+            expected: OnceLock::new(),
+            hello_max: HELLO_TIMEOUT,
             lanes,
             without_bundles,
         };
@@ -345,7 +336,8 @@ impl RpcClient {
                 Ok(Err(refusal)) => RpcError::Remote(refusal),
                 Err(error) => error,
             };
-            if !error.is_transient() || Instant::now() + pause >= deadline {
+            let is_over = matches!(error, RpcError::Mute { .. }) || !error.is_transient();
+            if is_over || Instant::now() + pause >= deadline {
                 return Err(error);
             }
             tracing::debug!(daemon = %self.inner.base, error = %protocol::error::chain(&error), "call failed, trying again");
@@ -381,7 +373,7 @@ impl RpcClient {
     /// # Errors
     /// [`RpcError`].
     pub async fn get_as(&self, user: &str, target: &str) -> Result<Body, RpcError> {
-        let mut named = self.inner.url.clone();
+        let mut named = self.inner.contact.url.clone();
         named.set_query(None);
         named.query_pairs_mut().append_pair("user.name", user);
         let name = named.query().unwrap_or_default();
@@ -391,8 +383,8 @@ impl RpcClient {
 
     /// Asks the known incarnation, and again if another one answers now. The answer is 2xx and not verified yet.
     async fn ask(&self, question: &Question<'_>) -> Result<(Signed, Response), RpcError> {
-        let timeout = question.post.as_ref().map_or(HELLO_TIMEOUT, |post| post.timeout);
-        let known = *self.inner.known.read();
+        let timeout = question.post.as_ref().map_or(self.inner.hello_max, |post| post.timeout);
+        let known = self.inner.contact.known();
         let first = match known {
             Some(hello) => hello,
             None => self.hello(timeout).await?,
@@ -402,6 +394,7 @@ impl RpcClient {
             AskOutcome::Final(result) => return self.noting(result),
             AskOutcome::Stale(error) => error,
         };
+        self.inner.contact.forget();
         if known.is_none() {
             return Err(error);
         }
@@ -419,6 +412,12 @@ impl RpcClient {
     async fn ask_once(&self, question: &Question<'_>, to: Incarnation) -> AskOutcome {
         match self.send(question, to).await {
             Ok((_, response)) if !response.status().is_success() => self.refusal(response).await,
+            // A daemon that has started again has another certificate.
+            Err(RpcError::Unreachable { address, source })
+                if source.is_connect() && self.inner.contact.is_secure() =>
+            {
+                AskOutcome::Stale(RpcError::Unreachable { address, source })
+            }
             result => AskOutcome::Final(result),
         }
     }
@@ -428,7 +427,7 @@ impl RpcClient {
         Question { target, post }: &Question<'_>,
         to: Incarnation,
     ) -> Result<(Signed, Response), RpcError> {
-        let (url, http) = (self.url(target)?, &self.inner.http);
+        let (url, http) = (self.url(target)?, &self.inner.contact.calls);
         let (signed, request) = match post {
             None => (self.sign("GET", target, BodyDigest::EMPTY, to).await?, http.get(url)),
             Some(Post { body, digest, timeout }) => {
@@ -453,7 +452,7 @@ impl RpcClient {
             RpcError::Unreachable { .. } | RpcError::Silent { .. } | RpcError::Unproven { .. },
         ) = &result
         {
-            *self.inner.known.write() = None;
+            self.inner.contact.forget();
         }
         result
     }
@@ -470,9 +469,13 @@ impl RpcClient {
 
     /// Asks which process answers there, and has it prove its identity.
     async fn hello(&self, timeout: Duration) -> Result<Hello, RpcError> {
+        let limit = timeout.min(self.inner.hello_max);
+        self.ask_hello(limit).await.map_err(|error| self.or_mute(error, limit))
+    }
+
+    async fn ask_hello(&self, limit: Duration) -> Result<Hello, RpcError> {
         let signed = self.sign("GET", HELLO, BodyDigest::EMPTY, Incarnation::NONE).await?;
-        let request = self.inner.http.get(self.url(HELLO)?);
-        let request = request.timeout(timeout.min(HELLO_TIMEOUT));
+        let request = self.inner.contact.hellos.get(self.url(HELLO)?).timeout(limit);
         let request = request.header("authorization", &signed.header);
         let response = request.send().await.map_err(|source| self.unreachable(source))?;
         if !response.status().is_success() {
@@ -481,10 +484,30 @@ impl RpcClient {
                 AskOutcome::Final(Ok(_)) => Err(self.unproven()),
             };
         }
-        let body = self.whole(&signed, response).await?;
-        let hello: Hello = wire::decode(&body, "hello").map_err(RpcError::Malformed)?;
-        *self.inner.known.write() = Some(hello);
+        let certificate = certificate_of(&response);
+        if certificate.is_none() && self.inner.contact.is_secure() {
+            return Err(self.unproven());
+        }
+        let digest = |body: &[u8]| hello_digest(body, certificate);
+        let body = self.whole(&signed, response, digest).await?;
+        let hello = wire::decode(&body, "hello").map_err(RpcError::Malformed)?;
+        self.inner.contact.learn(hello, certificate);
         Ok(hello)
+    }
+
+    /// The error of a first exchange: whoever took the connection and had the whole time for an answer is told from one who cannot be reached.
+    fn or_mute(&self, error: RpcError, limit: Duration) -> RpcError {
+        match error {
+            RpcError::Unreachable { address, source }
+                if source.is_timeout()
+                    && !source.is_connect()
+                    && limit == self.inner.hello_max
+                    && !self.inner.contact.has_met() =>
+            {
+                RpcError::Mute { address, limit }
+            }
+            error => error,
+        }
     }
 
     /// The content of an answer's signature, if it is valid.
@@ -498,10 +521,15 @@ impl RpcClient {
     }
 
     /// The whole body of an answer that was signed with its content.
-    async fn whole(&self, signed: &Signed, response: Response) -> Result<bytes::Bytes, RpcError> {
+    async fn whole(
+        &self,
+        signed: &Signed,
+        response: Response,
+        digest_of: impl FnOnce(&[u8]) -> BodyDigest,
+    ) -> Result<bytes::Bytes, RpcError> {
         let digest = self.proof(signed, &response)?.body.ok_or_else(|| self.unproven())?;
         let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
-        if BodyDigest::of(&bytes) == digest { Ok(bytes) } else { Err(self.unproven()) }
+        if digest_of(&bytes) == digest { Ok(bytes) } else { Err(self.unproven()) }
     }
 
     /// An answer other than 2xx. It need not be signed: it is an error whoever sent it.
@@ -531,8 +559,10 @@ impl RpcClient {
     /// # Errors
     /// [`RpcError`] if it cannot be reached or is not one of ours.
     pub async fn health(&self) -> Result<Health, RpcError> {
-        let request = self.inner.http.get(self.url("/healthz")?).timeout(CONNECT_TIMEOUT);
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        let limit = self.inner.hello_max;
+        let request = self.inner.contact.hellos.get(self.url("/healthz")?).timeout(limit);
+        let sent = request.send().await.map_err(|source| self.unreachable(source));
+        let response = sent.map_err(|error| self.or_mute(error, limit))?;
         response.json().await.map_err(|_| RpcError::NotOurs { address: self.inner.base.clone() })
     }
 
@@ -545,7 +575,20 @@ impl RpcClient {
     ) -> Result<bytes::Bytes, RpcError> {
         let post = Some(Post { body, digest: BodyDigest::of(body), timeout });
         let (signed, response) = self.ask(&Question { target, post }).await?;
-        self.noting(self.whole(&signed, response).await)
+        self.noting(self.whole(&signed, response, BodyDigest::of).await)
+    }
+
+    /// The connections to the process that answers there, after it has proven itself, and its URL.
+    ///
+    /// # Errors
+    /// [`RpcError`] if it does not.
+    pub(crate) async fn proven(&self) -> Result<(reqwest::Client, Url), RpcError> {
+        let hello = match self.inner.contact.known() {
+            Some(hello) => hello,
+            None => self.hello(HELLO_TIMEOUT).await?,
+        };
+        self.check_service(hello)?;
+        Ok((self.inner.contact.calls.clone(), self.inner.contact.url.clone()))
     }
 
     /// A link that signs a browser in to the daemon's pages as `user`, once and within minutes.
@@ -555,7 +598,7 @@ impl RpcClient {
     pub async fn login_link(&self, service: &str, user: &str) -> Result<String, RpcError> {
         let target = login_target(service, user);
         // A link is valid for the process that runs now, like the sessions that it starts.
-        let hello = self.hello(HELLO_TIMEOUT).await?;
+        let hello = self.hello(self.inner.hello_max).await?;
         self.check_service(hello)?;
         let signed = self.sign(LOGIN_METHOD, &target, BodyDigest::EMPTY, hello.incarnation).await?;
         let mut link = self.url("/login")?;
@@ -565,7 +608,7 @@ impl RpcClient {
     }
 
     fn url(&self, target: &str) -> Result<Url, RpcError> {
-        let joined = self.inner.url.join(target);
+        let joined = self.inner.contact.url.join(target);
         joined.map_err(|_| RpcError::Address { address: format!("{}{target}", self.inner.base) })
     }
 
@@ -617,20 +660,6 @@ impl RpcClient {
     }
 }
 
-/// The process that answers at an address, shared by all clients of this process.
-fn known_at(base: &str) -> Known {
-    static ALL: OnceLock<Mutex<HashMap<String, Known>>> = OnceLock::new();
-    let mut all = ALL.get_or_init(Mutex::default).lock();
-    if let Some(known) = all.get(base) {
-        return Arc::clone(known);
-    }
-    if all.len() >= KNOWN_MAX {
-        // Existing holders keep their entry; the other daemons are asked again.
-        all.clear();
-    }
-    Arc::clone(all.entry(base.to_owned()).or_default())
-}
-
 /// Reads a cluster secret.
 ///
 /// # Errors
@@ -662,21 +691,6 @@ pub fn runtime() -> &'static Runtime {
 pub fn now_ms() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
-}
-
-pub(crate) fn http_client() -> reqwest::Client {
-    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
-    let build = || {
-        reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .build()
-            .expect("a client without TLS has nothing that can fail")
-    };
-    CLIENT.get_or_init(build).clone()
 }
 
 fn first_line(text: &str) -> String {

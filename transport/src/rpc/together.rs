@@ -105,7 +105,7 @@ impl RpcClient {
 
     /// The process that answers there, as far as this one knows.
     fn incarnation(&self) -> Option<Incarnation> {
-        self.inner.known.read().map(|hello| hello.incarnation)
+        self.inner.contact.known().map(|hello| hello.incarnation)
     }
 
     /// Messages that may share a request: one alone where the process that answers now has refused to know bundles.

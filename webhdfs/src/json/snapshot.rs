@@ -1,7 +1,9 @@
 //! Snapshots: what a directory has, and what changed between two.
 
 use protocol::DfsPath;
-use protocol::namenode::{DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, SnapshottableDirectory};
+use protocol::namenode::{
+    DOT_SNAPSHOT, DiffEntry, DiffKind, FileStatus, SnapshotStatus, SnapshottableDirectory,
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -104,9 +106,9 @@ pub fn directories(directories: &[SnapshottableDirectory]) -> Value {
 }
 
 /// `SnapshotList` of the directory at `path`.
-pub fn list(path: &DfsPath, snapshots: &[FileStatus]) -> Value {
+pub fn list(path: &DfsPath, snapshots: &[SnapshotStatus]) -> Value {
     let root = if path.is_root() { "" } else { path.as_str() };
-    let entry = |(number, status): (usize, &FileStatus)| {
+    let entry = |SnapshotStatus { number, status }: &SnapshotStatus| {
         json!({
             "snapshotID": number,
             "deletionStatus": "ACTIVE",
@@ -114,7 +116,7 @@ pub fn list(path: &DfsPath, snapshots: &[FileStatus]) -> Value {
             "dirStatus": FileStatusJson::from(status),
         })
     };
-    let list: Vec<Value> = snapshots.iter().enumerate().map(entry).collect();
+    let list: Vec<Value> = snapshots.iter().map(entry).collect();
     json!({ "SnapshotList": if list.is_empty() { Value::Null } else { list.into() } })
 }
 
@@ -196,7 +198,12 @@ mod tests {
         assert_eq!((&entry["parentFullPath"], &entry["snapshotNumber"]), (&json!("/a"), &json!(2)));
         assert_eq!(entry["dirStatus"]["pathSuffix"], "d");
         assert_eq!(directories(&[]), json!({ "SnapshottableDirectoryList": null }));
-        let value = list(&path, &[FileStatus { name: "s1".to_owned(), ..status }]);
-        assert_eq!(value["SnapshotList"][0]["fullPath"], "/a/d/.snapshot/s1");
+        let status = FileStatus { name: "s1".to_owned(), ..status };
+        let value = list(&path, &[SnapshotStatus { number: 7, status }]);
+        let entry = &value["SnapshotList"][0];
+        assert_eq!(
+            (&entry["fullPath"], &entry["snapshotID"]),
+            (&json!("/a/d/.snapshot/s1"), &json!(7))
+        );
     }
 }

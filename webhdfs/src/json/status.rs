@@ -1,7 +1,7 @@
 //! `FileStatus` and what is made of it; totals; defaults of the server.
 
 use protocol::DfsPath;
-use protocol::namenode::{ClusterStatus, ContentSummary, DatanodeReport, FileStatus};
+use protocol::namenode::{ClusterStatus, ContentSummary, FileStatus, Room};
 use protocol::storage::StoragePolicy;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -62,16 +62,12 @@ impl<'a> From<&'a FileStatus> for FileStatusJson<'a> {
     }
 }
 
-/// `FsStatus`: the room of all DataNodes that serve.
-pub fn room(nodes: &[DatanodeReport]) -> Value {
-    let sum = |of: fn(&DatanodeReport) -> u64| {
-        let serving = nodes.iter().filter(|node| node.is_in_service());
-        serving.map(of).fold(0, u64::saturating_add)
-    };
+/// `FsStatus`: the room of the cluster.
+pub fn room(room: &Room) -> Value {
     json!({ "FsStatus": {
-        "capacity": sum(|node| node.capacity),
-        "used": sum(|node| node.used),
-        "remaining": sum(|node| node.remaining),
+        "capacity": room.capacity,
+        "used": room.used,
+        "remaining": room.remaining,
     }})
 }
 

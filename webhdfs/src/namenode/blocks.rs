@@ -71,7 +71,7 @@ impl<N: Namesystem> Face<N> {
             path: asked.path.clone(),
             user: asked.user.clone(),
             host: self.host_of(asked).await?,
-            address: asked.address,
+            address: asked.address(),
             shape,
             known: located.blocks.into_iter(),
             next,

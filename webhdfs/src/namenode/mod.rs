@@ -84,8 +84,8 @@ struct Asked<'a> {
     user: String,
     /// Whether the caller was identified by a delegation token.
     by_token: bool,
-    /// Address of the client.
-    address: Option<IpAddr>,
+    /// Who sent it; `None` within this process.
+    peer: Option<&'a Peer>,
     headers: &'a HeaderMap,
     /// Text for the client about its parameters that are ignored.
     warning: Option<String>,
@@ -94,7 +94,11 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// How messages name the client.
     fn client(&self) -> String {
-        self.address.map(|address| address.to_canonical().to_string()).unwrap_or_default()
+        self.address().map(|address| address.to_canonical().to_string()).unwrap_or_default()
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        self.peer.map(|peer| peer.address.ip())
     }
 }
 
@@ -163,9 +167,9 @@ impl<N: Namesystem> Face<N> {
         let Identity { user, by_token } = self.identify(parts, &query).await?;
         let warning = op.judge(&query)?;
         let path = path::decode(parts.uri.path())?;
-        let address = parts.extensions.get::<Peer>().map(|peer| peer.address.ip());
+        let peer = parts.extensions.get::<Peer>();
         let headers = &parts.headers;
-        Ok(Asked { op, path, query, user, by_token, address, headers, warning })
+        Ok(Asked { op, path, query, user, by_token, peer, headers, warning })
     }
 
     /// Refuses an OPEN as its first step does, for a caller that does both steps at once.
@@ -205,7 +209,7 @@ impl<N: Namesystem> Face<N> {
         let host = self.host_of(asked).await?;
         let deadline = Instant::now() + STARTUP_WAIT_MAX;
         loop {
-            let from = CallOrigin { host: &host, address: asked.address, call: None };
+            let from = CallOrigin { host: &host, address: asked.address(), call: None };
             match self.inner.namesystem.call(&asked.user, from, call.clone()).await {
                 Ok(reply) => return Ok(reply),
                 Err(error)
@@ -221,7 +225,7 @@ impl<N: Namesystem> Face<N> {
     /// Name of the client's machine if a DataNode runs there.
     async fn host_of(&self, asked: &Asked<'_>) -> Result<String, WebError> {
         let nodes = self.nodes(asked).await?;
-        Ok(redirect::host_of(&nodes, asked.address))
+        Ok(redirect::host_of(&nodes, asked.address()))
     }
 
     /// The DataNodes as they were a moment ago.

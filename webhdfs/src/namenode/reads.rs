@@ -77,7 +77,7 @@ impl<N: Namesystem> Face<N> {
             face: self.clone(),
             path: asked.path.clone(),
             user: asked.user.clone(),
-            address: asked.address,
+            address: asked.address(),
             next: entries.last().map(|entry| entry.name.clone()),
         };
         let rest = stream::try_unfold(pages, Pages::step);

@@ -3,7 +3,9 @@
 use axum::response::Response;
 use client::namesystem::Namesystem;
 use protocol::acl::{AclChange, AclEntry};
-use protocol::namenode::{Call, DOT_SNAPSHOT, DiffEntry, DiffPage, ListPage, calls};
+use protocol::namenode::{
+    Call, DiffEntry, DiffPage, ListPage, SnapshotPage, SnapshotStatus, calls,
+};
 use protocol::permission::Action;
 use protocol::storage::StoragePolicy;
 use protocol::xattr::{XattrFlag, XattrName};
@@ -56,8 +58,8 @@ impl<N: Namesystem> Face<N> {
                 Err(WebError::new(Exception::Io, text))
             }
             Op::GetStatus => {
-                let nodes = self.nodes(asked).await?;
-                Ok(json::ok(&status::room(&nodes)))
+                let room = self.ask(asked, calls::Room).await?;
+                Ok(json::ok(&status::room(&room)))
             }
             Op::GetEcPolicies => Ok(json::ok(&policy::no_erasure_coding())),
             Op::GetEcCodecs => Ok(json::ok(&policy::no_codecs())),
@@ -190,22 +192,11 @@ impl<N: Namesystem> Face<N> {
     }
 
     async fn snapshot_list(&self, asked: &Asked<'_>) -> Result<Response, WebError> {
-        let folder = asked.path.join(DOT_SNAPSHOT);
-        let folder = folder.map_err(|error| WebError::path(asked.path.as_str(), &error))?;
-        let mut all = Vec::new();
+        let mut all: Vec<SnapshotStatus> = Vec::new();
         loop {
-            let start_after = all.last().map(|s: &protocol::namenode::FileStatus| s.name.clone());
-            let page = self.page_of(asked, folder.clone(), start_after.unwrap_or_default()).await;
-            let ListPage { entries, remaining } = match page {
-                Err(error) if error.exception == Exception::FileNotFound => {
-                    // If it is there, it is only not snapshottable.
-                    self.status(asked).await?;
-                    let path = &asked.path;
-                    let text = format!("Directory is not a snapshottable directory: {path}");
-                    return Err(WebError::new(Exception::Snapshot, text));
-                }
-                page => page?,
-            };
+            let after = all.last().map(|snapshot| snapshot.number);
+            let call = calls::Snapshots { path: asked.path.clone(), after };
+            let SnapshotPage { entries, remaining } = self.ask(asked, call).await?;
             let end = remaining == 0 || entries.is_empty();
             all.extend(entries);
             if end {

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use client::namesystem::Namesystem;
 use daemon::hosts::host_part;
+use protocol::address::web_url_of;
 use protocol::namenode::{LocatedBlock, LocatedBlocks};
 
 use super::{Asked, Face};
@@ -20,8 +21,9 @@ impl<N: Namesystem> Face<N> {
         let address = self.choose(asked).await?;
         let trust = &self.inner.settings.trust;
         let credentials = trust.credentials(&asked.user, asked.op, &asked.path);
+        let base = asked.peer.map_or_else(|| web_url_of(&address), |peer| peer.url_of(&address));
         let url = redirect::location(
-            &address,
+            &base,
             &asked.path,
             asked.op,
             &credentials,
@@ -51,7 +53,7 @@ impl<N: Namesystem> Face<N> {
         let node = match &holders {
             Some(block) => redirect::choose_for_read(&block.replicas, &nodes, &excluded, block.id)?,
             None if asked.op == Op::Create => {
-                redirect::choose_for_write(&nodes, &excluded, asked.address, self.salt())?
+                redirect::choose_for_write(&nodes, &excluded, asked.address(), self.salt())?
             }
             None => redirect::choose_any(&nodes, &excluded, self.salt())?,
         };

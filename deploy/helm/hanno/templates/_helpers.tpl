@@ -73,17 +73,17 @@ securityContext:
 resources: {{- toYaml .values.resources | nindent 2 }}
 # A start reads a log or disks, which takes as long as it takes: an hour at most.
 startupProbe:
-  httpGet: {path: /healthz, port: http}
+  httpGet: {path: /healthz, port: http, scheme: HTTPS}
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 720
 livenessProbe:
-  httpGet: {path: /healthz, port: http}
+  httpGet: {path: /healthz, port: http, scheme: HTTPS}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 12
 readinessProbe:
-  httpGet: {path: /healthz, port: http}
+  httpGet: {path: /healthz, port: http, scheme: HTTPS}
   periodSeconds: 5
   timeoutSeconds: 5
 {{- end -}}

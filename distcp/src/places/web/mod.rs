@@ -1,4 +1,4 @@
-//! Another cluster over WebHDFS.
+//! Another cluster over WebHDFS, in plain text or encrypted as its address says.
 //!
 //! Requests that move bytes are made in two steps, with `noredirect`: the NameNode names the place, then the bytes go there. A token, if there is one, is
 //! sent to the NameNode alone; without one it is told the user's name, which clusters with `auth = "simple"` believe.
@@ -12,7 +12,6 @@ use std::io::{self, Read};
 use bytes::{Buf, Bytes};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::acl::AclEntry;
-use protocol::address::url_of;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
 use serde::de::DeserializeOwned;
@@ -50,12 +49,12 @@ pub(super) struct Web {
 }
 
 impl Web {
-    pub(super) fn new(authority: &str, user: &str, token: Option<String>) -> Self {
+    pub(super) fn new(base: &str, user: &str, token: Option<String>) -> Self {
         let who = match token {
             Some(token) => format!("delegation={}", encoded(&token)),
             None => format!("user.name={}", encoded(user)),
         };
-        Web { base: format!("{}/webhdfs/v1", url_of(authority)), who }
+        Web { base: format!("{base}/webhdfs/v1"), who }
     }
 
     fn url(&self, path: &str, op: &str, parameters: &[(&str, &str)]) -> String {
@@ -253,11 +252,11 @@ mod tests {
 
     #[test]
     fn urls_carry_any_path_and_value() {
-        let web = Web::new("h:1", "a&b", None);
+        let web = Web::new("http://h:1", "a&b", None);
         let url = web.url("/x y/ü?#%", "RENAME", &[("destination", "/a&b=c")]);
         let expected = "http://h:1/webhdfs/v1/x%20y/%C3%BC%3F%23%25?op=RENAME&user.name=a%26b&destination=%2Fa%26b%3Dc";
         assert_eq!(url, expected);
-        let token = Web::new("h:1", "ann", Some("t-_k".to_owned()));
+        let token = Web::new("http://h:1", "ann", Some("t-_k".to_owned()));
         assert!(token.url("/", "OPEN", &[]).ends_with("?op=OPEN&delegation=t%2D%5Fk"));
     }
 }

@@ -2,7 +2,7 @@
 
 use transport::RpcError;
 use transport::rpc::{Body, runtime};
-use transport::web::{self, Answer, Method};
+use transport::web::{self, Answer, Method, Trust};
 
 use super::answers::Failed;
 use crate::error::PlaceError;
@@ -15,7 +15,7 @@ const STATUS_REFUSED: u16 = 300;
 
 /// Makes a request without a body; a refusal is an error.
 pub(super) fn ask(method: Method, url: &str) -> Outcome<Body> {
-    accepted(runtime().block_on(web::ask(method, url)))
+    accepted(runtime().block_on(web::ask(Trust::Named, method, url)))
 }
 
 /// The body of an answer that is no refusal.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use transport::RpcError;
 use transport::rpc::runtime;
-use transport::web::{self, Answer, Method};
+use transport::web::{self, Answer, Method, Trust};
 
 use super::request::{accepted, whole};
 use crate::error::PlaceError;
@@ -38,7 +38,8 @@ impl Upload {
                 waiting,
                 |mut waiting| async move { Some((waiting.recv().await?, waiting)) },
             );
-        let answer = runtime().spawn(async move { web::send(method, &location, body).await });
+        let answer =
+            runtime().spawn(async move { web::send(Trust::Named, method, &location, body).await });
         Upload { pieces: Some(pieces), answer: Some(answer) }
     }
 

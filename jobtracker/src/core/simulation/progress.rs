@@ -9,6 +9,8 @@ use protocol::tracker::{AttemptState as Reported, AttemptUpdate, STATUS_CHARS_MA
 
 use super::world::{ROOT, World, spec};
 use crate::core::jobs::AttemptState;
+use crate::core::rights::Caller;
+use crate::core::workers::Lately;
 
 #[test]
 fn where_an_attempt_ended_is_known_after_a_restart() {
@@ -44,6 +46,14 @@ fn where_an_attempt_ended_is_known_after_a_restart() {
     let report = world.core.worker_reports(world.now).remove(0);
     assert_eq!((report.succeeded_count, report.failed_count), (0, 1));
     assert!(report.launched_count >= 2, "{report:?}");
+    let picture = world.core.worker_picture(&ROOT, &report.http_address, world.now).unwrap();
+    assert_eq!(picture.row.lately, Lately { ended: 1, failed: 1 });
+    let failed: Vec<_> = picture.failed.iter().map(|one| (one.id, &*one.diagnostics)).collect();
+    assert_eq!(failed, [(running[0], "disk full")]);
+    let stranger = Caller { user: "eve", groups: &[], is_superuser: false };
+    let seen_by_others =
+        world.core.worker_picture(&stranger, &report.http_address, world.now).unwrap();
+    assert!(seen_by_others.failed.is_empty() && seen_by_others.row.lately == picture.row.lately);
     world.restart();
     assert_eq!(seen(&world, running[0]), (AttemptState::Failed, Some(Phase::Merge), 0.6));
     assert_eq!(seen(&world, running[1]), (AttemptState::Killed, Some(Phase::Map), 0.5));
@@ -110,7 +120,7 @@ fn a_worker_is_found_by_its_address() {
     let running: Vec<AttemptId> = picture.running.iter().map(|attempt| attempt.id).collect();
     assert_eq!(running, world.running(worker));
     assert!(running.iter().all(|id| id.task.job == job));
-    assert_eq!(picture.report.running_count, 2);
+    assert_eq!(picture.row.report.running_count, 2);
     assert!(world.core.worker_picture(&ROOT, "elsewhere:1", world.now).is_none());
 }
 

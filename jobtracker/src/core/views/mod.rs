@@ -8,4 +8,5 @@ mod worker_picture;
 pub(crate) use self::picture::{AttemptPicture, AttemptRow, Picture, TASK_GROUP};
 #[cfg(test)]
 pub(crate) use self::picture::{Gathered, InputSize, Metric, WorkerName};
-pub(crate) use self::worker_picture::{RunningAttempt, WorkerPicture};
+pub(crate) use self::report::WorkerRow;
+pub(crate) use self::worker_picture::{FailedAttempt, RunningAttempt, WorkerPicture};

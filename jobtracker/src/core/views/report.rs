@@ -11,8 +11,16 @@ use protocol::{AttemptId, ErrorKind, JobId, RemoteError, TaskKind};
 use crate::core::jobs::{Job, Phase, SPLITS_KEPT_MAX, Task, TaskSet};
 use crate::core::rights::{Administrators, Caller, Operation, Whose};
 use crate::core::slots::{Queue, Standing};
-use crate::core::workers::{Liveness, Worker};
+use crate::core::workers::{Lately, Liveness, Worker};
 use crate::core::{Core, Now};
+
+/// A worker as pages list it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerRow {
+    pub(crate) report: WorkerReport,
+    /// What ended there in the last hour.
+    pub(crate) lately: Lately,
+}
 
 impl Core {
     /// All jobs, newest first; of jobs that `caller` may not view, only the outline.
@@ -101,7 +109,7 @@ impl Core {
         });
         let workers = self.workers.iter().map(|worker| {
             let flags = [worker.excluded, worker.blacklisted, self.is_drained(worker)];
-            let load = (worker.running.len(), worker.slot_count);
+            let load = (worker.running.len(), worker.slot_count, worker.tally.failed);
             (worker.http_address.as_str(), worker.liveness as u8, load, flags)
         });
         let queues = self.queues.iter().zip(self.standings()).map(|(queue, standing)| {
@@ -145,8 +153,19 @@ impl Core {
         known.map(|worker| self.worker_report(worker, now)).collect()
     }
 
+    /// Workers that registered, with what failed there lately.
+    pub(crate) fn worker_rows(&self, now: Now) -> Vec<WorkerRow> {
+        let known = self.workers.iter().filter(|worker| worker.liveness != Liveness::Expected);
+        known.map(|worker| self.worker_row(worker, now)).collect()
+    }
+
+    /// A worker for pages.
+    pub(crate) fn worker_row(&self, worker: &Worker, now: Now) -> WorkerRow {
+        WorkerRow { report: self.worker_report(worker, now), lately: worker.recent.lately(now.at) }
+    }
+
     /// A worker for people.
-    pub(crate) fn worker_report(&self, worker: &Worker, now: Now) -> WorkerReport {
+    fn worker_report(&self, worker: &Worker, now: Now) -> WorkerReport {
         WorkerReport {
             host: worker.host.clone(),
             http_address: worker.http_address.clone(),

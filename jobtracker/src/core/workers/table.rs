@@ -11,6 +11,7 @@ use protocol::tracker::{Action, MapOutput, Register};
 use protocol::{AttemptId, JobId, WorkerId};
 
 use super::free_slots::FreeSlots;
+use super::recent::Recent;
 
 /// If this process received nothing and did not check the time for this long, four times the usual, then it stood still itself, and not the
 /// workers.
@@ -64,6 +65,8 @@ pub(crate) struct Worker {
     pub(crate) excluded: bool,
     /// The attempts it was given so far.
     pub(crate) tally: WorkerTally,
+    /// How they ended lately.
+    pub(crate) recent: Recent,
     queue: Vec<Action>,
     in_flight: Option<(u64, Vec<Action>)>,
     last_number: u64,
@@ -164,6 +167,7 @@ impl Workers {
             blacklisted: false,
             excluded: false,
             tally: WorkerTally::default(),
+            recent: Recent::default(),
             queue: Vec::new(),
             in_flight: None,
             last_number: 0,
@@ -184,7 +188,7 @@ impl Workers {
             None => (0, false, now),
         };
         let tally = old.as_ref().map(|old| old.tally).unwrap_or_default();
-        let running = old.map(|old| old.running).unwrap_or_default();
+        let (running, recent) = old.map(|old| (old.running, old.recent)).unwrap_or_default();
         self.slot_count += u64::from(register.slot_count);
         self.busy_count += running.len() as u64;
         let worker = Worker {
@@ -203,6 +207,7 @@ impl Workers {
             blacklisted,
             excluded: is_named(&self.excluded, &register.host, &register.http_address),
             tally,
+            recent,
             queue: Vec::new(),
             in_flight: None,
             last_number: 0,
@@ -298,8 +303,15 @@ impl Workers {
     }
 
     /// An attempt won its task, or failed.
-    pub(crate) fn count_end(&mut self, id: WorkerId, is_success: bool) {
+    pub(crate) fn count_end(
+        &mut self,
+        id: WorkerId,
+        attempt: AttemptId,
+        is_success: bool,
+        at: Duration,
+    ) {
         let Some(worker) = self.all.get_mut(&id) else { return };
+        worker.recent.note(attempt, is_success, at);
         match is_success {
             true => worker.tally.succeeded += 1,
             false => worker.tally.failed += 1,

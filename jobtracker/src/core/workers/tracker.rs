@@ -402,7 +402,7 @@ impl Core {
         let needed_from = job.needed_from();
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
-        self.workers.count_end(worker, true);
+        self.workers.count_end(worker, id, true, now.at);
         let output = match &made {
             Made::MapOutput { output, .. } | Made::RoundOutput { output, .. } => {
                 Some(output.clone())
@@ -459,7 +459,7 @@ impl Core {
     ) {
         let Some(ran) = self.ran(id, now) else { return };
         self.release(worker, id);
-        self.workers.count_end(worker, false);
+        self.workers.count_end(worker, id, false, now.at);
         let diagnostics = shortened(diagnostics.to_owned());
         let reached = self.reached(id);
         let recorded = diagnostics.clone();

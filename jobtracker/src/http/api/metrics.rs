@@ -42,7 +42,7 @@ pub(super) fn registry(overview: &Overview) -> Registry {
     slots.get_or_create(&State { state: "busy" }).set(i64::from(status.busy_slot_count));
     slots.get_or_create(&State { state: "free" }).set(i64::from(free));
     for worker in &overview.workers {
-        let state = if worker.suspect { "late" } else { "live" };
+        let state = if worker.report.suspect { "late" } else { "live" };
         workers.get_or_create(&State { state }).inc();
     }
     let mut registry = daemon::metrics::registry();

@@ -290,7 +290,9 @@ impl LocalRunner {
         let number = index as u32 + 1;
         let mut progress = Progress::new(self.options.quiet);
         progress.start(&format!("local job {number} `{name}`"), splits.len(), (reduces, false));
-        let side_files = side_files::local(&SideFiles::of_job(settings, &self.options)?)?;
+        let (side_files, scratch) =
+            (SideFiles::of_job(settings, &self.options)?, output.join(SCRATCH));
+        let side_files = side_files::local(&side_files, &scratch)?;
         if let Some(boundaries) =
             tasks::boundaries(settings, &splits, reduces, &properties, &side_files)?
         {
@@ -316,7 +318,7 @@ impl LocalRunner {
             pool: BufferPool::new(2 * memory_bytes * self.thread_count)
                 .advising(sys::map::prefer_large_pages),
             side_files,
-            scratch: output.join(SCRATCH),
+            scratch,
             ended,
         };
         let counters = run.run(self.thread_count, &mut progress)?;
@@ -328,7 +330,7 @@ impl LocalRunner {
 }
 
 const TEMPORARY: &str = "_temporary";
-/// Spills, map outputs, links to side files; removed before the commit.
+/// Spills, map outputs, links to side files, programs among them; removed before the commit.
 const SCRATCH: &str = "_scratch";
 
 /// Moves the files of all attempts up, removes `_temporary` and marks success.

@@ -6,11 +6,15 @@
 //! copies in `Pending` with this source. Only messages of a node's last registration count, and each of its reports is taken once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::take;
 
 use hashbrown::HashMap;
 use protocol::DatanodeId;
 use protocol::datanode::{Command, Heartbeat, Sender};
-use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState};
+use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState, Volume};
+
+use super::failures::Failures;
+use crate::core::now::Now;
 
 /// A tick this late means that this process was stopped, not the DataNodes: everybody gets a new term. The same holds for a tick that is
 /// late by the time after which a DataNode is stale: a late tick by itself must never end one.
@@ -80,8 +84,12 @@ pub struct Node {
     pub admin: AdminState,
     /// Bytes on its volumes that something else uses.
     pub non_dfs_used: u64,
-    /// Its data directories that are out of service.
-    pub failed_volumes: Vec<String>,
+    /// Version of its program.
+    pub program: String,
+    /// Its data directories.
+    pub volumes: Vec<Volume>,
+    /// What went wrong on it in this run of the NameNode.
+    pub failures: Failures,
     /// Bytes per second that it sends for the balancer at most.
     pub balancer_bandwidth: u64,
     commands: VecDeque<Command>,
@@ -100,6 +108,11 @@ impl Node {
     /// True if its replicas count: it is alive and in service. Those of a dead one may still be in the map, on their way out.
     pub fn is_serving(&self) -> bool {
         self.admin == AdminState::Normal && self.state != DatanodeState::Dead
+    }
+
+    /// Its data directories that are out of service.
+    pub fn failed_volumes(&self) -> impl Iterator<Item = &Volume> {
+        self.volumes.iter().filter(|volume| volume.failure.is_some())
     }
 
     /// How busy it is.
@@ -284,7 +297,9 @@ impl Datanodes {
             beaten: false,
             admin: AdminState::Normal,
             non_dfs_used: 0,
-            failed_volumes: Vec::new(),
+            program: String::new(),
+            volumes: Vec::new(),
+            failures: Failures::default(),
             balancer_bandwidth: 0,
             commands: VecDeque::new(),
             registration: 0,
@@ -295,8 +310,9 @@ impl Datanodes {
                 let (capacity, used, remaining) = (slot.capacity, slot.used, slot.remaining);
                 let (ever_reported, admin) = (slot.ever_reported, slot.admin);
                 let registration = slot.registration + 1;
-                *slot =
-                    Node { capacity, used, remaining, ever_reported, admin, registration, ..node };
+                let (volumes, failures) = (take(&mut slot.volumes), take(&mut slot.failures));
+                let room = Node { capacity, used, remaining, volumes, failures, ..node };
+                *slot = Node { ever_reported, admin, registration, ..room };
             }
             None => self.nodes.push(node),
         }
@@ -369,7 +385,7 @@ impl Datanodes {
         node.remaining = beat.remaining;
         node.transfer_count = beat.transfer_count;
         node.non_dfs_used = beat.non_dfs_used;
-        node.failed_volumes.clone_from(&beat.failed_volumes);
+        node.volumes.clone_from(&beat.volumes);
         node.balancer_bandwidth = beat.balancer_bandwidth;
         node.chosen_count = 0;
         node.chosen_bytes = 0;
@@ -446,9 +462,21 @@ impl Datanodes {
     }
 
     /// Notes that a writer found a node to hold up its pipeline.
-    pub fn note_slow(&mut self, index: NodeIndex, now_ms: u64) {
-        self.slow.retain(|(slow, until_ms)| *slow != index && *until_ms > now_ms);
-        self.slow.push((index, now_ms.saturating_add(SLOW_MS)));
+    pub fn note_slow(&mut self, index: NodeIndex, now: Now) {
+        self.slow.retain(|(slow, until_ms)| *slow != index && *until_ms > now.mono_ms);
+        self.slow.push((index, now.mono_ms.saturating_add(SLOW_MS)));
+        self.node_mut(index).failures.note_slow(now.wall_ms);
+    }
+
+    /// How long a node is spared from now on, milliseconds.
+    pub fn spared_ms(&self, index: NodeIndex, now_ms: u64) -> Option<u64> {
+        let until = self.slow.iter().find(|(slow, until_ms)| *slow == index && *until_ms > now_ms);
+        until.map(|(_, until_ms)| until_ms - now_ms)
+    }
+
+    /// What went wrong on all nodes so far.
+    pub fn failure_count(&self) -> u64 {
+        self.nodes.iter().map(|node| node.failures.count()).fold(0, u64::saturating_add)
     }
 
     /// Nodes to spare because they held up a pipeline.

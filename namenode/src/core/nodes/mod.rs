@@ -2,10 +2,13 @@
 
 mod datanodes;
 mod drains;
+mod failures;
 mod hosts;
+mod room;
 
 pub use self::datanodes::{Datanodes, Node, NodeIndex, NotRegistered};
 pub use self::drains::Drains;
+pub use self::failures::Failures;
 pub use self::hosts::HostLists;
 
 pub(in crate::core) use self::drains::{Intent, Sweep};

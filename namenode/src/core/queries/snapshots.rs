@@ -1,14 +1,17 @@
-//! Reads of what snapshots hold: by paths through `.snapshot`, and what changed between two.
+//! Reads of what snapshots hold: by paths through `.snapshot`, which there are, and what changed between two.
+
+use std::ops::Bound;
 
 use protocol::acl::AclStatus;
 use protocol::namenode::{
     ContentSummary, DIFF_ENTRIES_MAX, DOT_SNAPSHOT, DiffEntry, DiffPage, FileStatus,
-    LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, SnapshottableDirectory,
+    LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, SnapshotPage, SnapshotStatus,
+    SnapshottableDirectory,
 };
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
 
-use crate::core::inodes::{At, Inode, PRESENT};
+use crate::core::inodes::{At, Inode, PRESENT, Snapshot, SnapshotId};
 use crate::core::nodes::Datanodes;
 use crate::core::query::Reader;
 use crate::core::rights::{Caller, Needs};
@@ -233,6 +236,34 @@ impl State {
         }
         found.sort_by(|a, b| a.path.cmp(&b.path));
         found
+    }
+
+    /// A page of a directory's snapshots by age: those after a number. Who may list `.snapshot` may know them.
+    pub(in crate::core) fn snapshots(
+        &self,
+        path: &DfsPath,
+        after: Option<u64>,
+        caller: Caller<'_>,
+    ) -> Result<SnapshotPage, RemoteError> {
+        let needs = Needs { target: Some(Action::EXECUTE), ..Needs::default() };
+        let found =
+            self.lookup(path, (caller, needs), |path| format!("File does not exist: {path}"))?;
+        let Some(root) = self.ns.history.roots.get(&found.id) else {
+            let text = format!("Directory is not a snapshottable directory: {path}");
+            return Err(refuse(ErrorKind::Snapshot, text));
+        };
+        let limit = self.settings.list_limit.min(LIST_ENTRIES_MAX) as usize;
+        let rest = match after {
+            Some(number) => (Bound::Excluded(number), Bound::Unbounded),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
+        let mut rest = root.snapshots.range(rest);
+        let entry = |(number, snapshot): (&SnapshotId, &Snapshot)| {
+            let status = self.ns.status_at(self.ns.seen_root(found.id, *number)?, &snapshot.name);
+            Some(SnapshotStatus { number: *number, status })
+        };
+        let entries = rest.by_ref().take(limit).filter_map(entry).collect();
+        Ok(SnapshotPage { entries, remaining: rest.count() as u64 })
     }
 
     pub(in crate::core) fn snapshot_diff(

@@ -635,3 +635,55 @@ fn a_snapshot_without_a_name_is_called_after_the_time() {
     let made = harness.call(Call::CreateSnapshot { path: dfs("/"), name: None });
     assert_eq!(made, Ok(Reply::Path(dfs("/.snapshot/s20261120-225959.123"))));
 }
+
+/// Every page of the snapshots of a directory, and after it the pages that follow.
+fn told(harness: &Harness, path: &str) -> Vec<(u64, String)> {
+    let mut all = Vec::new();
+    loop {
+        let after = all.last().map(|(number, _)| *number);
+        let answer = harness.read(&Call::Snapshots { path: dfs(path), after });
+        let Ok(Reply::Snapshots { entries, remaining }) = answer else { panic!("{answer:?}") };
+        all.extend(entries.into_iter().map(|snapshot| (snapshot.number, snapshot.status.name)));
+        if remaining == 0 {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn snapshots_are_told_by_age_with_numbers_that_never_come_again() {
+    let mut harness = Harness::with_nodes(1, 3);
+    let named = |all: &[(u64, &str)]| -> Vec<(u64, String)> {
+        all.iter().map(|(number, name)| (*number, (*name).to_owned())).collect()
+    };
+    for path in ["/d", "/e"] {
+        harness.write(&format!("{path}/f"), 10, 3);
+        harness.call(Call::AllowSnapshot(dfs(path))).unwrap();
+    }
+    assert_eq!(told(&harness, "/d"), []);
+    for (path, kind) in [("/d/f", ErrorKind::Snapshot), ("/x", ErrorKind::NotFound)] {
+        let refused = harness.read(&Call::Snapshots { path: dfs(path), after: None });
+        assert_eq!(refused.unwrap_err().kind, kind, "{path}");
+    }
+    let take = |harness: &mut Harness, path: &str, name: &str| {
+        let name = Some(name.to_owned());
+        harness.call(Call::CreateSnapshot { path: dfs(path), name }).unwrap();
+    };
+    for (path, name) in [("/d", "z"), ("/e", "b"), ("/d", "a"), ("/d", "c")] {
+        take(&mut harness, path, name);
+    }
+    let first = told(&harness, "/d")[0].0;
+    let expected = named(&[(first, "z"), (first + 2, "a"), (first + 3, "c")]);
+    assert_eq!(told(&harness, "/d"), expected);
+    harness.state.settings.list_limit = 1;
+    assert_eq!(told(&harness, "/d"), expected, "in pages");
+    harness.call(Call::DeleteSnapshot { path: dfs("/d"), name: "c".to_owned() }).unwrap();
+    let (from, to) = ("z".to_owned(), "y".to_owned());
+    harness.call(Call::RenameSnapshot { path: dfs("/d"), from, to }).unwrap();
+    harness.checkpoint();
+    harness.restart(harness.reload());
+    take(&mut harness, "/d", "c");
+    let expected = named(&[(first, "y"), (first + 2, "a"), (first + 4, "c")]);
+    assert_eq!(told(&harness, "/d"), expected);
+    assert_eq!(told(&harness, "/e"), named(&[(first + 1, "b")]));
+}

@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::rpc::CallOptions;
 
 /// Time of a try: longer than any test.
 const TRY: Duration = Duration::from_secs(300);
@@ -146,7 +147,7 @@ fn a_daemon_without_the_route_is_remembered_until_another_takes_its_place() {
     let client = RpcClient::new("http://192.0.2.1:1", Role::Client, None).unwrap();
     let answers = |number| {
         let (service, incarnation) = (Service::Namenode, Incarnation([number; 16]));
-        *client.inner.known.write() = Some(Hello { service, incarnation });
+        client.inner.contact.learn(Hello { service, incarnation }, None);
     };
     let refused = |status| {
         let address = client.base().to_owned();
@@ -161,4 +162,22 @@ fn a_daemon_without_the_route_is_remembered_until_another_takes_its_place() {
     answers(2);
     assert_eq!(client.messages_max(), bundle::MESSAGES_MAX);
     assert_eq!(refused(404), bundle::MESSAGES_MAX, "another one was asked");
+}
+
+#[test]
+fn who_never_said_what_it_is_is_asked_once() {
+    let daemon = Silent::start();
+    let mut client = daemon.client(None);
+    Arc::get_mut(&mut client.inner).unwrap().hello_max = Duration::from_millis(50);
+    let patient = CallOptions { attempt_timeout: TRY, retry_for: TRY };
+    let call = |options| client.call_blocking::<_, ()>("/x", &(), options).unwrap_err();
+    let error = call(patient);
+    assert!(matches!(&error, RpcError::Mute { address, .. } if *address == daemon.base), "{error}");
+    assert_eq!(daemon.count(), 1);
+    let error = runtime().block_on(client.health()).unwrap_err();
+    assert!(matches!(error, RpcError::Mute { .. }), "{error}");
+    // One that is known may be late, and is asked again for as long as the call allows.
+    client.inner.contact.is_met.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = call(CallOptions::once(TRY));
+    assert!(matches!(error, RpcError::Unreachable { .. }), "{error}");
 }
