@@ -22,11 +22,28 @@ pub(super) struct Entry {
     pub(super) writer: Option<Arc<WriterHandle>>,
     /// Most bytes that readers may see of an unfinished replica without a writer.
     pub(super) visible: u64,
-    /// Another process, or this one before its disk failed, left it unfinished. After a failed sync the cached bytes look right, count as clean and are not
+    /// Another process, or this one before its disk failed or while it was full, left it unfinished. After a failed sync the cached bytes look right, count as clean and are not
     /// on the disk, so no later sync writes them: they must be written again before anything is promised.
     pub(super) is_doubtful: bool,
     /// It was reported as bad: nobody goes on with it.
     pub(super) is_damaged: bool,
+}
+
+/// What a writer leaves in the table.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) replica: Replica,
+    /// Where it is, if it has no files of its own.
+    pub(super) small: Option<Extent>,
+    /// As of an [`Entry`].
+    pub(super) is_doubtful: bool,
+}
+
+impl From<Replica> for Left {
+    /// A replica with files of its own, whose writer has written everything.
+    fn from(replica: Replica) -> Self {
+        Left { replica, small: None, is_doubtful: false }
+    }
 }
 
 impl Entry {

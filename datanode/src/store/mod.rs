@@ -56,7 +56,7 @@ pub use verify::{check_header as check_meta_header, verify_range};
 pub use volume::VolumeConfig;
 pub use writer::ReplicaWriter;
 
-use entry::{Entry, Place, held};
+use entry::{Entry, Left, Place, held};
 use handle::WriterHandle;
 use moves::Moves;
 use small::Extent;
@@ -654,19 +654,18 @@ impl Store {
         &self,
         block: BlockId,
         handle: &Arc<WriterHandle>,
-        left: Option<(Replica, Option<Extent>)>,
+        left: Option<Left>,
         change: impl FnOnce(&mut PendingChanges),
     ) -> bool {
         let mut replicas = self.replicas.lock();
         let Some(entry) = held(&mut replicas, block, handle) else { return false };
         match left {
-            Some((replica, small)) => {
-                entry.replica = replica;
-                entry.small = small;
+            Some(left) => {
+                entry.replica = left.replica;
+                entry.small = left.small;
                 entry.writer = None;
                 entry.visible = handle.acked();
-                // Where it was, its writer has written everything again.
-                entry.is_doubtful = false;
+                entry.is_doubtful = left.is_doubtful;
                 entry.is_damaged = false;
             }
             None => drop(replicas.remove(&block)),

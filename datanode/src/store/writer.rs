@@ -5,6 +5,7 @@
 //!
 //! A new replica gets files only once it is known not to be a small one: `writer/small.rs`.
 
+mod ending;
 mod small;
 
 use std::io;
@@ -26,7 +27,6 @@ use super::folder::Unsynced;
 use super::handle::WriterHandle;
 use super::moves::Moving;
 use super::open::{self, NotBegun, Opened};
-use super::scan;
 use super::small::Extent;
 use super::tails::Tails;
 use super::verify;
@@ -66,8 +66,10 @@ pub struct ReplicaWriter {
     unsynced_bytes: u64,
     background: Arc<Background>,
     sync_ahead: bool,
-    /// The disk was full during a sync, so how much is on disk is not known; or its files have vanished.
-    lost: bool,
+    /// Bytes that are on disk or may have been promised: synced, or there when this writer began. They stay whatever happens.
+    promised: u64,
+    /// Why less than `replica.length` may remain.
+    loss: Option<Loss>,
     /// A write failed: data and checksums may not match up to the length.
     unproved: bool,
     /// True once the names of its files are on disk.
@@ -83,6 +85,15 @@ enum Guard {
     Finalized,
     /// Its synced part was promised.
     Unfinished,
+}
+
+/// Why bytes that were written may not be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// A sync failed on a disk that works, for lack of room: what the system has in memory may not be on disk.
+    Unsynced,
+    /// Its files have vanished.
+    Vanished,
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +158,8 @@ impl ReplicaWriter {
             unsynced_bytes: 0,
             background: Arc::default(),
             sync_ahead: false,
-            lost: false,
+            promised: if matches!(begin, Begin::Resume { .. }) { replica.length } else { 0 },
+            loss: None,
             unproved: false,
             entry_synced: false,
             supersedes,
@@ -341,6 +353,7 @@ impl ReplicaWriter {
         cut.map_err(|error| self.write_failed(error))?;
         self.replica.length = length;
         self.end = length;
+        self.promised = self.promised.min(length);
         self.change(|replica| replica.length = length)
     }
 
@@ -396,6 +409,7 @@ impl ReplicaWriter {
         self.unsynced_bytes = 0;
         result.map_err(|error| self.sync_failed(error))?;
         self.tails.synced();
+        self.promised = self.replica.length;
         Ok(())
     }
 
@@ -498,7 +512,7 @@ impl ReplicaWriter {
         self.replica.state = State::Finalized;
         let replica = self.replica;
         let change = |pending: &mut PendingChanges| pending.received(&replica);
-        if !self.store.release(id, &self.handle, Some((replica, None)), change) {
+        if !self.store.release(id, &self.handle, Some(replica.into()), change) {
             return Err(StoreError::NotFound(id));
         }
         self.discard_superseded();
@@ -543,7 +557,7 @@ impl ReplicaWriter {
         self.replica = left;
         self.handle.note_acked(length);
         let change = |pending: &mut PendingChanges| pending.unfinished(&left);
-        if !self.store.release(id, &self.handle, Some((left, None)), change) {
+        if !self.store.release(id, &self.handle, Some(left.into()), change) {
             return Err(StoreError::NotFound(id));
         }
         drop(moving);
@@ -587,12 +601,12 @@ impl ReplicaWriter {
         }));
     }
 
-    /// A full disk is not a broken disk, but this replica's pages may be gone: it is given up. Any other failure fences the volume.
+    /// A full disk is not a broken disk, but this replica's pages may be gone: what was promised of it remains. Any other failure fences the volume.
     fn sync_failed(&mut self, error: io::Error) -> StoreError {
         let error = StoreError::io(self.replica.block, error);
         match &error {
             StoreError::Io { source, .. } => self.store.fence(self.volume, source),
-            _ => self.lost = true,
+            _ => self.loss = self.loss.or(Some(Loss::Unsynced)),
         }
         error
     }
@@ -603,7 +617,7 @@ impl ReplicaWriter {
             Unsynced::Failed(error) => self.sync_failed(error),
             // Nothing of it remains.
             Unsynced::Vanished => {
-                self.lost = true;
+                self.loss = Some(Loss::Vanished);
                 StoreError::Vanished(self.replica.block)
             }
         }
@@ -626,18 +640,6 @@ impl ReplicaWriter {
         StoreError::io(self.replica.block, error)
     }
 
-    /// What remains of a replica whose writer ends. After a failed write that is what a start would find, too: what cannot be proved does not count.
-    fn left(&self) -> Result<Replica, StoreError> {
-        let left = Replica { state: State::Unfinished, ..self.replica };
-        if !self.unproved {
-            return Ok(left);
-        }
-        let Files { block, meta } = self.files();
-        let proved = scan::proved_length(left.block, block, meta);
-        let length = proved.map_err(|error| StoreError::io(left.block, error))?;
-        Ok(Replica { length, ..left })
-    }
-
     /// Deletes the replica that this one has replaced, unless its files were replaced, too.
     fn discard_superseded(&mut self) {
         let stamp = self.replica.stamp;
@@ -645,60 +647,5 @@ impl ReplicaWriter {
         if let Some(old) = old.filter(|old| old.small.is_some() || old.replica.stamp != stamp) {
             old.discard(&self.store.volumes);
         }
-    }
-
-    /// Removes the files of a replica that nobody needs.
-    fn remove_files(&self) {
-        if let Err(error) = self.paths.remove_if_there() {
-            tracing::warn!(block = %self.replica.block, %error, "cannot remove an unfinished replica");
-        }
-    }
-}
-
-impl Drop for ReplicaWriter {
-    fn drop(&mut self) {
-        while let Some(outcome) = self.disk.as_mut().and_then(|disk| disk.outcome(true)) {
-            if let Err(error) = self.note(outcome) {
-                let error = protocol::error::chain(&error);
-                tracing::debug!(error, "packets of a write that ended were lost");
-            }
-        }
-        self.disk = None;
-        self.background.ended.store(true, Ordering::Release);
-        // Waits for a sync that runs.
-        let failure = *self.background.failure.lock();
-        if let Some(kind) = failure {
-            let error = self.sync_failed(io::Error::new(kind, "a sync of this replica failed"));
-            tracing::debug!(error = %protocol::error::chain(&error), "a write ended after a failed sync");
-        }
-        self.end_small();
-        if self.replica.is_incoming() && self.change(|_| ()).is_ok() {
-            let (id, is_copy) = (self.replica.block, self.replica.state == State::Copying);
-            if self.supersedes.is_some() {
-                self.remove_files();
-                self.store.put_down(id, &self.handle);
-                return self.handle.finish();
-            }
-            match self.left() {
-                Ok(left) if !self.lost && !is_copy && left.length > 0 => {
-                    let change = |pending: &mut PendingChanges| pending.unfinished(&left);
-                    self.store.release(id, &self.handle, Some((left, None)), change);
-                }
-                Ok(_) => {
-                    self.remove_files();
-                    self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
-                }
-                // Its files stay: a start may be able to read them.
-                Err(error) => {
-                    if let StoreError::Io { source, .. } = &error {
-                        self.store.fence(self.volume, source);
-                    }
-                    let error = protocol::error::chain(&error);
-                    tracing::warn!(block = %id, error, "cannot read what a failed write left");
-                    self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
-                }
-            }
-        }
-        self.handle.finish();
     }
 }

@@ -7,7 +7,7 @@ use protocol::datanode::Changes;
 use protocol::transfer::Resume;
 use sys::disk::sim::{Fault, Machine};
 
-use super::{STAMP, packet, sample, volume};
+use super::{STAMP, check, packet, sample, volume};
 use crate::core::replica::Intent;
 use crate::scanner::scan;
 use crate::store::*;
@@ -265,6 +265,70 @@ fn what_a_failed_sync_left_is_written_again_before_it_counts() {
         assert!(left >= found.length, "{left} of {} bytes, seed {seed}, {at}", found.length);
     }
     assert!(failed_count > 60, "{failed_count} syncs failed");
+}
+
+/// What happens to 700 promised bytes of a replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Then {
+    /// Its writer goes on and syncs.
+    Sync,
+    /// Its writer goes on and completes it.
+    Finalize,
+    /// It is complete, and somebody appends to it.
+    Append,
+}
+
+/// Goes on with a replica until it fails.
+fn go_on_until_full(
+    store: &Arc<Store>,
+    mut writer: ReplicaWriter,
+    then: Then,
+) -> Result<(), StoreError> {
+    let data = sample(1300);
+    let prior = writer.stamp();
+    if then == Then::Append {
+        writer.finalize()?;
+        let resume = Intent::Resume(Resume { prior, offset: 700, after_break: false });
+        writer = store.write(BlockId(1), GenerationStamp(1002), resume, None)?;
+    }
+    writer.write(packet(512, &data[512..]))?;
+    match then {
+        Then::Finalize => writer.finalize(),
+        Then::Sync | Then::Append => writer.sync_entry(),
+    }
+}
+
+/// A full disk fails whatever needs room. What was promised stays, and what a recovery promises of it is on the disk.
+#[test]
+fn a_full_disk_takes_nothing_that_was_promised() {
+    let (block, data, thens) =
+        (BlockId(1), sample(1300), [Then::Sync, Then::Finalize, Then::Append]);
+    let mut failed_count = 0;
+    let cases = (1..30).flat_map(|seed| (1..30).map(move |at| (seed, at)));
+    for ((seed, at), then) in cases.flat_map(|case| thens.map(|then| (case, then))) {
+        let machine = Machine::new(seed);
+        let root = machine.add_disk(1 << 20);
+        let store = open(&root).unwrap();
+        let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
+        writer.write(packet(0, &data[..700])).unwrap();
+        writer.sync_entry().unwrap();
+        machine.plan(at, Fault::Full);
+        let Err(_) = go_on_until_full(&store, writer, then) else { continue };
+        failed_count += 1;
+        let found = store.replicas().first().copied();
+        let case = format!("seed {seed}, operation {at}, {then:?}: {found:?}");
+        assert!(found.is_some_and(|found| found.length >= 700), "{case}");
+        let stamp = GenerationStamp(1003);
+        let length = store.begin_recovery(block, stamp).unwrap().unwrap().length;
+        assert!(length >= 700, "{case}: {length}");
+        store.update(block, stamp, length).unwrap_or_else(|error| panic!("{case}, {length}: {error}"));
+        machine.cut_power();
+        drop(store);
+        machine.start();
+        let store = open(&root).unwrap();
+        check(&store, 1, stamp, &data[..length as usize], State::Finalized);
+    }
+    assert!(failed_count > 300, "{failed_count} failed");
 }
 
 /// A directory that exists need not be on the disk.

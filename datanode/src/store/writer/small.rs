@@ -19,7 +19,7 @@ use super::{Files, ReplicaWriter, open_files};
 use crate::core::replica::State;
 use crate::core::report::PendingChanges;
 use crate::error::StoreError;
-use crate::store::entry::held;
+use crate::store::entry::{Left, held};
 use crate::store::folder::Unsynced;
 use crate::store::open;
 use crate::store::small::{Extent, crc_bytes};
@@ -91,7 +91,8 @@ impl ReplicaWriter {
         self.replica.state = State::Finalized;
         let replica = self.replica;
         let change = |pending: &mut PendingChanges| pending.received(&replica);
-        if !self.store.release(id, &self.handle, Some((replica, Some(small))), change) {
+        let left = Left { small: Some(small), ..Left::from(replica) };
+        if !self.store.release(id, &self.handle, Some(left), change) {
             return Err(StoreError::NotFound(id));
         }
         self.small = None;
