@@ -321,7 +321,9 @@ fn a_full_disk_takes_nothing_that_was_promised() {
         let stamp = GenerationStamp(1003);
         let length = store.begin_recovery(block, stamp).unwrap().unwrap().length;
         assert!(length >= 700, "{case}: {length}");
-        store.update(block, stamp, length).unwrap_or_else(|error| panic!("{case}, {length}: {error}"));
+        store
+            .update(block, stamp, length)
+            .unwrap_or_else(|error| panic!("{case}, {length}: {error}"));
         machine.cut_power();
         drop(store);
         machine.start();
