@@ -34,7 +34,6 @@ const NO_PROXY: &str = "other file systems speak to the cluster over WebHDFS (do
 const NO_JAVA: &str = "there are no Java classes here; programs in Java use Hadoop's own client over WebHDFS (docs/clients.md)";
 const NO_KERBEROS: &str =
     "there is no Kerberos here; `hanno admin token` makes tokens that other clients show";
-const IMAGES: &str = "`hanno admin metadata verify|dump --dir DIR` reads images and logs";
 const ONE_TYPE: &str = "there is one type of storage; `hdfs balancer` evens out the use of DataNodes, \
                         which spread blocks over their directories by themselves";
 const NO_YARN: &str = "there is no YARN here; `yarn application`, `yarn node` and `yarn queue` look at jobs, workers and queues";
@@ -57,13 +56,54 @@ pub(crate) const HDFS: &[Absent] = &[
     absent("mover", ONE_TYPE),
     absent("namenode", DAEMON),
     absent("nfs3", NO_PROXY),
-    absent("oev", IMAGES),
-    absent("oiv", IMAGES),
-    absent("oiv_legacy", IMAGES),
+    absent("oiv_legacy", "`hdfs oiv` reads the images that there are here"),
     absent("portmap", NO_PROXY),
     absent("secondarynamenode", "the NameNode writes images of its metadata itself (`image_interval_ms`)"),
     absent("sps", ONE_TYPE),
     absent("zkfc", ONE_NAMENODE),
+];
+
+/// Processors of `hdfs oiv`.
+#[rustfmt::skip]
+pub(crate) const OIV_PROCESSORS: &[Absent] = &[
+    absent("DetectCorruption", "`hanno admin metadata verify --dir DIR` checks images and logs; `hdfs oiv` reads none that is damaged"),
+    absent("ReverseXML", "images are not made of XML; the NameNode writes them itself (`hdfs dfsadmin -saveNamespace`)"),
+    absent("Transformed", "`-p Delimited` writes lines, `-p XML` elements"),
+    absent("Web", "name `-p XML`, `-p Delimited` or `-p FileDistribution`; files of a cluster that runs are at its NameNode's web address"),
+];
+
+const IN_MEMORY: &str = "the name space is read into memory, by one thread";
+
+/// Options of `hdfs oiv`.
+#[rustfmt::skip]
+pub(crate) const OIV_OPTIONS: &[Absent] = &[
+    absent("-addr", "it is of the processor Web, which is not here"),
+    absent("--addr", "it is of the processor Web, which is not here"),
+    absent("-ec", "files are replicated, none is erasure coded"),
+    absent("--printECPolicy", "files are replicated, none is erasure coded"),
+    absent("-m", IN_MEMORY),
+    absent("--multiThread", IN_MEMORY),
+    absent("-sp", "policies of storage are among the attributes that `-p XML` writes"),
+    absent("--printStoragePolicy", "policies of storage are among the attributes that `-p XML` writes"),
+    absent("-t", IN_MEMORY),
+    absent("--temp", IN_MEMORY),
+];
+
+/// Processors of `hdfs oev`.
+pub(crate) const OEV_PROCESSORS: &[Absent] =
+    &[absent("binary", "logs are not made of XML; only the NameNode writes them")];
+
+const REPAIR: &str = "`hanno admin metadata repair --dir DIR` makes a damaged log start again, and tells what would be given up";
+
+/// Options of `hdfs oev`.
+#[rustfmt::skip]
+pub(crate) const OEV_OPTIONS: &[Absent] = &[
+    absent("-f", "numbers of records are never given out again, and not changed here"),
+    absent("--fix-txids", "numbers of records are never given out again, and not changed here"),
+    absent("-r", REPAIR),
+    absent("--recover", REPAIR),
+    absent("-v", "`-o -` writes to the screen"),
+    absent("--verbose", "`-o -` writes to the screen"),
 ];
 
 /// Of `hadoop`.
@@ -86,7 +126,6 @@ pub(crate) const HADOOP: &[Absent] = &[
     absent("kms", NO_KEYS),
     absent("namenode", DAEMON),
     absent("nfs3", NO_PROXY),
-    absent("oiv", IMAGES),
     absent("portmap", NO_PROXY),
     absent("registrydns", NO_YARN),
     absent("resourceestimator", NO_YARN),

@@ -30,12 +30,14 @@ mod generic;
 mod getconf;
 mod hadoop;
 mod job;
+mod offline;
 mod output;
 mod reference;
 mod snapshots;
 mod storage_policies;
 mod token;
 mod top;
+mod xml;
 mod yarn;
 
 fn main() -> ExitCode {
