@@ -173,15 +173,12 @@ pub(crate) const YARN: &[Absent] = &[
 ];
 
 const NO_SECOND: &str = "there are no such files here: who may do what is in permissions, ACLs and the daemons' own files";
-const DIRECTORIES: &str = "the use of single directories is not told; `hdfs dfsadmin -report` tells the node's, \
-                           `hanno admin report --json` its directories that are out of service";
 
 /// Of `hdfs dfsadmin`.
 #[rustfmt::skip]
 pub(crate) const DFSADMIN: &[Absent] = &[
     absent("deleteBlockPool", "a DataNode serves one NameNode: what belongs to another is never deleted; empty its directories by hand"),
     absent("evictWriters", "`hdfs dfsadmin -shutdownDatanode NODE` ends its writers, which go on with other DataNodes at once"),
-    absent("getVolumeReport", DIRECTORIES),
     absent("provisionSnapshotTrash", "what is deleted below a snapshottable directory goes to the trash of its user"),
     absent("reconfig", "a daemon reads its file when it starts: change it and start it again; `hanno admin log-level` sets what it logs"),
     absent("refresh", "a daemon reads its file when it starts: change it and start it again"),
@@ -189,12 +186,6 @@ pub(crate) const DFSADMIN: &[Absent] = &[
     absent("refreshNamenodes", "a DataNode serves one NameNode: change `namenode` in its file and start it again"),
     absent("refreshServiceAcl", NO_SECOND),
     absent("refreshSuperUserGroupsConfiguration", NO_SECOND),
-];
-
-/// Options of `hdfs dfsadmin` commands.
-#[rustfmt::skip]
-pub(crate) const DFSADMIN_OPTIONS: &[Absent] = &[
-    absent("-slownodes", "slow nodes are not looked for; `hdfs dfsadmin -report` tells when each was last heard of, and `GET /metrics` of a DataNode how it does"),
 ];
 
 /// Options of `hdfs getconf`.
