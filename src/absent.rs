@@ -48,7 +48,6 @@ pub(crate) const HDFS: &[Absent] = &[
     absent("dfsrouter", NO_ROUTER),
     absent("dfsrouteradmin", NO_ROUTER),
     absent("diskbalancer", ONE_TYPE),
-    absent("ec", "files are replicated, none is erasure coded; `hdfs dfs -setrep 2 PATH` saves a third of the space"),
     absent("haadmin", ONE_NAMENODE),
     absent("httpfs", "`hanno gateway --config FILE` is one address for clients of WebHDFS"),
     absent("jmxget", "every daemon answers `GET /jmx` and `GET /metrics` at its HTTP address"),
@@ -61,6 +60,20 @@ pub(crate) const HDFS: &[Absent] = &[
     absent("secondarynamenode", "the NameNode writes images of its metadata itself (`image_interval_ms`)"),
     absent("sps", ONE_TYPE),
     absent("zkfc", ONE_NAMENODE),
+];
+
+const REPLICATED: &str = "files are replicated, none is erasure coded; `hdfs dfs -setrep 2 PATH` saves a third of the space";
+
+/// Of `hdfs ec`, with their dashes.
+#[rustfmt::skip]
+pub(crate) const EC: &[Absent] = &[
+    absent("-addPolicies", REPLICATED),
+    absent("-disablePolicy", REPLICATED),
+    absent("-enablePolicy", REPLICATED),
+    absent("-removePolicy", REPLICATED),
+    absent("-setPolicy", REPLICATED),
+    absent("-unsetPolicy", REPLICATED),
+    absent("-verifyClusterSetup", REPLICATED),
 ];
 
 /// Processors of `hdfs oiv`.
