@@ -48,7 +48,6 @@ pub(crate) const HDFS: &[Absent] = &[
     absent("dfsrouter", NO_ROUTER),
     absent("dfsrouteradmin", NO_ROUTER),
     absent("diskbalancer", ONE_TYPE),
-    absent("haadmin", ONE_NAMENODE),
     absent("httpfs", "`hanno gateway --config FILE` is one address for clients of WebHDFS"),
     absent("jmxget", "every daemon answers `GET /jmx` and `GET /metrics` at its HTTP address"),
     absent("journalnode", ONE_NAMENODE),
@@ -74,6 +73,16 @@ pub(crate) const EC: &[Absent] = &[
     absent("-setPolicy", REPLICATED),
     absent("-unsetPolicy", REPLICATED),
     absent("-verifyClusterSetup", REPLICATED),
+];
+
+/// Of `hdfs haadmin`.
+#[rustfmt::skip]
+pub(crate) const HAADMIN: &[Absent] = &[
+    absent("failover", ONE_NAMENODE),
+    absent("ns", "there is no federation: the one cluster that is called is meant"),
+    absent("transitionToActive", ONE_NAMENODE),
+    absent("transitionToObserver", ONE_NAMENODE),
+    absent("transitionToStandby", ONE_NAMENODE),
 ];
 
 /// Processors of `hdfs oiv`.

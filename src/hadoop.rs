@@ -17,7 +17,7 @@ use crate::generic::of_script;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::reference::Outline;
 use crate::{
-    balancer, debug, dfs, dfsadmin, distcp, environment, fsck, getconf, job, offline,
+    balancer, debug, dfs, dfsadmin, distcp, environment, fsck, getconf, haadmin, job, offline,
     policies, snapshots, token, yarn,
 };
 
@@ -80,6 +80,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff, outline: || Outline::plain(snapshots::DIFF_USAGE) },
     Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: policies::storage::run, outline: policies::storage::outline },
     Command { name: "ec", about: "tell that files are replicated, not erasure coded", programs: HDFS, run: policies::erasure::run, outline: policies::erasure::outline },
+    Command { name: "haadmin", about: "tell the state of the NameNode", programs: HDFS, run: haadmin::run, outline: haadmin::outline },
     Command { name: "oiv", about: "apply the offline image viewer to an image", programs: BOTH, run: offline::oiv::run, outline: offline::oiv::outline },
     Command { name: "oev", about: "apply the offline edits viewer to a log", programs: HDFS, run: offline::oev::run, outline: offline::oev::outline },
     Command { name: "app", about: "list, look at and end applications: jobs", programs: YARN, run: yarn::application, outline: || Outline::with_options(yarn::APPLICATION_USAGE) },

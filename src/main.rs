@@ -28,6 +28,7 @@ mod environment;
 mod fsck;
 mod generic;
 mod getconf;
+mod haadmin;
 mod hadoop;
 mod job;
 mod offline;
