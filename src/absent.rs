@@ -34,7 +34,6 @@ const NO_PROXY: &str = "other file systems speak to the cluster over WebHDFS (do
 const NO_JAVA: &str = "there are no Java classes here; programs in Java use Hadoop's own client over WebHDFS (docs/clients.md)";
 const NO_KERBEROS: &str =
     "there is no Kerberos here; `hanno admin token` makes tokens that other clients show";
-const IMAGES: &str = "`hanno admin metadata verify|dump --dir DIR` reads images and logs";
 const ONE_TYPE: &str = "there is one type of storage; `hdfs balancer` evens out the use of DataNodes, \
                         which spread blocks over their directories by themselves";
 const NO_YARN: &str = "there is no YARN here; `yarn application`, `yarn node` and `yarn queue` look at jobs, workers and queues";
@@ -49,21 +48,84 @@ pub(crate) const HDFS: &[Absent] = &[
     absent("dfsrouter", NO_ROUTER),
     absent("dfsrouteradmin", NO_ROUTER),
     absent("diskbalancer", ONE_TYPE),
-    absent("ec", "files are replicated, none is erasure coded; `hdfs dfs -setrep 2 PATH` saves a third of the space"),
-    absent("haadmin", ONE_NAMENODE),
     absent("httpfs", "`hanno gateway --config FILE` is one address for clients of WebHDFS"),
     absent("jmxget", "every daemon answers `GET /jmx` and `GET /metrics` at its HTTP address"),
     absent("journalnode", ONE_NAMENODE),
     absent("mover", ONE_TYPE),
     absent("namenode", DAEMON),
     absent("nfs3", NO_PROXY),
-    absent("oev", IMAGES),
-    absent("oiv", IMAGES),
-    absent("oiv_legacy", IMAGES),
+    absent("oiv_legacy", "`hdfs oiv` reads the images that there are here"),
     absent("portmap", NO_PROXY),
     absent("secondarynamenode", "the NameNode writes images of its metadata itself (`image_interval_ms`)"),
     absent("sps", ONE_TYPE),
     absent("zkfc", ONE_NAMENODE),
+];
+
+const REPLICATED: &str = "files are replicated, none is erasure coded; `hdfs dfs -setrep 2 PATH` saves a third of the space";
+
+/// Of `hdfs ec`, with their dashes.
+#[rustfmt::skip]
+pub(crate) const EC: &[Absent] = &[
+    absent("-addPolicies", REPLICATED),
+    absent("-disablePolicy", REPLICATED),
+    absent("-enablePolicy", REPLICATED),
+    absent("-removePolicy", REPLICATED),
+    absent("-setPolicy", REPLICATED),
+    absent("-unsetPolicy", REPLICATED),
+    absent("-verifyClusterSetup", REPLICATED),
+];
+
+/// Of `hdfs haadmin`.
+#[rustfmt::skip]
+pub(crate) const HAADMIN: &[Absent] = &[
+    absent("failover", ONE_NAMENODE),
+    absent("ns", "there is no federation: the one cluster that is called is meant"),
+    absent("transitionToActive", ONE_NAMENODE),
+    absent("transitionToObserver", ONE_NAMENODE),
+    absent("transitionToStandby", ONE_NAMENODE),
+];
+
+/// Processors of `hdfs oiv`.
+#[rustfmt::skip]
+pub(crate) const OIV_PROCESSORS: &[Absent] = &[
+    absent("DetectCorruption", "`hanno admin metadata verify --dir DIR` checks images and logs; `hdfs oiv` reads none that is damaged"),
+    absent("ReverseXML", "images are not made of XML; the NameNode writes them itself (`hdfs dfsadmin -saveNamespace`)"),
+    absent("Transformed", "`-p Delimited` writes lines, `-p XML` elements"),
+    absent("Web", "name `-p XML`, `-p Delimited` or `-p FileDistribution`; files of a cluster that runs are at its NameNode's web address"),
+];
+
+const IN_MEMORY: &str = "the name space is read into memory, by one thread";
+
+/// Options of `hdfs oiv`.
+#[rustfmt::skip]
+pub(crate) const OIV_OPTIONS: &[Absent] = &[
+    absent("-addr", "it is of the processor Web, which is not here"),
+    absent("--addr", "it is of the processor Web, which is not here"),
+    absent("-ec", "files are replicated, none is erasure coded"),
+    absent("--printECPolicy", "files are replicated, none is erasure coded"),
+    absent("-m", IN_MEMORY),
+    absent("--multiThread", IN_MEMORY),
+    absent("-sp", "policies of storage are among the attributes that `-p XML` writes"),
+    absent("--printStoragePolicy", "policies of storage are among the attributes that `-p XML` writes"),
+    absent("-t", IN_MEMORY),
+    absent("--temp", IN_MEMORY),
+];
+
+/// Processors of `hdfs oev`.
+pub(crate) const OEV_PROCESSORS: &[Absent] =
+    &[absent("binary", "logs are not made of XML; only the NameNode writes them")];
+
+const REPAIR: &str = "`hanno admin metadata repair --dir DIR` makes a damaged log start again, and tells what would be given up";
+
+/// Options of `hdfs oev`.
+#[rustfmt::skip]
+pub(crate) const OEV_OPTIONS: &[Absent] = &[
+    absent("-f", "numbers of records are never given out again, and not changed here"),
+    absent("--fix-txids", "numbers of records are never given out again, and not changed here"),
+    absent("-r", REPAIR),
+    absent("--recover", REPAIR),
+    absent("-v", "`-o -` writes to the screen"),
+    absent("--verbose", "`-o -` writes to the screen"),
 ];
 
 /// Of `hadoop`.
@@ -86,7 +148,6 @@ pub(crate) const HADOOP: &[Absent] = &[
     absent("kms", NO_KEYS),
     absent("namenode", DAEMON),
     absent("nfs3", NO_PROXY),
-    absent("oiv", IMAGES),
     absent("portmap", NO_PROXY),
     absent("registrydns", NO_YARN),
     absent("resourceestimator", NO_YARN),
@@ -134,15 +195,12 @@ pub(crate) const YARN: &[Absent] = &[
 ];
 
 const NO_SECOND: &str = "there are no such files here: who may do what is in permissions, ACLs and the daemons' own files";
-const DIRECTORIES: &str = "the use of single directories is not told; `hdfs dfsadmin -report` tells the node's, \
-                           `hanno admin report --json` its directories that are out of service";
 
 /// Of `hdfs dfsadmin`.
 #[rustfmt::skip]
 pub(crate) const DFSADMIN: &[Absent] = &[
     absent("deleteBlockPool", "a DataNode serves one NameNode: what belongs to another is never deleted; empty its directories by hand"),
     absent("evictWriters", "`hdfs dfsadmin -shutdownDatanode NODE` ends its writers, which go on with other DataNodes at once"),
-    absent("getVolumeReport", DIRECTORIES),
     absent("provisionSnapshotTrash", "what is deleted below a snapshottable directory goes to the trash of its user"),
     absent("reconfig", "a daemon reads its file when it starts: change it and start it again; `hanno admin log-level` sets what it logs"),
     absent("refresh", "a daemon reads its file when it starts: change it and start it again"),
@@ -150,12 +208,6 @@ pub(crate) const DFSADMIN: &[Absent] = &[
     absent("refreshNamenodes", "a DataNode serves one NameNode: change `namenode` in its file and start it again"),
     absent("refreshServiceAcl", NO_SECOND),
     absent("refreshSuperUserGroupsConfiguration", NO_SECOND),
-];
-
-/// Options of `hdfs dfsadmin` commands.
-#[rustfmt::skip]
-pub(crate) const DFSADMIN_OPTIONS: &[Absent] = &[
-    absent("-slownodes", "slow nodes are not looked for; `hdfs dfsadmin -report` tells when each was last heard of, and `GET /metrics` of a DataNode how it does"),
 ];
 
 /// Options of `hdfs getconf`.

@@ -17,8 +17,8 @@ use crate::generic::of_script;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::reference::Outline;
 use crate::{
-    balancer, debug, dfs, dfsadmin, distcp, environment, fsck, getconf, job, snapshots,
-    storage_policies, token, yarn,
+    balancer, debug, dfs, dfsadmin, distcp, environment, fsck, getconf, haadmin, job, offline,
+    policies, snapshots, token, yarn,
 };
 
 /// Runs a command with the words after its name; returns the exit code.
@@ -78,7 +78,11 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "lsSnapshottableDir", about: "list all snapshottable dirs owned by the current user", programs: HDFS, run: snapshots::list_snapshottable, outline: || Outline::plain(snapshots::LIST_SNAPSHOTTABLE_USAGE) },
     Command { name: "lsSnapshot", about: "list all snapshots for a snapshottable directory", programs: HDFS, run: snapshots::list_snapshots, outline: || Outline::plain(snapshots::LIST_USAGE) },
     Command { name: "snapshotDiff", about: "diff two snapshots of a directory or diff the current directory contents with a snapshot", programs: HDFS, run: snapshots::snapshot_diff, outline: || Outline::plain(snapshots::DIFF_USAGE) },
-    Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: storage_policies::run, outline: storage_policies::outline },
+    Command { name: "storagepolicies", about: "list/get/set block storage policies", programs: HDFS, run: policies::storage::run, outline: policies::storage::outline },
+    Command { name: "ec", about: "tell that files are replicated, not erasure coded", programs: HDFS, run: policies::erasure::run, outline: policies::erasure::outline },
+    Command { name: "haadmin", about: "tell the state of the NameNode", programs: HDFS, run: haadmin::run, outline: haadmin::outline },
+    Command { name: "oiv", about: "apply the offline image viewer to an image", programs: BOTH, run: offline::oiv::run, outline: offline::oiv::outline },
+    Command { name: "oev", about: "apply the offline edits viewer to a log", programs: HDFS, run: offline::oev::run, outline: offline::oev::outline },
     Command { name: "app", about: "list, look at and end applications: jobs", programs: YARN, run: yarn::application, outline: || Outline::with_options(yarn::APPLICATION_USAGE) },
     Command { name: "application", about: "list, look at and end applications: jobs", programs: YARN, run: yarn::application, outline: || Outline::with_options(yarn::APPLICATION_USAGE) },
     Command { name: "applicationattempt", about: "look at the attempt of an application", programs: YARN, run: yarn::attempt, outline: || Outline::with_options(yarn::ATTEMPT_USAGE) },

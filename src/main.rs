@@ -28,14 +28,17 @@ mod environment;
 mod fsck;
 mod generic;
 mod getconf;
+mod haadmin;
 mod hadoop;
 mod job;
+mod offline;
 mod output;
+mod policies;
 mod reference;
 mod snapshots;
-mod storage_policies;
 mod token;
 mod top;
+mod xml;
 mod yarn;
 
 fn main() -> ExitCode {

@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 
 pub use crate::chain::RecordFn;
 use crate::chain::{Chain, Copy, Hole, Proof};
+use crate::disk::RealDisk;
 use crate::error::{JournalError, RecoverError, StoreError, chain as error_chain};
 use crate::home::mark::{self, Found};
 use crate::home::mirrors;
 use crate::home::{Home, Homes};
 use crate::id::{Epoch, Txid};
 use crate::image;
+pub use crate::image::{ImageInfo, SeeRow};
 use crate::options::Options;
 use crate::places::{Places, leave_out};
 pub use crate::repair::{GivenUp, Repair};
+use crate::segment::{self, Foreign};
 use crate::store::{KvPlace, Store};
 
 /// What [`verify`] found.
@@ -187,11 +190,11 @@ impl Survey {
     }
 }
 
-/// Passes on the rows of the checkpoint, or, if there is none, of the newest usable image, and then the records after it.
+/// Passes on the rows of the checkpoint, or, if there is none, of the newest usable image, and then the records after it. Returns the last record that they contain.
 pub fn dump(
     dir: &Path,
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,
-) -> Result<(), JournalError> {
+) -> Result<Txid, JournalError> {
     dump_with(&Options::new(dir), see)
 }
 
@@ -199,7 +202,7 @@ pub fn dump(
 pub fn dump_with(
     options: &Options,
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,
-) -> Result<(), JournalError> {
+) -> Result<Txid, JournalError> {
     let _lock = crate::take_lock(&options.dir)?;
     let survey = survey(options)?;
     let base = survey.start_from()?;
@@ -216,9 +219,68 @@ pub fn dump_with(
     } else if let Some((.., path)) = image {
         image::read(disk, path, &mut |key, value| see(Entry::Row { key, value }))?;
     }
-    survey
-        .chain
-        .replay(disk, base, &mut |txid, epoch, body| see(Entry::Record { txid, epoch, body }))
+    let mut last = base;
+    survey.chain.replay(disk, base, &mut |txid, epoch, body| {
+        last = txid;
+        see(Entry::Record { txid, epoch, body })
+    })?;
+    Ok(last)
+}
+
+/// Passes on every record that the log of the journal in `dir` has, also those that the checkpoint contains.
+///
+/// # Errors
+/// [`JournalError`] if a record that was on disk is missing.
+pub fn records(dir: &Path, see: &mut RecordFn<'_>) -> Result<(), JournalError> {
+    let options = Options::new(dir);
+    let _lock = crate::take_lock(&options.dir)?;
+    let survey = survey(&options)?;
+    let first = survey.chain.segments.first().map_or(Txid(1), |segment| segment.first);
+    let base = Txid(first.0 - 1);
+    survey.chain.covers_from(base, &survey.proof(), &survey.places.dir)?;
+    survey.chain.replay(&*survey.places.disk, base, see)
+}
+
+/// Passes on the rows of one image file, wherever it is, and checks all of it. They come before the whole file is known to be good: on an error, discard them.
+///
+/// # Errors
+/// [`JournalError`] if it is not a whole image.
+pub fn read_image(path: &Path, see: &mut SeeRow<'_>) -> Result<ImageInfo, JournalError> {
+    image::read(&RealDisk, path, see)
+}
+
+/// Passes on the records of one file of the log, wherever it is; its name tells the first. A last batch that was never finished is left out, as at a start.
+///
+/// # Errors
+/// [`JournalError`] if records of it are damaged; those before them came.
+pub fn read_log_file(path: &Path, see: &mut RecordFn<'_>) -> Result<(), JournalError> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let first = name.and_then(segment::first_of);
+    let first = first.ok_or_else(|| JournalError::NotALogFile { path: path.to_owned() })?;
+    let bytes = crate::disk::read(&RealDisk, path)?;
+    let mut result = Ok(());
+    let scan = segment::scan(&[&bytes[..]], first, &mut |txid, epoch, body| {
+        if result.is_ok() {
+            result = see(txid, epoch, body).map_err(|source| JournalError::Replay { txid, source });
+        }
+    })
+    .map_err(|Foreign(version)| JournalError::Foreign {
+        path: path.to_owned(),
+        version,
+        known: segment::LAYOUT,
+    })?;
+    result?;
+    if !scan.has_header {
+        return Err(JournalError::NotALogFile { path: path.to_owned() });
+    }
+    match scan.losses.first() {
+        Some(loss) => Err(JournalError::LogFileDamaged {
+            path: path.to_owned(),
+            offset: loss.at,
+            txid: loss.from,
+        }),
+        None => Ok(()),
+    }
 }
 
 fn open_store(options: &Options, notes: &mut Vec<String>) -> Result<Option<Store>, StoreError> {
@@ -250,7 +312,7 @@ fn describe_homes(homes: &Homes, problems: &mut Vec<String>) {
 fn describe_log(chain: &Chain, problems: &mut Vec<String>) {
     for segment in &chain.segments {
         for (dir, copy) in chain.dirs.iter().zip(&segment.copies) {
-            let path = dir.path.join(crate::segment::file_name(segment.first));
+            let path = dir.path.join(segment::file_name(segment.first));
             match copy {
                 Copy::Missing => problems.push(format!("{} is missing", path.display())),
                 Copy::Behind => {

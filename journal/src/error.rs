@@ -154,6 +154,30 @@ pub enum JournalError {
         what: &'static str,
     },
 
+    /// A file that is not part of a log.
+    #[error(
+        "{} is no file of a log; one is named `<first record, 20 digits>.log`, and keeps its name when it is copied",
+        .path.display()
+    )]
+    NotALogFile {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// Records of a file that is read alone are damaged.
+    #[error(
+        "log file {} is damaged at byte {offset} (record {txid}); read the directory of its journal instead: other copies may be whole",
+        .path.display()
+    )]
+    LogFileDamaged {
+        /// The file.
+        path: PathBuf,
+        /// First byte that is not good.
+        offset: u64,
+        /// The record that should be there.
+        txid: Txid,
+    },
+
     /// The owner did not accept a checkpoint row.
     #[error("the checkpoint as of record {applied} was not accepted")]
     Restore {

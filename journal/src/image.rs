@@ -25,14 +25,17 @@ use crate::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 
 /// What an image says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ImageInfo {
-    pub(crate) applied: Txid,
-    pub(crate) epoch: Epoch,
-    pub(crate) row_count: u64,
+pub struct ImageInfo {
+    /// The last record that it contains.
+    pub applied: Txid,
+    /// The start that wrote that record.
+    pub epoch: Epoch,
+    /// How many rows it has.
+    pub row_count: u64,
 }
 
 /// Called for each row that is read.
-pub(crate) type SeeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), RecoverError> + 'a;
+pub type SeeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), RecoverError> + 'a;
 
 /// The file name of the image as of `applied`.
 pub(crate) fn file_name(applied: Txid) -> String {

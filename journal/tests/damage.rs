@@ -283,3 +283,40 @@ fn limits_stop_the_journal() {
         assert!(messages[0].contains("over the limit of"), "{messages:?}");
     }
 }
+
+#[test]
+fn one_file_of_a_log_is_read_alone_and_its_damage_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    filled(&options(home.path()));
+    let log = files(&home.path().join("log")).remove(0);
+    let copy = home.path().join(log.file_name().unwrap());
+    fs::copy(&log, &copy).unwrap();
+    let read = |path: &Path| {
+        let mut numbers = Vec::new();
+        let read = admin::read_log_file(path, &mut |txid, _, _| {
+            numbers.push(txid.0);
+            Ok(())
+        });
+        read.map(|()| numbers)
+    };
+    let numbers = read(&copy).unwrap();
+    let first: u64 = log.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    assert!(numbers.len() > 1 && numbers.iter().copied().eq((first..).take(numbers.len())));
+    let mut of_directory = Vec::new();
+    admin::records(home.path(), &mut |txid, _, _| {
+        of_directory.push(txid.0);
+        Ok(())
+    })
+    .unwrap();
+    assert!(of_directory.starts_with(&numbers), "{of_directory:?}");
+
+    // The first sector of a record: what is behind it shows that it was there.
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[700] ^= 1;
+    fs::write(&copy, bytes).unwrap();
+    let damaged = read(&copy).unwrap_err();
+    assert!(matches!(damaged, JournalError::LogFileDamaged { .. }), "{damaged:?}");
+    let other = home.path().join("1.log");
+    fs::copy(&log, &other).unwrap();
+    assert!(matches!(read(&other), Err(JournalError::NotALogFile { .. })));
+}

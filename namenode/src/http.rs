@@ -159,6 +159,7 @@ impl Service {
             "feature_level": state.standing.level().0,
             "ready": reason.is_none(),
             "safe_mode": reason,
+            "resources_low": state.is_low_on_resources(),
             "secret_file": secret_file,
             "address": advertised,
             "durable_txid": shared.host.committed().0,

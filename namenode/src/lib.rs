@@ -14,7 +14,7 @@
 //!
 //! - `core` is synchronous and pure; it changes only by edits, which replay in the same way.
 //! - `server` is the machine that the [`host`]'s thread runs, which alone changes it. `service` answers calls, `http` has the routes,
-//!   `pages` serves people, `monitor` serves monitoring; [`journal`] makes edits durable.
+//!   `pages` serves people, `monitor` serves monitoring; [`journal`] makes edits durable. `offline` reads the metadata of a NameNode that does not run.
 //! - Ids of inodes and blocks, and generation stamps, never repeat.
 //!
 //! Enter with [`run`].
@@ -32,6 +32,7 @@ mod lists;
 mod migration;
 mod monitor;
 mod nodes;
+pub mod offline;
 mod pages;
 mod recover;
 mod resources;

@@ -63,9 +63,6 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         return EXIT_USAGE;
     };
     if let Some(option) = unknown_option(command, rest) {
-        if absent::refuse(name, option, absent::DFSADMIN_OPTIONS) {
-            return EXIT_USAGE;
-        }
         report!("{name}: Illegal option {option}");
         report!("{}", usage_of(command));
         return EXIT_USAGE;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use protocol::address::url_of;
 use protocol::auth::Role;
-use protocol::namenode::{AdminState, DatanodeReport, calls};
+use protocol::namenode::{AdminState, DatanodeReport, Volume, calls};
 use transport::rpc::{RpcClient, runtime};
 
 use super::session::{Command, Session, refused};
 use crate::connect;
 use crate::dfs::{Failure, size};
-use crate::output::{report, say};
+use crate::output::{report, report_size, say};
 
 /// See the module.
 #[rustfmt::skip]
@@ -21,6 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command { name: "getBalancerBandwidth", arguments: "<datanode_host:port>", about: "Get the network bandwidth that a datanode uses during balancing.", words: (1, 1), run: balancer_bandwidth },
     Command { name: "shutdownDatanode", arguments: "<datanode_host:port> [upgrade]", about: "Submit a shutdown request for the given datanode. With upgrade it is the same: clients go on with other DataNodes\nat once either way.", words: (1, 2), run: shut_down },
     Command { name: "getDatanodeInfo", arguments: "<datanode_host:port>", about: "Ask a DataNode since when it runs, seconds, and which version it is; -report tells what the NameNode knows of it.", words: (1, 1), run: datanode_info },
+    Command { name: "getVolumeReport", arguments: "<datanode_host:port>", about: "Get the report of the data directories of a datanode, as its last heartbeat told them; those out of service with the reason.", words: (1, 1), run: volume_report },
 ];
 
 fn print_topology(session: &Session, _: &[String]) -> Result<(), Failure> {
@@ -108,6 +109,39 @@ pub(super) fn find(session: &Session, text: &str) -> Result<DatanodeReport, Fail
     found.ok_or_else(|| Failure::Text(format!("Datanode error: no DataNode {text} is known")))
 }
 
+fn volume_report(session: &Session, words: &[String]) -> Result<(), Failure> {
+    session.check_superuser()?;
+    let node = find(session, &words[0])?;
+    let detail = session.ask(calls::Datanode { datanode: node.info.id })?;
+    say!("{}", volumes_text(&detail.volumes));
+    Ok(())
+}
+
+/// The directories in service as Hadoop prints them, then the others.
+fn volumes_text(volumes: &[Volume]) -> String {
+    // As HDFS prints it, without a blank.
+    let both = |bytes: u64| format!("{bytes}({})", report_size(bytes));
+    let (failed, active): (Vec<_>, Vec<_>) =
+        volumes.iter().partition(|volume| volume.failure.is_some());
+    let mut text = format!("Active Volumes : {}", active.len());
+    for Volume { path, used, remaining, reserved, .. } in active {
+        text.push_str(&format!(
+            "\n\nDirectory: {path}\nStorageType: DISK\nCapacity Used: {}\nCapacity Left: {}\nCapacity Reserved: {}",
+            both(*used),
+            both(*remaining),
+            both(*reserved)
+        ));
+    }
+    if !failed.is_empty() {
+        text.push_str(&format!("\n\nFailed Volumes : {}", failed.len()));
+    }
+    for Volume { path, failure, .. } in failed {
+        let reason = failure.as_ref().map_or("", |failure| &*failure.reason);
+        text.push_str(&format!("\n\nDirectory: {path}\nFailure: {reason}"));
+    }
+    text
+}
+
 fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
     let node = find(session, &words[0])?;
     let asked = RpcClient::new(&url_of(&node.info.http_address), Role::Client, None)
@@ -127,7 +161,7 @@ fn datanode_info(session: &Session, words: &[String]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::namenode::DatanodeState;
+    use protocol::namenode::{DatanodeState, VolumeFailure};
 
     use super::super::report::tests::node;
     use super::*;
@@ -145,5 +179,25 @@ mod tests {
             topology(&nodes),
             "Rack: /r1\n   10.0.0.9:1 (host1) In Service\n\nRack: /r2\n   10.0.0.1:1 (host1) In Service\n   10.0.0.2:1 (host1) In Service\n\n"
         );
+    }
+
+    #[test]
+    fn directories_out_of_service_come_last_with_the_reason() {
+        let failure = VolumeFailure { reason: "cannot be written".to_owned(), age_ms: 5 };
+        let volumes = [
+            Volume { path: "/bad".to_owned(), failure: Some(failure), ..Volume::default() },
+            Volume {
+                path: "/good".to_owned(),
+                used: 1536,
+                remaining: 10,
+                reserved: 2048,
+                ..Volume::default()
+            },
+        ];
+        let expected = "Active Volumes : 1\n\nDirectory: /good\nStorageType: DISK\nCapacity Used: 1536(1.50 KB)\n\
+            Capacity Left: 10(10 B)\nCapacity Reserved: 2048(2 KB)\n\n\
+            Failed Volumes : 1\n\nDirectory: /bad\nFailure: cannot be written";
+        assert_eq!(volumes_text(&volumes), expected);
+        assert_eq!(volumes_text(&[]), "Active Volumes : 0");
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use jiff::tz::TimeZone;
-use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState, Room};
+use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState, Room, calls};
 use serde_json::{Value, json};
 
 use super::session::{Command, Session, refused};
@@ -13,8 +13,8 @@ use crate::output::{java_date, print_json, report_size, unless_reader_left};
 /// See the module.
 pub(super) const COMMANDS: &[Command] = &[Command {
     name: "report",
-    arguments: "[-live] [-dead] [-decommissioning] [-enteringmaintenance] [-inmaintenance]",
-    about: "Reports basic filesystem information and statistics. The options choose which DataNodes are listed.",
+    arguments: "[-live] [-dead] [-decommissioning] [-enteringmaintenance] [-inmaintenance] [-slownodes]",
+    about: "Reports basic filesystem information and statistics. The options choose which DataNodes are listed.\n-slownodes lists those that are given no new blocks for a while, because a writer found that they held up its pipeline.",
     words: (0, super::MANY),
     run: report,
 }];
@@ -48,6 +48,9 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
+/// Option for a list that is there only if it is asked for: it takes a call for each DataNode.
+const SLOW: &str = "slownodes";
+
 /// Between the totals and the DataNodes.
 const RULE: &str = "-------------------------------------------------\n";
 
@@ -55,18 +58,20 @@ const RULE: &str = "-------------------------------------------------\n";
 pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure> {
     let mut wanted = Vec::new();
     for word in words {
-        let section =
-            SECTIONS.iter().find(|section| word.trim_start_matches('-') == section.option);
-        match section {
-            Some(section) => wanted.push(section.option),
+        let mut options = SECTIONS.iter().map(|section| section.option).chain([SLOW]);
+        match options.find(|option| word.trim_start_matches('-') == *option) {
+            Some(option) => wanted.push(option),
             None => return Err(Failure::Usage(String::new())),
         }
     }
     let (totals, datanodes) = facts(session)?;
-    let now_ms = transport::rpc::now_ms();
-    let text = report_text(&totals, &datanodes, &wanted, now_ms, &TimeZone::system());
+    let (now_ms, zone) = (transport::rpc::now_ms(), TimeZone::system());
+    let mut text = report_text(&totals, &datanodes, &wanted, now_ms, &zone);
     // Anyone but the superuser sees only the totals, as in HDFS.
     let allowed = session.check_superuser();
+    if allowed.is_ok() && wanted.contains(&SLOW) {
+        text += &section_text("Slow", &slow(session, &datanodes)?, now_ms, &zone);
+    }
     let visible = match &allowed {
         Ok(()) => text.as_str(),
         Err(_) => text.find(RULE).map_or(&*text, |at| &text[..at + RULE.len()]),
@@ -74,6 +79,19 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
     let written = crate::output::out().write_all(visible.as_bytes());
     unless_reader_left(written).map_err(Failure::output)?;
     allowed
+}
+
+/// Those that writers found slow, as long as they are spared for it.
+fn slow<'a>(
+    session: &Session,
+    datanodes: &'a [DatanodeReport],
+) -> Result<Vec<&'a DatanodeReport>, Failure> {
+    let mut slow = Vec::new();
+    for node in datanodes {
+        let detail = session.ask(calls::Datanode { datanode: node.info.id })?;
+        slow.extend(detail.spared_ms.map(|_| node));
+    }
+    Ok(slow)
 }
 
 /// The same as JSON.
@@ -148,13 +166,14 @@ fn report_text(
         if !asked && (nodes.is_empty() || !wanted.is_empty()) {
             continue;
         }
-        text.push_str(&format!("{title} datanodes ({}):\n\n", nodes.len()));
-        for node in nodes {
-            text.push_str(&node_text(node, now_ms, zone));
-        }
-        text.push('\n');
+        text.push_str(&section_text(title, &nodes, now_ms, zone));
     }
     text
+}
+
+fn section_text(title: &str, nodes: &[&DatanodeReport], now_ms: u64, zone: &TimeZone) -> String {
+    let nodes_text: String = nodes.iter().map(|node| node_text(node, now_ms, zone)).collect();
+    format!("{title} datanodes ({}):\n\n{nodes_text}\n", nodes.len())
 }
 
 const ERASURE_CODED: &str = "\
@@ -320,6 +339,13 @@ pub(crate) mod tests {
         ] {
             assert!(all.contains(part), "`{part}` is not in {all}");
         }
+        let slow = text(&[SLOW]);
+        assert!(
+            !slow.contains("Live datanodes") && slow.ends_with(RULE),
+            "others are not listed: {slow}"
+        );
+        let none = section_text("Slow", &[], 0, &TimeZone::UTC);
+        assert_eq!(none, "Slow datanodes (0):\n\n\n");
         let some = text(&["inmaintenance", "decommissioning"]);
         assert!(some.contains("Decommissioning datanodes (0):"), "{some}");
         assert!(some.contains("In maintenance datanodes (2):") && !some.contains("Live datanodes"));

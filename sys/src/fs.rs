@@ -129,9 +129,24 @@ pub fn open_in_place(path: &Path, mode: u32) -> io::Result<File> {
 /// # Errors
 /// As for [`publish`].
 pub fn write_output(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    write_output_with(path, mode, |file| file.write_all(bytes))
+}
+
+/// As [`write_output`], for what is made while it is written.
+///
+/// # Errors
+/// As for [`publish`], and those of `write`.
+pub fn write_output_with(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     match is_written_in_place(path) {
-        true => open_in_place(path, mode)?.write_all(bytes),
-        false => publish(path, mode, |file| file.write_all(bytes)),
+        true => {
+            let mut file = BufWriter::new(open_in_place(path, mode)?);
+            write(&mut file).and_then(|()| file.flush())
+        }
+        false => publish(path, mode, write),
     }
 }
 

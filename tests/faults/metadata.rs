@@ -218,3 +218,49 @@ fn a_second_disk_makes_up_for_the_loss_of_the_first_for_both_masters() {
     assert_content(&cluster, "/after", &content);
     cluster.dfs(&["-test", "-d", "/out-again"]).ok();
 }
+
+#[test]
+fn the_metadata_of_a_stopped_namenode_is_shown_in_hadoops_formats() {
+    let mut cluster = Cluster::start(options(2));
+    cluster.dfs(&["-mkdir", "/d"]).ok();
+    put(&cluster, "/d/f", b"abc", (1 << 20, 2));
+    let directory = cluster.directory.join("namenode-1");
+    let home = tempfile::tempdir().unwrap();
+    let output = home.path().join("out");
+    let (input, file) = (directory.to_str().unwrap(), output.to_str().unwrap());
+    let busy = cluster.hanno(&["oiv", "-p", "Delimited", "-i", input, "-o", file]);
+    assert!(busy.code == 255 && busy.stderr.contains("stop it first"), "{busy:?}");
+    assert!(!output.try_exists().unwrap());
+    cluster.stop();
+
+    cluster.hanno(&["oiv", "-p", "Delimited", "-i", input, "-o", file]).ok();
+    let lines = fs::read_to_string(&output).unwrap();
+    let line = lines.lines().find(|line| line.starts_with("/d/f\t")).unwrap();
+    let columns: Vec<&str> = line.split('\t').collect();
+    assert_eq!((columns[1], columns[5], columns[6]), ("2", "1", "3"), "{line}");
+    let image = cluster.hanno(&["oiv", "-p", "XML", "-i", input]).ok().stdout_text();
+    assert!(
+        image.contains("<type>FILE</type><name>f</name><replication>2</replication>"),
+        "{image}"
+    );
+
+    // A file of the log that was copied away tells the same as the directory.
+    let log = segments(&directory.join("journal/log")).pop().unwrap();
+    let copy = home.path().join(log.file_name().unwrap());
+    fs::copy(&log, &copy).unwrap();
+    let edits = |input: &str| cluster.hanno(&["oev", "-i", input, "-o", "-"]).ok().stdout_text();
+    let all = edits(input);
+    let part = edits(copy.to_str().unwrap());
+    assert!(all.contains("<OPCODE>OP_MKDIR</OPCODE>") && all.contains("<NAME>d</NAME>"), "{all}");
+    let records: Vec<&str> = part.split("<RECORD>").skip(1).collect();
+    assert!(
+        !records.is_empty() && records.iter().all(|record| all.contains(record.trim())),
+        "{part}"
+    );
+    cluster.hanno(&["oev", "-p", "stats", "-i", input, "-o", file]).ok();
+    let stats = fs::read_to_string(&output).unwrap();
+    let closed = stats.lines().find(|line| line.trim_start().starts_with("OP_CLOSE ")).unwrap();
+    let count: u64 = closed.rsplit(' ').next().unwrap().parse().unwrap();
+    assert_eq!(count as usize, all.matches("<OPCODE>OP_CLOSE</OPCODE>").count(), "{stats}");
+    assert!(count > 0, "{stats}");
+}

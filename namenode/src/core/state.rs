@@ -274,6 +274,11 @@ impl State {
         self.safe_mode.note_resources(low)
     }
 
+    /// What was measured last: true if a disk of the metadata is nearly full.
+    pub fn is_low_on_resources(&self) -> bool {
+        self.resources_low
+    }
+
     /// Notes which mirrors of the metadata are left out, as the rim reports them.
     pub fn note_left_out(&mut self, left_out: Vec<String>) {
         self.log_dirs_left_out = left_out;

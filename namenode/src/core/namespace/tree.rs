@@ -179,6 +179,16 @@ impl Namespace {
         self.inodes.get(&id)
     }
 
+    /// All inodes in order of ids, deleted ones that are not collected included.
+    pub fn all(&self) -> impl Iterator<Item = (InodeId, &Inode)> {
+        self.inodes.iter()
+    }
+
+    /// Snapshots, and what inodes were.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
     /// A file by its id.
     pub fn file(&self, id: InodeId) -> Option<&File> {
         self.inodes.get(&id).and_then(Inode::file)

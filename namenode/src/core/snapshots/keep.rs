@@ -31,7 +31,8 @@ impl Namespace {
         self.history.stamps.get(&id).copied().unwrap_or(0)
     }
 
-    pub(in crate::core) fn versions(&self, id: InodeId) -> &[Version] {
+    /// What an inode was, as long as a snapshot may see it.
+    pub fn versions(&self, id: InodeId) -> &[Version] {
         self.history.versions.get(&id).map_or(&[], Vec::as_slice)
     }
 

@@ -1,35 +1,30 @@
-//! `hdfs storagepolicies`: Hadoop's options, words and exit codes: 0 done, 1 wrong usage, 2 failed. Setting a policy prints on standard error which part of it
-//! has no effect.
+//! `hdfs storagepolicies`. Setting a policy prints on standard error which part of it has no effect.
 
 use std::ffi::OsString;
 
 use protocol::storage::StoragePolicy;
 
+use super::{Command, Family, PATH};
 use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, refused};
-use crate::generic::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
-use crate::reference::{Outline, Word};
+use crate::output::{report, say};
+use crate::reference::Outline;
 
-/// A call that failed.
-const EXIT_REFUSED: u8 = 2;
+static FAMILY: Family = Family { name: "storagepolicies", commands: COMMANDS, absent: &[] };
 
-/// One command, by its option.
-struct Command {
-    name: &'static str,
-    /// Its options, each with the name of its value.
-    options: &'static [(&'static str, &'static str)],
-    /// The messages for missing options.
-    missing: &'static [&'static str],
-    about: &'static str,
-    run: fn(&Session, &[String]) -> Result<(), Failure>,
+/// Runs the command line after `storagepolicies` and returns the exit code.
+pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    FAMILY.run(arguments, overrides)
 }
 
-const PATH: (&str, &str) = ("-path", "<path>");
+/// The commands for completions and the manual page.
+pub(crate) fn outline() -> Outline {
+    FAMILY.outline()
+}
 
 #[rustfmt::skip]
-static COMMANDS: &[Command] = &[
+const COMMANDS: &[Command] = &[
     Command { name: "-listPolicies", options: &[], missing: &[], about: "List all the existing block storage policies.", run: list },
     Command { name: "-setStoragePolicy", options: &[PATH, ("-policy", "<policy>")], missing: &["Please specify the path for setting the storage policy.", "Please specify the policy name."], about: "Set the storage policy of a file or directory. All storage here is DISK: a policy that needs other storage is refused,\none that prefers it is kept.", run: set },
     Command { name: "-getStoragePolicy", options: &[PATH], missing: &["Please specify the path with -path."], about: "Get the storage policy of a file or directory.", run: get },
@@ -90,128 +85,17 @@ fn satisfy(_: &Session, _: &[String]) -> Result<(), Failure> {
     Err(Failure::Text(text.to_owned()))
 }
 
-/// Runs the command line after `storagepolicies` and returns the exit code.
-pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let (words, overrides) = match generic(arguments, overrides) {
-        Ok(found) => found,
-        Err(text) => {
-            report!("storagepolicies: {text}");
-            return EXIT_FAILED;
-        }
-    };
-    let Some((name, rest)) = words.split_first() else {
-        report_text!("{}", usage());
-        return EXIT_USAGE;
-    };
-    if name == "-help" {
-        return help(rest);
-    }
-    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        report!("Can't understand command '{name}'");
-        if !name.starts_with('-') {
-            report!("Command names must start with dashes.");
-        }
-        report_text!("{}", usage());
-        return EXIT_FAILED;
-    };
-    let values = match values_of(command, rest) {
-        Ok(values) => values,
-        Err(text) => {
-            report!("{text}\nUsage: {}", synopsis(command));
-            return EXIT_FAILED;
-        }
-    };
-    match Session::open(&overrides).and_then(|session| (command.run)(&session, &values)) {
-        Ok(()) | Err(Failure::ReaderLeft) => EXIT_OK,
-        Err(failure) => {
-            report!("storagepolicies: {failure}");
-            EXIT_REFUSED
-        }
-    }
-}
-
-/// The values of a command's options, in its own order.
-fn values_of(command: &Command, words: &[String]) -> Result<Vec<String>, String> {
-    let mut values = vec![None; command.options.len()];
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        let Some(at) = command.options.iter().position(|(option, _)| option == word) else {
-            return Err(format!("Can't understand argument: {word}"));
-        };
-        values[at] = rest.next().cloned();
-        if values[at].is_none() {
-            return Err(format!("option {word} requires 1 argument."));
-        }
-    }
-    let missing = values.iter().position(Option::is_none);
-    match missing.and_then(|at| command.missing.get(at)) {
-        Some(text) => Err((*text).to_owned()),
-        None => Ok(values.into_iter().flatten().collect()),
-    }
-}
-
-fn synopsis(command: &Command) -> String {
-    let options = command.options.iter().map(|(option, value)| format!(" {option} {value}"));
-    format!("[{}{}]", command.name, options.collect::<String>())
-}
-
-fn usage() -> String {
-    let mut text = "Usage: hdfs storagepolicies [COMMAND]\n".to_owned();
-    for command in COMMANDS {
-        text.push_str(&format!("          {}\n", synopsis(command)));
-    }
-    text + "          [-help <command-name>]\n"
-}
-
-/// The commands for completions and the manual page.
-pub(crate) fn outline() -> Outline {
-    let option = |(name, _): &(&str, &str)| Word { takes_value: true, ..Word::new(*name, "") };
-    let command = |command: &Command| {
-        let options = command.options.iter().map(option).collect();
-        (Word::new(command.name, command.about), options)
-    };
-    let help = (Word::new("-help", "describe commands"), Vec::new());
-    Outline {
-        help: COMMANDS.iter().fold(usage(), |text, command| text + "\n" + &description(command)),
-        options: Vec::new(),
-        commands: COMMANDS.iter().map(command).chain([help]).collect(),
-        is_dash_optional: false,
-    }
-}
-
-fn description(command: &Command) -> String {
-    format!("{}\n\n{}\n", synopsis(command), command.about)
-}
-
-fn help(names: &[String]) -> u8 {
-    let describe = |command: &Command| say!("{}", description(command));
-    let Some(name) = names.first() else {
-        COMMANDS.iter().for_each(describe);
-        return EXIT_OK;
-    };
-    let wanted = name.trim_start_matches('-');
-    match COMMANDS.iter().find(|command| command.name.trim_start_matches('-') == wanted) {
-        Some(command) => {
-            describe(command);
-            EXIT_OK
-        }
-        None => {
-            report!("Unknown command '{name}'.");
-            EXIT_FAILED
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE};
 
     #[test]
     fn options_come_in_any_order_and_what_is_missing_or_unknown_is_named() {
         let values = |name: &str, words: &[&str]| {
             let command = COMMANDS.iter().find(|command| command.name == name).unwrap();
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            values_of(command, &words)
+            command.values_of(&words)
         };
         let both = vec!["/a".to_owned(), "HOT".to_owned()];
         let set = "-setStoragePolicy";

@@ -1,0 +1,106 @@
+//! Reads the options of `oiv` and `oev`.
+
+use std::ffi::OsString;
+
+use super::Wrong;
+use crate::absent::{self, Absent};
+
+/// An option.
+pub(super) struct Known {
+    /// Its names with their dashes; the first stands for all of them.
+    pub(super) names: &'static [&'static str],
+    pub(super) takes_value: bool,
+}
+
+/// The options that were given, by their first names.
+#[derive(PartialEq, Eq, Debug, Default)]
+pub(super) struct Given(Vec<(&'static str, String)>);
+
+impl Given {
+    /// The value of an option; the last counts.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| &**value)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
+    /// As [`Given::value`], for an option that must be there.
+    pub(super) fn needed(&self, name: &str) -> Result<&str, Wrong> {
+        self.value(name).ok_or_else(|| Wrong::Usage(format!("option {name} is missing")))
+    }
+
+    /// A number of bytes, or 0.
+    pub(super) fn bytes(&self, name: &str) -> Result<u64, Wrong> {
+        let Some(text) = self.value(name) else { return Ok(0) };
+        text.parse().map_err(|_| {
+            Wrong::Usage(format!("option {name} needs a number of bytes, not `{text}'"))
+        })
+    }
+}
+
+/// Reads the words after a command's name. Options of Hadoop's that `absent` has are refused by name.
+pub(super) fn parse(
+    command: &str,
+    words: &[OsString],
+    known: &[Known],
+    absent: &[Absent],
+) -> Result<Given, Wrong> {
+    let mut given = Given::default();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let word = text_of(word)?;
+        let Some(option) = known.iter().find(|known| known.names.contains(&word)) else {
+            if absent::refuse(command, word, absent) {
+                return Err(Wrong::Refused);
+            }
+            return Err(Wrong::Usage(format!("unknown argument {word}")));
+        };
+        let mut value = String::new();
+        if option.takes_value {
+            let next = rest.next();
+            let missing = || Wrong::Usage(format!("option {word} requires 1 argument."));
+            text_of(next.ok_or_else(missing)?)?.clone_into(&mut value);
+        }
+        given.0.push((option.names[0], value));
+    }
+    Ok(given)
+}
+
+fn text_of(word: &OsString) -> Result<&str, Wrong> {
+    word.to_str().ok_or_else(|| Wrong::Usage(format!("{} is not UTF-8", word.to_string_lossy())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Known] = &[
+        Known { names: &["-i", "--inputFile"], takes_value: true },
+        Known { names: &["-format"], takes_value: false },
+    ];
+    const ABSENT: &[Absent] = &[Absent { name: "-t", instead: "nothing" }];
+
+    fn given(words: &[&str]) -> Result<Given, Wrong> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        parse("oiv", &words, KNOWN, ABSENT)
+    }
+
+    #[test]
+    fn options_have_several_names_and_the_last_value_counts() {
+        let all = given(&["--inputFile", "a", "-format", "-i", "b"]).unwrap();
+        assert_eq!((all.value("-i"), all.has("-format")), (Some("b"), true));
+        assert!(matches!(all.needed("-o"), Err(Wrong::Usage(_))));
+        assert!(matches!(all.bytes("-i"), Err(Wrong::Usage(_))));
+        assert_eq!(given(&[]).unwrap().bytes("-i"), Ok(0));
+    }
+
+    #[test]
+    fn what_is_unknown_or_absent_is_told_apart() {
+        for words in [&["x"][..], &["-i"], &["-I", "a"], &["-format", "yes"]] {
+            assert!(matches!(given(words), Err(Wrong::Usage(_))), "{words:?}");
+        }
+        assert_eq!(given(&["-t", "x"]), Err(Wrong::Refused));
+    }
+}
