@@ -19,6 +19,7 @@ mod jobs;
 mod json;
 mod kills;
 mod monitoring;
+mod observe;
 mod operation;
 mod power;
 mod rest;
