@@ -7,6 +7,7 @@ mod support;
 
 mod addresses;
 mod browser;
+mod diagnose;
 mod disk_full;
 mod doctor;
 mod encryption;
