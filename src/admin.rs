@@ -11,7 +11,7 @@ use crate::connect::{self, Overrides, describe};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, report, safe_mode};
 use crate::output::{Buffered, EXIT_FAILED, EXIT_OK, report, say, unless_reader_left};
-use crate::{doctor, token, top};
+use crate::{diagnose, doctor, token, top};
 
 /// Bytes of a key, value or record that `metadata dump` prints.
 const DUMP_BYTES_MAX: usize = 256;
@@ -52,6 +52,9 @@ pub(crate) enum AdminCommand {
     /// Look at what this machine offers to daemons and tasks: kernel, walls, limits, clock, disks
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::DoctorArgs),
+    /// Pack what helps to find what is wrong with a cluster into one archive
+    #[command(after_help = diagnose::EXAMPLES)]
+    Diagnose(diagnose::DiagnoseArgs),
     /// Tell or set the log level of a running daemon, until it ends
     #[command(
         after_help = "Examples:\n  hanno admin log-level http://127.0.0.1:9870 namenode\n  hanno admin log-level http://127.0.0.1:9864 datanode::scanner debug"
@@ -128,6 +131,7 @@ pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
         AdminCommand::Open { user } => open(overrides, user.as_deref()),
         AdminCommand::Top(args) => top::cluster(args, overrides),
         AdminCommand::Doctor(args) => doctor::run(args),
+        AdminCommand::Diagnose(args) => diagnose::run(args, overrides),
         AdminCommand::LogLevel { daemon, logger, level } => {
             log_level(overrides, daemon, logger, level.as_deref())
         }

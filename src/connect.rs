@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use protocol::address::{FileSystem, authority_of};
@@ -167,6 +167,19 @@ pub(crate) fn daemon(config: &ClientConfig, address: &str) -> Result<RpcClient> 
     let health = runtime().block_on(RpcClient::new(address, Role::Client, None)?.health())?;
     let secret = given_or_found(config.secret(Daemon::Named)?, health)?;
     Ok(RpcClient::new(address, Role::Client, secret.as_ref())?)
+}
+
+/// Where the daemon at `address` says that the cluster's secret is on its machine.
+pub(crate) fn secret_file(address: &str) -> Option<PathBuf> {
+    let rpc = RpcClient::new(address, Role::Client, None).ok()?;
+    runtime().block_on(rpc.health()).ok()?.secret_file
+}
+
+/// What anybody may read of the daemon at `address`, about `bytes_max` bytes of it at most.
+pub(crate) fn open_to_all(address: &str, target: &str, bytes_max: u64) -> Result<String> {
+    let rpc = RpcClient::new(address, Role::Client, None)?;
+    let bytes = runtime().block_on(rpc.get_open(target, bytes_max))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A client of the file system that has made first contact.

@@ -28,6 +28,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub(crate) const ALL: [Kind; 5] =
+        [Kind::Namenode, Kind::Datanode, Kind::Jobtracker, Kind::Worker, Kind::Gateway];
+
     /// Its name in commands, files and logs.
     pub(crate) fn name(self) -> &'static str {
         match self {

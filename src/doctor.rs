@@ -46,7 +46,7 @@ pub(crate) struct DoctorArgs {
 /// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+pub(crate) enum Status {
     Ok,
     /// It works, with less than could be.
     Warn,
@@ -56,7 +56,7 @@ enum Status {
 
 /// The finding of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-struct Finding {
+pub(crate) struct Finding {
     check: String,
     status: Status,
     found: String,
@@ -73,17 +73,7 @@ impl Finding {
 
 /// Prints all findings; the exit code says whether something will not work.
 pub(crate) fn run(args: &DoctorArgs) -> Result<u8> {
-    let mut config: worker::Config = match &args.worker_config {
-        Some(path) => daemon::config::load(path, "worker", &[])?,
-        None => daemon::config::load_without_file("worker", &[])?,
-    };
-    let kernel = format!("Linux {}", sys::host::kernel_release());
-    let mut findings = vec![Finding::new("kernel", Status::Ok, kernel, "")];
-    findings.extend([open_files(), clock()]);
-    for directory in &args.directories {
-        findings.extend([room(directory), inodes(directory)]);
-        findings.extend(walls(directory, &mut config));
-    }
+    let findings = findings(&args.directories, args.worker_config.as_deref())?;
     if args.json {
         print_json(&findings)?;
     } else {
@@ -91,6 +81,25 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<u8> {
     }
     let has_failed = findings.iter().any(|finding| finding.status == Status::Fail);
     Ok(if has_failed { EXIT_FAILED } else { EXIT_OK })
+}
+
+/// What there is to say of this machine, of these directories, and of a worker with this configuration.
+pub(crate) fn findings(
+    directories: &[PathBuf],
+    worker_config: Option<&Path>,
+) -> Result<Vec<Finding>> {
+    let mut config: worker::Config = match worker_config {
+        Some(path) => daemon::config::load(path, "worker", &[])?,
+        None => daemon::config::load_without_file("worker", &[])?,
+    };
+    let kernel = format!("Linux {}", sys::host::kernel_release());
+    let mut findings = vec![Finding::new("kernel", Status::Ok, kernel, "")];
+    findings.extend([open_files(), clock()]);
+    for directory in directories {
+        findings.extend([room(directory), inodes(directory)]);
+        findings.extend(walls(directory, &mut config));
+    }
+    Ok(findings)
 }
 
 fn show(finding: &Finding) {

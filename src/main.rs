@@ -22,6 +22,7 @@ mod daemons;
 mod debug;
 mod dfs;
 mod dfsadmin;
+mod diagnose;
 mod distcp;
 mod doctor;
 mod environment;

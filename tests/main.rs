@@ -7,6 +7,7 @@ mod support;
 
 mod addresses;
 mod browser;
+mod diagnose;
 mod disk_full;
 mod doctor;
 mod encryption;
@@ -19,6 +20,7 @@ mod jobs;
 mod json;
 mod kills;
 mod monitoring;
+mod observe;
 mod operation;
 mod power;
 mod rest;

@@ -26,7 +26,8 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-fn metrics(address: &str) -> BTreeMap<String, f64> {
+/// The figures of a daemon.
+pub(crate) fn metrics(address: &str) -> BTreeMap<String, f64> {
     let answer = http::request("GET", &format!("{address}/metrics"), b"").is(200);
     assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     samples(&answer.text())

@@ -23,6 +23,7 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use crate::hosts::Hosts;
+use crate::metrics;
 use crate::page;
 use crate::params::Ear;
 
@@ -81,6 +82,7 @@ impl Guarded {
             if let Some(ear) = ear {
                 ear.tell(&mut response);
             }
+            metrics::note_answer(response.status());
             response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
             response
         }

@@ -7,7 +7,7 @@
 //! | [`transfer`] | the block transfer service |
 //! | `namenode` | registration, reports, commands |
 //! | [`scanner`] | verifies replicas in the background |
-//! | `metrics` | figures for monitors |
+//! | `heartbeats` `metrics` | figures for monitors |
 
 mod config;
 pub mod core;
@@ -15,6 +15,7 @@ pub mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+mod heartbeats;
 mod metrics;
 mod monitor;
 mod namenode;

@@ -87,6 +87,7 @@ impl Link {
             supervisor::alive();
             supervisor::status("waits for the NameNode");
             let Some(registered) = self.register().await? else {
+                self.service.heartbeats().note_failed();
                 self.pause().await;
                 continue;
             };
@@ -152,15 +153,23 @@ impl Link {
             supervisor::alive();
             match self.call(&heartbeat, registered.hold + ANSWER_TIMEOUT).await {
                 Ok(Reply::Commands { epoch, commands }) if epoch == registered.epoch => {
+                    self.service.heartbeats().note_answered();
                     for command in commands {
                         if self.obey(command, epoch).is_err() {
                             return Ended;
                         }
                     }
                 }
-                Ok(_) => return Ended,
-                Err(error) if is_refusal(&error) => return Ended,
+                Ok(_) => {
+                    self.service.heartbeats().note_failed();
+                    return Ended;
+                }
+                Err(error) if is_refusal(&error) => {
+                    self.service.heartbeats().note_failed();
+                    return Ended;
+                }
                 Err(error) => {
+                    self.service.heartbeats().note_failed();
                     let text = protocol::error::chain(&error);
                     // Its clock may be wrong: log that once for an operator.
                     if matches!(error, RpcError::Status { .. })

@@ -119,7 +119,7 @@ async fn start(
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
     let board = Board::default();
     let others = (effects, history.clone(), board.clone());
-    let journal = opened.0.clone();
+    let (journal, measured) = (opened.0.clone(), opened.0.clone());
     let running = start_host(&config, config_file, others, opened, opening)?;
 
     let Guards { authenticator, sessions, access, audit, writer } =
@@ -141,6 +141,7 @@ async fn start(
         log_dirs_left_out: Arc::new(move || {
             journal.left_out().iter().map(ToString::to_string).collect()
         }),
+        journal_stats: Arc::new(move || measured.stats()),
         pictures: http::PictureCache::default(),
         settings: Arc::new(settings.clone()),
         since: Instant::now(),

@@ -96,10 +96,13 @@ fn slow<'a>(
 
 /// The same as JSON.
 pub(crate) fn report_as_json(session: &Session) -> Result<(), Failure> {
+    print_json(&as_value(session)?).map_err(Failure::output)
+}
+
+/// The report for programs.
+pub(crate) fn as_value(session: &Session) -> Result<Value, Failure> {
     let (totals, datanodes) = facts(session)?;
-    let json =
-        report_json(&totals, &datanodes).map_err(|error| Failure::Text(error.to_string()))?;
-    print_json(&json).map_err(Failure::output)
+    report_json(&totals, &datanodes).map_err(|error| Failure::Text(error.to_string()))
 }
 
 /// Of the whole cluster.

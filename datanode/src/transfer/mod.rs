@@ -32,6 +32,7 @@ use transport::{
 use crate::core::copy::Order;
 use crate::core::throttle::Throttle;
 use crate::error::OperationError;
+use crate::heartbeats::Heartbeats;
 use crate::store::Store;
 
 pub use keep::keep;
@@ -75,6 +76,7 @@ pub struct Service {
     token_keys: TokenKeys,
     limits: Limits,
     balancing: Balancing,
+    heartbeats: Heartbeats,
     transfers: AtomicUsize,
     callers: Arc<Guests<Caller>>,
 }
@@ -155,6 +157,7 @@ impl Service {
             token_keys,
             limits,
             balancing: Balancing::new(balancer_bandwidth),
+            heartbeats: Heartbeats::default(),
             transfers: AtomicUsize::new(0),
             callers: Guests::new(limits.connections_max, limits.connections_max / OWN_PART),
         })
@@ -163,6 +166,11 @@ impl Service {
     /// The limits for copies of the balancer.
     pub fn balancing(&self) -> &Balancing {
         &self.balancing
+    }
+
+    /// What became of heartbeats.
+    pub(crate) fn heartbeats(&self) -> &Heartbeats {
+        &self.heartbeats
     }
 
     /// Operations that run now.

@@ -47,7 +47,7 @@ use protocol::{
 pub(crate) use simulation::spec;
 
 use edit::{Edit, Reached, Submitted};
-use jobs::{AttemptState, Job, Phase, StopReason, TaskOutput};
+use jobs::{AttemptState, Ends, Job, Phase, StopReason, TaskOutput};
 use rights::Administrators;
 use slots::{QueueRules, Queues};
 use workers::{FreeSlots, MapOutputs, Workers};
@@ -159,6 +159,8 @@ pub(crate) struct Core {
     outputs_claimed: BTreeMap<DfsPath, JobId>,
     history: VecDeque<JobId>,
     history_task_count: u64,
+    /// Jobs that ended since this start.
+    ends: Ends,
     /// Jobs with tasks that may start, oldest first.
     runnable: BTreeSet<JobId>,
     /// Jobs to check again at a tick: held or waiting for attempts to stop.
@@ -192,6 +194,7 @@ impl Core {
             outputs_claimed: BTreeMap::new(),
             history: VecDeque::new(),
             history_task_count: 0,
+            ends: Ends::default(),
             runnable: BTreeSet::new(),
             waiting: BTreeSet::new(),
             workers: Workers::default(),
@@ -202,6 +205,11 @@ impl Core {
     /// The epoch of this start of the JobTracker.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Jobs that ended since this start.
+    pub(crate) fn ends(&self) -> Ends {
+        self.ends
     }
 
     /// The job with this id, if known.
@@ -532,6 +540,7 @@ impl Core {
         for attempt in live {
             self.mark_killed(attempt, "the job is over", now, out);
         }
+        self.ends.note(state);
         self.commit(Edit::Ended { job: id, state, finished_ms: now.wall_ms, counters }, out);
         self.map_outputs.forget_job(id);
         self.refresh(id, now);

@@ -19,6 +19,7 @@ use axum::routing::get;
 use daemon::access::{Access, Audience, Routes};
 use daemon::beans;
 use daemon::params::Params;
+use prometheus_client::registry::Registry;
 use protocol::JobId;
 use protocol::jobs::calls;
 
@@ -109,14 +110,18 @@ async fn openapi() -> Response {
 }
 
 async fn metrics(State(shared): State<Shared>) -> Result<Response> {
-    Ok(daemon::metrics::answer(&metrics::registry(&*shared.overview().await?)))
+    Ok(daemon::metrics::answer(&figures(&shared).await?))
+}
+
+async fn figures(shared: &Shared) -> Result<Registry> {
+    Ok(metrics::registry(&*shared.overview().await?, transport::rpc::now_ms()))
 }
 
 async fn jmx(
     State(shared): State<Shared>,
     Params(wanted): Params<beans::Wanted>,
 ) -> Result<Response> {
-    let figures = metrics::registry(&*shared.overview().await?);
+    let figures = figures(&shared).await?;
     let all = beans::common("JobTracker", &figures, shared.since.elapsed());
     Ok(beans::answer(all, &wanted))
 }

@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) last_overview: LastOverview,
     /// The journal's directories that are left out, each with the reason.
     pub(crate) log_dirs_left_out: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// The journal's figures since the start.
+    pub(crate) journal_stats: Arc<dyn Fn() -> journal::Stats + Send + Sync>,
     /// Pictures of jobs that are over.
     pub(crate) pictures: PictureCache,
     /// The groups of users.
@@ -120,6 +122,8 @@ impl Shared {
             workers: core.worker_rows(now),
             queues: core.queue_reports(),
             log_dirs_left_out: (self.log_dirs_left_out)(),
+            journal: (self.journal_stats)(),
+            ends: core.ends(),
         }
     }
 }

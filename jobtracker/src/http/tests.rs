@@ -120,6 +120,7 @@ impl Bench {
             board,
             last_overview: LastOverview::default(),
             log_dirs_left_out: Arc::new(Vec::new),
+            journal_stats: Arc::new(journal::Stats::default),
             pictures: PictureCache::default(),
             settings: Arc::default(),
             sessions,

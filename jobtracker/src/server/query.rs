@@ -15,6 +15,7 @@ use protocol::jobs::{JobReport, JobState, QueueReport, TaskCounts, TrackerStatus
 use tokio::sync::oneshot;
 
 use super::{Event, JobTracker, stopping};
+use crate::core::jobs::Ends;
 use crate::core::rights::{Administrators, Caller, Whose};
 use crate::core::views::WorkerRow;
 use crate::core::{Core, Now};
@@ -94,6 +95,10 @@ pub(crate) struct Overview {
     pub(crate) queues: Vec<QueueReport>,
     /// Directories of `log_dirs` that are left out, each with the reason.
     pub(crate) log_dirs_left_out: Vec<String>,
+    /// Figures of the journal since the start.
+    pub(crate) journal: journal::Stats,
+    /// Jobs that ended since the start.
+    pub(crate) ends: Ends,
     pub(crate) jobs: ListedJobs,
 }
 
@@ -139,6 +144,7 @@ pub(crate) struct ListedJobs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) state: JobState,
+    pub(crate) submitted_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) maps: TaskCounts,
     pub(crate) reduces: TaskCounts,
@@ -166,6 +172,7 @@ impl ListedJobs {
     pub(crate) fn figures(&self) -> impl Iterator<Item = Figures> + '_ {
         self.listed.iter().map(|(report, _)| Figures {
             state: report.state,
+            submitted_ms: report.submitted_ms,
             finished_ms: report.finished_ms,
             maps: report.maps,
             reduces: report.reduces,

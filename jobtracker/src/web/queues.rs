@@ -107,6 +107,7 @@ fn table(queues: &[QueueReport], weights: u64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::jobs::Ends;
     use crate::server::query::ListedJobs;
     use protocol::jobs::TrackerStatus;
 
@@ -143,6 +144,8 @@ mod tests {
             jobs: ListedJobs::default(),
             workers: Vec::new(),
             log_dirs_left_out: Vec::new(),
+            journal: journal::Stats::default(),
+            ends: Ends::default(),
             queues,
         };
         let page = page(&overview, &[], 0).into_string();

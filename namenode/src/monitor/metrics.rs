@@ -1,7 +1,10 @@
 //! The figures of `/metrics`, all with the prefix `namenode_`.
 
+use std::time::Duration;
+
 use daemon::metrics::{counters, gauges};
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use protocol::namenode::{AdminState, DatanodeState};
 
@@ -38,6 +41,11 @@ fn blocks(registry: &mut Registry, picture: &Picture) {
             ("inodes", "Files and directories", status.inode_count),
             ("blocks", "Blocks", status.block_count),
             ("low_redundancy_blocks", "Blocks with too few replicas", status.low_redundancy_count),
+            (
+                "urgent_blocks",
+                "Blocks that are copied first: one replica is left, or none in service",
+                status.urgent_count,
+            ),
             ("corrupt_blocks", "Blocks with a corrupt replica", status.corrupt_count),
             ("missing_blocks", "Blocks without any good replica", status.missing_count),
             (
@@ -87,6 +95,17 @@ fn datanodes(registry: &mut Registry, picture: &Picture) {
             ("remaining_bytes", "Bytes free for replicas", picture.room.remaining),
         ],
     );
+    registry.register_with_unit(
+        "heartbeat_age_max",
+        "Time since the last heartbeat of the DataNode that is silent longest and not dead",
+        Unit::Seconds,
+        ConstGauge::new(oldest_heartbeat(picture).as_secs_f64()),
+    );
+}
+
+fn oldest_heartbeat(picture: &Picture) -> Duration {
+    let alive = picture.nodes.iter().filter(|node| node.state != DatanodeState::Dead);
+    Duration::from_millis(alive.map(|node| node.last_contact_ms).max().unwrap_or(0))
 }
 
 fn journal(registry: &mut Registry, picture: &Picture) {
@@ -134,7 +153,9 @@ mod tests {
             "# TYPE namenode_blocks gauge",
             "namenode_blocks 5",
             "namenode_low_redundancy_blocks 2",
+            "namenode_urgent_blocks 1",
             "namenode_datanodes_live 1",
+            "namenode_heartbeat_age_max_seconds 1.5",
             "namenode_datanodes_dead 1",
             "namenode_capacity_bytes 1000",
             "namenode_reads_seconds_bucket{le=\"0.0003\"} 1",

@@ -71,6 +71,7 @@ pub(super) mod tests {
                 inode_count: 12,
                 block_count: 5,
                 low_redundancy_count: 2,
+                urgent_count: 1,
                 live_count: 1,
                 dead_count: 1,
                 txid: 77,

@@ -26,6 +26,8 @@ pub enum Need {
     Axe,
     /// Prometheus' own library for Python.
     Prometheus,
+    /// Prometheus' tool that checks and tests rules.
+    Promtool,
     /// A C compiler.
     Compiler,
     /// Mounts in a namespace of one's own.
@@ -51,6 +53,7 @@ impl Need {
             Need::Python => "python",
             Need::Axe => "axe",
             Need::Prometheus => "prometheus",
+            Need::Promtool => "promtool",
             Need::Compiler => "compiler",
             Need::Mounts => "mounts",
             Need::FileSystems => "file-systems",

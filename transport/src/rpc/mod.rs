@@ -566,6 +566,22 @@ impl RpcClient {
         response.json().await.map_err(|_| RpcError::NotOurs { address: self.inner.base.clone() })
     }
 
+    /// Asks for what anybody may read, as [`RpcClient::health`] does: nothing is signed. Reads about `bytes_max` bytes at most.
+    ///
+    /// # Errors
+    /// [`RpcError`] if it cannot be reached, or answers anything but 2xx.
+    pub async fn get_open(&self, target: &str, bytes_max: u64) -> Result<Vec<u8>, RpcError> {
+        let limit = self.inner.hello_max;
+        let request = self.inner.contact.hellos.get(self.url(target)?).timeout(limit);
+        let sent = request.send().await.map_err(|source| self.unreachable(source));
+        let response = sent.map_err(|error| self.or_mute(error, limit))?;
+        if !response.status().is_success() {
+            let (address, status) = (self.inner.base.clone(), response.status().as_u16());
+            return Err(RpcError::Status { address, status, text: String::new() });
+        }
+        Body::new(response, self.base()).at_most(bytes_max).await
+    }
+
     /// Sends a message once, and returns the daemon's answer, encoded.
     async fn exchange(
         &self,

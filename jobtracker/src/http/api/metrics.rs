@@ -1,13 +1,26 @@
 //! `/metrics` in the OpenMetrics text format, from one snapshot of the state. Labels are only states and kinds, never names of users or
-//! jobs, so their number stays small.
+//! jobs, so their number stays small. Every series exists before its first event, so that monitors see the first increase.
 
+use std::time::Duration;
+
+use daemon::metrics::{counters, gauges};
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
 use protocol::jobs::JobState;
 
-use crate::server::query::Overview;
+use crate::server::query::{Figures, Overview};
+
+/// All states of jobs.
+const STATES: [JobState; 5] = [
+    JobState::Running,
+    JobState::Committing,
+    JobState::Succeeded,
+    JobState::Failed,
+    JobState::Killed,
+];
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct State {
@@ -20,45 +33,129 @@ struct TaskKindState {
     state: &'static str,
 }
 
-/// The figures.
-pub(super) fn registry(overview: &Overview) -> Registry {
-    let (jobs, tasks) =
-        (Family::<State, Gauge>::default(), Family::<TaskKindState, Gauge>::default());
-    let (slots, workers) = (Family::<State, Gauge>::default(), Family::<State, Gauge>::default());
+/// The figures at `now_ms`, milliseconds since the epoch.
+pub(super) fn registry(overview: &Overview, now_ms: u64) -> Registry {
+    let mut registry = daemon::metrics::registry();
+    let mr = registry.sub_registry_with_prefix("mr");
+    jobs(mr, overview);
+    waits(mr, overview, now_ms);
+    workers(mr, overview);
+    journal(mr, overview);
+    registry
+}
+
+fn jobs(registry: &mut Registry, overview: &Overview) {
+    let jobs = Family::<State, Gauge>::default();
+    let tasks = Family::<TaskKindState, Gauge>::default();
+    for state in STATES {
+        jobs.get_or_create(&State { state: name(state) }).set(0);
+    }
+    let ended = Family::<State, Counter>::default();
+    let ends = overview.ends;
+    for (state, count) in
+        [("succeeded", ends.succeeded), ("failed", ends.failed), ("killed", ends.killed)]
+    {
+        ended.get_or_create(&State { state }).inc_by(count);
+    }
+    let [mut maps, mut reduces] = [[0_i64; 3]; 2];
     for job in overview.jobs.figures() {
         jobs.get_or_create(&State { state: name(job.state) }).inc();
-        for (kind, counts) in [("map", &job.maps), ("reduce", &job.reduces)] {
-            for (state, count) in [
-                ("pending", counts.pending),
-                ("running", counts.running),
-                ("completed", counts.completed),
-            ] {
-                tasks.get_or_create(&TaskKindState { kind, state }).inc_by(i64::from(count));
+        for (sums, counts) in [(&mut maps, &job.maps), (&mut reduces, &job.reduces)] {
+            for (sum, count) in
+                sums.iter_mut().zip([counts.pending, counts.running, counts.completed])
+            {
+                *sum += i64::from(count);
             }
         }
     }
+    for (kind, sums) in [("map", maps), ("reduce", reduces)] {
+        for (state, sum) in ["pending", "running", "completed"].into_iter().zip(sums) {
+            tasks.get_or_create(&TaskKindState { kind, state }).set(sum);
+        }
+    }
+    registry.register("jobs", "Jobs known, by state", jobs);
+    registry.register("jobs_ended", "Jobs that ended since the start, by state", ended);
+    registry.register("tasks", "Tasks of jobs known, by kind and state", tasks);
+}
+
+/// Jobs that wait for the first slot, and the longest wait of one.
+fn waits(registry: &mut Registry, overview: &Overview, now_ms: u64) {
+    let waiting = || overview.jobs.figures().filter(is_waiting);
+    gauges(
+        registry,
+        &[("jobs_waiting", "Jobs of which no task runs or is done", waiting().count() as u64)],
+    );
+    let longest = waiting().map(|job| now_ms.saturating_sub(job.submitted_ms)).max().unwrap_or(0);
+    registry.register_with_unit(
+        "job_wait_max",
+        "Time since the submission of the job that waits longest",
+        Unit::Seconds,
+        ConstGauge::new(Duration::from_millis(longest).as_secs_f64()),
+    );
+}
+
+fn is_waiting(job: &Figures) -> bool {
+    let begun = [job.maps, job.reduces].iter().any(|tasks| tasks.running + tasks.completed > 0);
+    job.state == JobState::Running && !begun
+}
+
+fn workers(registry: &mut Registry, overview: &Overview) {
+    let (slots, workers) = (Family::<State, Gauge>::default(), Family::<State, Gauge>::default());
     let status = &overview.status;
     let free = status.slot_count.saturating_sub(status.busy_slot_count);
     slots.get_or_create(&State { state: "busy" }).set(i64::from(status.busy_slot_count));
     slots.get_or_create(&State { state: "free" }).set(i64::from(free));
-    for worker in &overview.workers {
-        let state = if worker.report.suspect { "late" } else { "live" };
-        workers.get_or_create(&State { state }).inc();
+    for (state, is_late) in [("live", false), ("late", true)] {
+        let count =
+            overview.workers.iter().filter(|worker| worker.report.suspect == is_late).count();
+        workers.get_or_create(&State { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
-    let mut registry = daemon::metrics::registry();
-    let mr = registry.sub_registry_with_prefix("mr");
-    mr.register("jobs", "Jobs known, by state", jobs);
-    mr.register("tasks", "Tasks of jobs known, by kind and state", tasks);
-    mr.register("slots", "Task slots of all workers", slots);
-    mr.register("workers", "Workers, by liveness", workers);
-    let left_out: Gauge = Gauge::default();
-    left_out.set(i64::try_from(overview.log_dirs_left_out.len()).unwrap_or(i64::MAX));
-    mr.register(
-        "journal_directories_left_out",
-        "Directories of log_dirs that are left out",
-        left_out,
+    registry.register("slots", "Task slots of all workers", slots);
+    registry.register("workers", "Workers, by liveness", workers);
+    let failing = overview.workers.iter().filter(|worker| worker.lately.is_failing()).count();
+    let blacklisted = overview.workers.iter().filter(|worker| worker.report.blacklisted).count();
+    let draining = overview.workers.iter().filter(|worker| worker.report.excluded).count();
+    gauges(
+        registry,
+        &[
+            (
+                "workers_failing",
+                "Workers on which many attempts of the last hour failed",
+                failing as u64,
+            ),
+            (
+                "workers_blacklisted",
+                "Workers that get no work for their faults",
+                blacklisted as u64,
+            ),
+            ("workers_draining", "Workers that are being drained", draining as u64),
+        ],
     );
-    registry
+}
+
+fn journal(registry: &mut Registry, overview: &Overview) {
+    let stats = &overview.journal;
+    counters(
+        registry,
+        &[
+            ("journal_commits", "Syncs of the log; each makes a group durable", stats.commits),
+            ("journal_image_failures", "Images that could not be written", stats.image_failures),
+        ],
+    );
+    registry.register_with_unit(
+        "journal_commit",
+        "Time spent in writing and syncing the log",
+        Unit::Seconds,
+        ConstCounter::new(stats.commit_time.as_secs_f64()),
+    );
+    gauges(
+        registry,
+        &[(
+            "journal_directories_left_out",
+            "Directories of log_dirs that are left out",
+            overview.log_dirs_left_out.len() as u64,
+        )],
+    );
 }
 
 fn name(state: JobState) -> &'static str {
@@ -74,14 +171,14 @@ fn name(state: JobState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::jobs::Ends;
+    use crate::core::views::WorkerRow;
+    use crate::core::workers::Lately;
     use crate::server::query::tests::listed;
     use crate::web::tests::report;
-    use protocol::jobs::TrackerStatus;
+    use protocol::jobs::{JobReport, TrackerStatus, WorkerReport};
 
-    #[test]
-    fn golden_text() {
-        let mut job = report("<a>", 1, 0);
-        job.maps.running = 2;
+    fn overview(jobs: Vec<JobReport>) -> Overview {
         let status = TrackerStatus {
             worker_count: 0,
             slot_count: 4,
@@ -89,25 +186,67 @@ mod tests {
             running_job_count: 1,
             host_count: 0,
         };
-        let overview = Overview {
+        let bad = WorkerRow {
+            report: WorkerReport { suspect: true, blacklisted: true, ..WorkerReport::default() },
+            lately: Lately { ended: 9, failed: 9 },
+        };
+        Overview {
             change: 0,
             epoch: 1,
             started_ms: 0,
             status,
-            jobs: listed(vec![job]),
-            workers: Vec::new(),
+            jobs: listed(jobs),
+            workers: vec![WorkerRow::default(), bad],
             log_dirs_left_out: Vec::new(),
+            journal: journal::Stats {
+                commits: 4,
+                commit_time: Duration::from_millis(500),
+                ..journal::Stats::default()
+            },
+            ends: Ends { succeeded: 3, failed: 2, killed: 0 },
             queues: Vec::new(),
-        };
-        let text = daemon::metrics::text(&registry(&overview));
+        }
+    }
+
+    #[test]
+    fn golden_text() {
+        let mut job = report("<a>", 1000, 0);
+        job.maps.running = 2;
+        let text = daemon::metrics::text(&registry(&overview(vec![job]), 61_000));
         for line in [
             "# TYPE mr_jobs gauge",
             "mr_jobs{state=\"running\"} 1",
+            "mr_jobs{state=\"failed\"} 0",
+            "# TYPE mr_jobs_ended counter",
+            "mr_jobs_ended_total{state=\"failed\"} 2",
+            "mr_jobs_ended_total{state=\"killed\"} 0",
+            "mr_jobs_waiting 0",
+            "mr_job_wait_max_seconds 0.0",
             "mr_tasks{kind=\"map\",state=\"running\"} 2",
+            "mr_tasks{kind=\"reduce\",state=\"pending\"} 0",
             "mr_slots{state=\"free\"} 2",
+            "mr_workers{state=\"live\"} 1",
+            "mr_workers{state=\"late\"} 1",
+            "mr_workers_failing 1",
+            "mr_workers_blacklisted 1",
+            "mr_workers_draining 0",
+            "mr_journal_commits_total 4",
+            "mr_journal_commit_seconds_total 0.5",
+            "mr_journal_directories_left_out 0",
         ] {
             assert!(text.lines().any(|other| other == line), "`{line}` is not in:\n{text}");
         }
         assert!(text.ends_with("# EOF\n") && !text.contains("<a>"), "{text}");
+    }
+
+    #[test]
+    fn the_longest_wait_is_of_a_job_without_a_task() {
+        let (first, mut begun) = (report("a", 31_000, 0), report("b", 1000, 0));
+        begun.maps.completed = 1;
+        let jobs = vec![first, begun, report("c", 41_000, 0), report("d", 1000, 2000)];
+        let text = daemon::metrics::text(&registry(&overview(jobs), 61_000));
+        for line in ["mr_jobs_waiting 2", "mr_job_wait_max_seconds 30.0"] {
+            assert!(text.lines().any(|other| other == line), "`{line}` is not in:\n{text}");
+        }
     }
 }
