@@ -116,7 +116,7 @@ async function make(form) {
 }
 
 // Fields that change something. Where it lies elsewhere then, its page is opened.
-async function change(form) {
+async function changeFile(form) {
   const button = form.querySelector("button");
   const fields = new URLSearchParams(new FormData(form));
   button.disabled = true;
@@ -216,6 +216,6 @@ document.addEventListener("submit", (event) => {
     upload(form);
   } else if (form.dataset.change) {
     event.preventDefault();
-    change(form);
+    changeFile(form);
   }
 });
