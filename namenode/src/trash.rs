@@ -22,7 +22,7 @@ pub const CURRENT: &str = "Current";
 /// Directory of the trash in a home directory.
 pub use crate::core::changes::TRASH;
 /// Where home directories are.
-const HOMES: &str = "/user";
+pub(crate) const HOMES: &str = "/user";
 /// Names of checkpoints, in local time.
 const CHECKPOINT_FORMAT: &str = "%y%m%d%H%M%S";
 /// Digits of a checkpoint's name.

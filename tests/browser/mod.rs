@@ -145,12 +145,13 @@ fn files(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     let answer = http::request_with("GET", download, &cookies, b"").is(307);
     let data = http::request("GET", answer.header("location").unwrap(), b"").is(200);
     assert!(data.body == text.as_bytes());
-    browser.click("button.danger");
+    browser.click("#change summary");
+    browser.click("#change button.danger");
     browser.wait_text("for good and not to the trash?");
     browser.click("dialog button:first-of-type");
     browser.wait("the dialog is gone", "!document.querySelector('dialog')");
     assert_eq!(stage.cluster.dfs(&["-test", "-e", "/by hand/upload & more.txt"]).code, 0);
-    browser.confirm("main button.danger", "for good and not to the trash?");
+    browser.confirm("#change button.danger", "for good and not to the trash?");
     browser.wait_text("Nothing is here.");
     assert_eq!(stage.cluster.dfs(&["-test", "-e", "/by hand/upload & more.txt"]).code, 1);
     browser.assert_quiet("the browser of files");

@@ -2,13 +2,19 @@
 // dialog of the page. Without a session the server refuses, so such elements are only drawn for who is signed in.
 "use strict";
 
+// Tries of a change whose answer is lost, and the pause before another.
+const TRIES_MAX = 3;
+const TRY_PAUSE_MS = 1000;
+
 document.documentElement.classList.add("scripts");
 
 function ask(text, options) {
   return new Promise((resolve) => {
     const dialog = document.createElement("dialog");
     const message = document.createElement("p");
+    message.id = "question";
     message.textContent = text;
+    dialog.setAttribute("aria-labelledby", message.id);
     const row = document.createElement("div");
     row.className = "actions";
     const button = (name, value, kind) => {
@@ -44,16 +50,31 @@ function refusal(status, text) {
   }
 }
 
+// A number that no other change has.
+function changeNumber() {
+  const [high, low] = crypto.getRandomValues(new Uint32Array(2));
+  return String((BigInt(high) << 32n) | BigInt(low));
+}
+
+// Sends a change: what is wrong with it, or the text of the answer.
 async function send(method, url, body) {
-  const headers = { "x-hanno-page": "1" };
+  const headers = { "x-hanno-page": "1", "x-hanno-call": changeNumber() };
   if (body) {
     headers["content-type"] = "application/json";
   }
-  try {
-    const answer = await fetch(url, { method, headers, body, cache: "no-store" });
-    return answer.ok ? null : refusal(answer.status, await answer.text());
-  } catch (error) {
-    return `The server cannot be reached: ${error.message}`;
+  // The NameNode makes a change once, however often it comes under one number. The JobTracker knows no numbers.
+  const tries = url.startsWith("/api/v1/files") ? TRIES_MAX : 1;
+  for (let left = tries - 1; ; left -= 1) {
+    try {
+      const answer = await fetch(url, { method, headers, body, cache: "no-store" });
+      const text = await answer.text();
+      return answer.ok ? { error: null, text } : { error: refusal(answer.status, text), text: "" };
+    } catch (error) {
+      if (left === 0) {
+        return { error: `The server cannot be reached: ${error.message}`, text: "" };
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, TRY_PAUSE_MS));
   }
 }
 
@@ -76,7 +97,7 @@ async function press(button) {
   button.disabled = true;
   // What is drawn meanwhile leaves it alone.
   button.dataset.busy = "";
-  const error = await send(method, url, body);
+  const { error } = await send(method, url, body);
   delete button.dataset.busy;
   button.disabled = false;
   await finish(error, then);
@@ -86,7 +107,7 @@ async function press(button) {
 async function make(form) {
   const name = form.elements.name.value.trim();
   if (name !== "") {
-    const error = await send("PUT", form.dataset.make + encodeURIComponent(name));
+    const { error } = await send("PUT", form.dataset.make + encodeURIComponent(name));
     if (error === null) {
       form.reset();
     }
@@ -94,44 +115,78 @@ async function make(form) {
   }
 }
 
-function put(file, url, show) {
+// Fields that change something. Where it lies elsewhere then, its page is opened.
+async function changeFile(form) {
+  const button = form.querySelector("button");
+  const fields = new URLSearchParams(new FormData(form));
+  button.disabled = true;
+  const { error, text } = await send("POST", `${form.dataset.change}&${fields}`);
+  button.disabled = false;
+  const { follow } = form.dataset;
+  const then = error === null && follow ? follow + encodeURIComponent(JSON.parse(text).path) : undefined;
+  await finish(error, then);
+}
+
+function put(file, url, { begun, show }) {
   return new Promise((resolve) => {
     const request = new XMLHttpRequest();
     request.open("PUT", url);
     request.setRequestHeader("x-hanno-page", "1");
     request.upload.addEventListener("progress", (event) => show(event.loaded));
     request.addEventListener("error", () => resolve("The connection broke."));
+    request.addEventListener("abort", () => resolve("The upload was cancelled. Nothing of this file is kept."));
     request.addEventListener("load", () => {
       resolve(request.status < 300 ? null : refusal(request.status, request.responseText));
     });
+    begun(request);
     request.send(file);
   });
+}
+
+// Sends one file after the other; what is wrong, if anything is.
+async function putAll(form, files, bar) {
+  const [told, cancel] = [form.querySelector("output"), form.querySelector("[data-cancel]")];
+  let before = 0;
+  for (const [place, file] of files.entries()) {
+    told.textContent = `${place + 1} of ${files.length}: ${file.name}`;
+    const begun = (request) => {
+      cancel.onclick = () => request.abort();
+    };
+    const show = (loaded) => {
+      bar.value = before + loaded;
+    };
+    const error = await put(file, form.dataset.upload + encodeURIComponent(file.name), { begun, show });
+    before += file.size;
+    if (error !== null) {
+      return `${file.name}: ${error}`;
+    }
+  }
+  return null;
 }
 
 async function upload(form) {
   const files = [...form.elements.files.files];
   const bar = form.querySelector("progress");
+  const hidden = (isHidden) => {
+    bar.hidden = isHidden;
+    form.querySelector("[data-cancel]").hidden = isHidden;
+    form.querySelector("button:not([data-cancel])").disabled = !isHidden;
+  };
   form.dataset.busy = "";
+  bar.value = 0;
   bar.max = files.reduce((sum, file) => sum + file.size, 0) || 1;
-  bar.hidden = false;
-  let before = 0;
-  for (const file of files) {
-    const url = form.dataset.upload + encodeURIComponent(file.name);
-    const error = await put(file, url, (loaded) => {
-      bar.value = before + loaded;
-    });
-    before += file.size;
-    if (error !== null) {
-      bar.hidden = true;
-      delete form.dataset.busy;
-      await finish(`${file.name}: ${error}`);
-      return;
-    }
-  }
-  bar.hidden = true;
+  hidden(false);
+  const error = await putAll(form, files, bar);
+  hidden(true);
+  form.querySelector("output").textContent = "";
   delete form.dataset.busy;
-  form.reset();
-  await finish(null);
+  // What came before a failure is there, too.
+  document.dispatchEvent(new Event("stale"));
+  if (error === null) {
+    form.reset();
+  } else {
+    await finish(error);
+  }
 }
 
 // Listeners are on the document, because what is below it may come and go while the page is open.
@@ -147,7 +202,7 @@ document.addEventListener("change", (event) => {
   if (choice) {
     const body = JSON.stringify({ [choice.name]: choice.value });
     choice.blur();
-    send(choice.dataset.method, choice.dataset.url, body).then((error) => finish(error));
+    send(choice.dataset.method, choice.dataset.url, body).then(({ error }) => finish(error));
   }
 });
 
@@ -159,5 +214,8 @@ document.addEventListener("submit", (event) => {
   } else if (form.dataset.upload) {
     event.preventDefault();
     upload(form);
+  } else if (form.dataset.change) {
+    event.preventDefault();
+    changeFile(form);
   }
 });

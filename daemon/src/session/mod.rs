@@ -9,6 +9,7 @@
 //! host shares it.
 
 mod login;
+mod named;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +22,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use maud::html;
 use parking_lot::Mutex;
+use protocol::ClientId;
 use protocol::auth::{LOGIN_METHOD, Role, SignedRequest, login_target};
+
+pub use self::named::{CALL_HEADER, NamedChange};
 
 use crate::auth::{AuthError, Authenticator};
 use crate::page;
@@ -54,6 +58,8 @@ struct Inner {
 struct Session {
     user: String,
     since: Instant,
+    /// As whom the daemon knows its changes.
+    client: ClientId,
 }
 
 /// Why a request may not change anything.
@@ -65,6 +71,9 @@ pub enum SessionError {
     /// It does not come from a page of this daemon.
     #[error("changes are only taken from this daemon's own pages")]
     Foreign,
+    /// The page named the change in a wrong way.
+    #[error("the header x-hanno-call is a whole number of at most 64 bits")]
+    Name,
 }
 
 impl IntoResponse for SessionError {
@@ -72,6 +81,7 @@ impl IntoResponse for SessionError {
         let status = match self {
             SessionError::Missing => StatusCode::UNAUTHORIZED,
             SessionError::Foreign => StatusCode::FORBIDDEN,
+            SessionError::Name => StatusCode::BAD_REQUEST,
         };
         (status, axum::Json(serde_json::json!({ "message": self.to_string() }))).into_response()
     }
@@ -88,10 +98,13 @@ impl Sessions {
 
     /// Who is signed in.
     pub fn user(&self, headers: &HeaderMap) -> Option<String> {
+        self.session(headers).map(|session| session.user)
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Option<Session> {
         let id = self.id(headers)?;
         let open = self.inner.open.lock();
-        let session = open.get(id).filter(|session| session.since.elapsed() < SESSION_MAX)?;
-        Some(session.user.clone())
+        open.get(id).filter(|session| session.since.elapsed() < SESSION_MAX).cloned()
     }
 
     /// The user in whose name a request changes something.
@@ -122,7 +135,8 @@ impl Sessions {
                 open.remove(&oldest);
             }
         }
-        open.insert(id.clone(), Session { user: user.to_owned(), since: Instant::now() });
+        let (user, client) = (user.to_owned(), ClientId(rand::random()));
+        open.insert(id.clone(), Session { user, since: Instant::now(), client });
         self.cookie(&id, SESSION_MAX, is_encrypted)
     }
 

@@ -1,21 +1,20 @@
 //! Directories in pages, and files with a preview of their bytes.
 
-use daemon::page::{Action, action, format};
+use daemon::page::format;
 use daemon::params::{BadParameter, Given, Parameters};
 use maud::{Markup, html};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::DfsPath;
 use protocol::namenode::{FileStatus, LocatedBlocks};
 
 use super::blocks;
+use super::forms::Tools;
+use super::links::{below, content, encoded, target};
 use super::relay::Text;
 
 /// Bytes shown by a preview.
 pub(super) const PREVIEW_BYTES: u64 = 64 << 10;
 /// Entries of a directory on one page. A thousand took a browser a quarter of a second to lay out.
 pub(super) const PAGE_ROWS: u32 = 250;
-/// The name under which the snapshots of a directory are read.
-const DOT_SNAPSHOT: &str = protocol::namenode::DOT_SNAPSHOT;
 
 /// What to show; kept in the address.
 #[derive(Clone, Debug)]
@@ -55,23 +54,6 @@ pub(super) struct Directory<'a> {
     pub(super) status: &'a FileStatus,
     pub(super) entries: &'a [FileStatus],
     pub(super) remaining: u64,
-}
-
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
-}
-
-pub(super) fn target(path: &str) -> String {
-    format!("/browse?path={}", encoded(path))
-}
-
-/// The address of a file's bytes.
-fn content(path: &DfsPath) -> String {
-    format!("/api/v1/files/content?path={}", encoded(path.as_str()))
-}
-
-fn below(path: &DfsPath, name: &str) -> String {
-    format!("{}/{name}", path.as_str().trim_end_matches('/'))
 }
 
 /// The path, each element a link.
@@ -116,8 +98,8 @@ fn mode(status: &FileStatus) -> String {
     text
 }
 
-/// One page of a directory.
-pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&str>) -> Markup {
+/// One page of a directory, with the tools of who is signed in.
+pub(super) fn directory(listing: &Directory<'_>, query: &Query, tools: Option<&Tools>) -> Markup {
     let Directory { path, status, entries, remaining } = *listing;
     let before = if query.after.is_empty() { "" } else { " from here" };
     let is_part = !query.after.is_empty() || remaining > 0;
@@ -125,9 +107,9 @@ pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&st
         (crumbs(path))
         p.soft {
             (entry_count(status.children_count)) " · " (status.owner) ":" (status.group) " · " code { (mode(status)) }
-            @if user.is_some() { " · " a href={ "/snapshots?path=" (encoded(path.as_str())) } { "snapshots" } }
+            @if tools.is_some() { " · " a href={ "/snapshots?path=" (encoded(path.as_str())) } { "snapshots" } }
         }
-        (tools(path, user))
+        @if tools.is_some() { (Tools::fill(path)) (Tools::changes(path, status)) }
         @if entries.is_empty() { p.empty { "Nothing is here" (before) "." } } @else {
             div.scroll { table.cards data-fixed[is_part] {
                 caption.unseen { "Content of the directory" }
@@ -135,9 +117,9 @@ pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&st
                     th scope="col" { "Name" } th.number scope="col" { "Size" } th scope="col" { "Modified (UTC)" }
                     th scope="col" { "Owner" } th scope="col" { "Group" } th scope="col" { "Permission" }
                     th.number scope="col" { "Replicas" } th.number scope="col" { "Block size" }
-                    @if user.is_some() { th.scripted scope="col" { span.unseen { "Actions" } } }
+                    @if tools.is_some() { th.scripted scope="col" { span.unseen { "Actions" } } }
                 } }
-                @for entry in entries { (row(path, entry, user)) }
+                @for entry in entries { (row(path, entry, tools)) }
             } }
         }
         p.pager {
@@ -149,7 +131,7 @@ pub(super) fn directory(listing: &Directory<'_>, query: &Query, user: Option<&st
     }
 }
 
-fn row(path: &DfsPath, entry: &FileStatus, user: Option<&str>) -> Markup {
+fn row(path: &DfsPath, entry: &FileStatus, tools: Option<&Tools>) -> Markup {
     let whole = below(path, &entry.name);
     html! {
         tr {
@@ -160,46 +142,17 @@ fn row(path: &DfsPath, entry: &FileStatus, user: Option<&str>) -> Markup {
             td { (format::time(entry.mtime_ms)) } td { (entry.owner) } td { (entry.group) } td { code { (mode(entry)) } }
             td.number { @if !entry.directory { (entry.replication) } }
             td.number { @if !entry.directory { (format::bytes(entry.block_size)) } }
-            @if user.is_some() { td.scripted { (remove(&whole, entry, None)) } }
+            @if let Some(tools) = tools { td.scripted { (tools.removal(&whole, entry, None)) } }
         }
     }
 }
 
-fn remove(path: &str, status: &FileStatus, then: Option<&str>) -> Markup {
-    let what = if status.directory { "the directory with all that is in it" } else { "the file" };
-    let question = format!("Delete {what}, for good and not to the trash?\n\n{path}");
-    let url = format!("/api/v1/files?recursive={}&path={}", status.directory, encoded(path));
-    let how = Action { confirm: Some(&question), then, danger: true, ..Action::default() };
-    action("DELETE", &url, "Delete", &how)
-}
-
-/// What can be done in a directory.
-fn tools(path: &DfsPath, user: Option<&str>) -> Markup {
-    let prefix = encoded(&below(path, ""));
-    let is_snapshot = path.elements().any(|element| element == DOT_SNAPSHOT);
-    html! {
-        @if user.is_some() && !is_snapshot {
-            div.tools.scripted {
-                form data-make={ "/api/v1/files?type=directory&path=" (prefix) } {
-                    input name="name" required placeholder="new directory" aria-label="name of a new directory";
-                    button { "Create" }
-                }
-                form data-upload={ "/api/v1/files?path=" (prefix) } {
-                    input type="file" name="files" multiple required aria-label="files to upload";
-                    button { "Upload" }
-                    progress hidden {}
-                }
-            }
-        }
-    }
-}
-
-/// One file.
+/// One file, with the tools of who is signed in.
 pub(super) fn file(
     path: &DfsPath,
     located: &LocatedBlocks,
     preview: Option<&Text>,
-    user: Option<&str>,
+    tools: Option<&Tools>,
 ) -> Markup {
     let status = &located.status;
     let parent = path.parent().unwrap_or_else(DfsPath::root);
@@ -217,18 +170,22 @@ pub(super) fn file(
             a.button href=(content(path)) download { "Download" }
             a.button href=(preview_url("head")) { "First 64 KiB" }
             a.button href=(preview_url("tail")) { "Last 64 KiB" }
-            @if user.is_some() { (remove(path.as_str(), status, Some(&target(parent.as_str())))) }
+            @if let Some(tools) = tools { (tools.removal(path.as_str(), status, Some(&target(parent.as_str())))) }
         }
-        @if let Some(text) = preview { (previewed(text)) }
+        @if tools.is_some() { (Tools::changes(path, status)) }
+        @if let Some(text) = preview { (previewed(path, text)) }
         h2 { "Blocks" }
         (blocks::picture(located))
         (blocks::table(located))
     }
 }
 
-fn previewed(text: &Text) -> Markup {
+fn previewed(path: &DfsPath, text: &Text) -> Markup {
     html! {
         h2 { "From byte " (format::count(text.offset)) }
+        @if let Some(kind) = text.packed {
+            div.alert.tip { "This is " (kind) ", and these are its bytes. Its content as text: " code { "hdfs dfs -text '" (path) "'" } }
+        }
         @match &text.content {
             Ok(content) => pre.preview tabindex="0" { (content) },
             Err(reason) => div.alert.bad { (reason) },
@@ -241,11 +198,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_encoded_once() {
+    fn paths_are_escaped() {
         let path = DfsPath::parse("/a b/50%+\"<&?#ü").unwrap();
-        let address = "/api/v1/files/content?path=%2Fa%20b%2F50%25%2B%22%3C%26%3F%23%C3%BC";
-        assert_eq!(content(&path), address);
-        assert_eq!(target("/a b&c"), "/browse?path=%2Fa%20b%26c");
         let text = crumbs(&path).into_string();
         assert!(text.contains("&lt;&amp;") && !text.contains("\"<"), "{text}");
     }
@@ -267,14 +221,17 @@ mod tests {
             remaining: 1,
         };
         let located = LocatedBlocks { status: entry.clone(), blocks: Vec::new() };
-        let text = Text { offset: 0, content: Ok(hostile.to_owned()) };
+        let text = Text::of(0, hostile.as_bytes());
         let query = Query { path: String::new(), after: String::new(), preview: Preview::None };
         for user in [None, Some("alice")] {
-            let directory = directory(&shown, &query, user).into_string();
-            let file = file(&path, &located, Some(&text), user).into_string();
+            let tools = Tools::of(&path, user, 86_400_000);
+            let directory = directory(&shown, &query, tools.as_ref()).into_string();
+            let file = file(&path, &located, Some(&text), tools.as_ref()).into_string();
             for page in [directory, file] {
                 assert!(!page.contains("<img") && page.contains("&lt;img"), "{page}");
-                assert_eq!(page.contains("data-method"), user.is_some(), "{page}");
+                for part in ["data-method", "data-change", "<button", "<input"] {
+                    assert_eq!(page.contains(part), user.is_some(), "{part}: {page}");
+                }
             }
         }
     }

@@ -1,13 +1,14 @@
 //! What every page needs: who is viewing it, and the name space as they may see it.
 
-use axum::extract::FromRef;
+use axum::extract::{FromRef, FromRequestParts};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use client::namesystem::{CallOrigin, Namesystem};
 use daemon::access::STATIC_USER;
 use daemon::page::live::Board;
-use daemon::session::{SessionError, Sessions};
+use daemon::session::{Actor, NamedChange, SessionError, Sessions};
 use protocol::namenode::{FileStatus, ListPage, LocatedBlocks, TypedCall, calls};
-use protocol::{DfsPath, ErrorKind, RemoteError};
+use protocol::{DfsPath, ErrorKind, PathError, RemoteError};
 use webhdfs::Auth;
 
 use super::relay::Relay;
@@ -49,6 +50,11 @@ impl Pages {
         }
     }
 
+    /// How long the trash keeps things, milliseconds; 0 for no trash.
+    pub(super) fn trash_interval_ms(&self) -> u64 {
+        self.web.service().config.trash_interval_ms
+    }
+
     /// Reads the name space as the user for whom a page acts.
     pub(super) async fn read<C: TypedCall>(
         &self,
@@ -77,6 +83,49 @@ impl Pages {
     }
 }
 
+/// A change that a signed-in user asks for from one of our pages. A handler extracts it first: nobody else learns anything of what the request names.
+pub(super) struct Hand {
+    pub(super) pages: Pages,
+    pub(super) user: String,
+    name: NamedChange,
+}
+
+impl FromRequestParts<Pages> for Hand {
+    type Rejection = SessionError;
+
+    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, SessionError> {
+        let Actor(user) = Actor::from_request_parts(parts, pages).await?;
+        let name = NamedChange::from_request_parts(parts, pages).await?;
+        Ok(Hand { pages: pages.clone(), user, name })
+    }
+}
+
+impl Hand {
+    /// Changes the name space. Each call of a request has a number of its own, `step`: sent again, it gets its first answer.
+    pub(super) async fn change<C: TypedCall>(
+        &self,
+        step: u64,
+        call: C,
+    ) -> Result<C::Answer, RemoteError> {
+        let from = CallOrigin { call: Some(self.name.call(step)), ..CallOrigin::default() };
+        self.pages.web.ask(&self.user, from, call).await
+    }
+
+    /// What is at a path.
+    pub(super) async fn status(&self, path: &DfsPath) -> Result<FileStatus, RemoteError> {
+        let call = calls::Status { path: path.clone() };
+        self.pages.web.ask(&self.user, CallOrigin::default(), call).await
+    }
+
+    /// What is at a path; `None` if nothing is.
+    pub(super) async fn find(&self, path: &DfsPath) -> Result<Option<FileStatus>, RemoteError> {
+        match self.status(path).await {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
 /// What a path names.
 pub(super) enum Found {
     Directory { status: FileStatus, entries: Vec<FileStatus>, remaining: u64 },
@@ -100,6 +149,10 @@ pub(super) fn status_of(error: &RemoteError) -> StatusCode {
 
 /// The path that a query names; the root where it names none.
 pub(super) fn path_of(text: &str) -> Result<DfsPath, RemoteError> {
-    DfsPath::parse(if text.is_empty() { "/" } else { text })
-        .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))
+    DfsPath::parse(if text.is_empty() { "/" } else { text }).map_err(refused_path)
+}
+
+/// The refusal of what is no path.
+pub(super) fn refused_path(error: PathError) -> RemoteError {
+    RemoteError::new(ErrorKind::InvalidArgument, error.to_string())
 }

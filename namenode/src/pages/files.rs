@@ -1,22 +1,20 @@
-//! `/api/v1` of the NameNode: the cluster, DataNodes and files for scripts, and the changes that the browser of files makes.
+//! `/api/v1` of the NameNode: the cluster, DataNodes and files for scripts; what the browser of files makes and deletes. `changes` has the rest.
 //!
 //! Everybody can read the state of the cluster, signed-in users can read files. Changes need a session and come from our own pages
 //! ([`daemon::session`]); the permissions of the file system decide.
 
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use client::namesystem::{CallOrigin, Namesystem};
 use daemon::params::{BadParameter, Given, Parameters, Params, bad_value};
-use daemon::session::Actor;
 use protocol::namenode::{DIRECTORY_MODE, LIST_ENTRIES_MAX, LocatedBlock, LocatedBlocks, calls};
 use protocol::{ErrorKind, RemoteError};
 use serde_json::{Value, json};
 
-use super::context::{Found, Pages, path_of, status_of};
+use super::context::{Found, Hand, Pages, path_of, status_of};
+use super::upload::upload;
 
 /// A description of the API, for programs.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -86,9 +84,9 @@ impl Parameters for Deleted {
 }
 
 /// Parameters whose refusal has the shape of this API.
-type Asked<T> = Result<Params<T>, BadParameter>;
+pub(super) type Asked<T> = Result<Params<T>, BadParameter>;
 
-fn taken<T>(asked: Asked<T>) -> Result<T, RemoteError> {
+pub(super) fn taken<T>(asked: Asked<T>) -> Result<T, RemoteError> {
     let Params(asked) =
         asked.map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))?;
     Ok(asked)
@@ -105,7 +103,7 @@ pub(super) fn routes() -> Router<Pages> {
         .route("/api/v1/files/content", get(content))
 }
 
-fn refused(error: &RemoteError) -> Response {
+pub(super) fn refused(error: &RemoteError) -> Response {
     (status_of(error), Json(json!({ "message": error.message }))).into_response()
 }
 
@@ -184,22 +182,16 @@ async fn content(
 }
 
 /// Makes a directory, or a file of the body.
-async fn make(
-    Actor(user): Actor,
-    State(pages): State<Pages>,
-    asked: Asked<Made>,
-    request: Request,
-) -> Response {
+async fn make(hand: Hand, asked: Asked<Made>, request: Request) -> Response {
     let made = async {
         let Made { path, is_directory, overwrite } = taken(asked)?;
         let path = path_of(&path)?;
         if is_directory {
             let mode = DIRECTORY_MODE;
             let call = calls::Mkdirs { path, mode, unmasked: Some(0o777), parents: false };
-            return pages.web.ask(&user, CallOrigin::default(), call).await;
+            return hand.change(0, call).await;
         }
-        let body: Body = request.into_body();
-        pages.relay.write(&user, &path, overwrite, body).await
+        upload(hand, path, overwrite, request.into_body()).await
     };
     match made.await {
         Ok(()) => (StatusCode::CREATED, Json(json!({}))).into_response(),
@@ -207,12 +199,12 @@ async fn make(
     }
 }
 
-async fn delete(Actor(user): Actor, State(pages): State<Pages>, asked: Asked<Deleted>) -> Response {
+async fn delete(hand: Hand, asked: Asked<Deleted>) -> Response {
     let deleted = async {
         let Deleted { path, recursive } = taken(asked)?;
         let path = path_of(&path)?;
         let call = calls::Delete { path: path.clone(), recursive };
-        match pages.web.ask(&user, CallOrigin::default(), call).await? {
+        match hand.change(0, call).await? {
             true => Ok(()),
             false => Err(RemoteError::new(ErrorKind::NotFound, format!("{path} does not exist"))),
         }

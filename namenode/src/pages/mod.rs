@@ -1,23 +1,31 @@
 //! The NameNode's pages: the cluster at a glance, DataNodes, snapshots, a browser of files. They show what the signed-in user may see.
 //! Without signing in, one sees the state of the cluster and no name of a file. Only where names are believed anyway does one see what a
-//! user without any rights of their own may see, as in Hadoop. Changes are made in [`files`].
+//! user without any rights of their own may see, as in Hadoop. Who is signed in finds [`forms`] there, by which [`files`] and [`changes`] act.
 //!
 //! | page | file |
 //! |---|---|
 //! | overview, DataNodes, one DataNode | [`cluster`], [`datanode`] |
 //! | directories, files and their blocks | [`browse`], [`blocks`] |
 //! | directories with snapshots, what changed between two | [`snapshots`] |
-//! | `/api/v1`: the same for scripts, and the changes that the browser of files makes | [`files`] |
+//! | what a signed-in user can do with files from them | [`forms`] |
+//! | `/api/v1`: the same for scripts, and the changes that the browser of files makes | [`files`], [`changes`] |
+//!
+//! Below these are [`upload`] and [`relay`] (bytes to and from DataNodes), [`trash`], [`links`], and [`context`] (who asks, and in whose name it is done).
 
 mod blocks;
 mod browse;
+mod changes;
 mod cluster;
 mod context;
 mod datanode;
 mod files;
+mod forms;
+mod links;
 mod live;
 mod relay;
 mod snapshots;
+mod trash;
+mod upload;
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -38,6 +46,7 @@ use webhdfs::Auth;
 use webhdfs::namenode::Face;
 
 use self::context::{Found, Pages, path_of, status_of};
+use self::forms::Tools;
 use self::relay::Relay;
 use crate::service::Local;
 use crate::settings;
@@ -71,6 +80,7 @@ pub(crate) fn router(
         .route("/snapshots", get(snapshots))
         .route("/about", get(about))
         .merge(files::routes())
+        .merge(changes::routes())
         .merge(page::assets(access))
         .merge(sessions.routes(access))
         .with_state(Pages { web, sessions, relay: Relay::new(face, secret), board })
@@ -197,12 +207,13 @@ async fn browsed(
     user: Option<&str>,
 ) -> Result<Markup, RemoteError> {
     let path = path_of(&query.path)?;
+    let tools = Tools::of(&path, user, pages.trash_interval_ms());
     let located = match pages.find(user, &path, (&query.after, browse::PAGE_ROWS)).await? {
         Found::File(located) => located,
         Found::Directory { status, entries, remaining } => {
             let directory =
                 browse::Directory { path: &path, status: &status, entries: &entries, remaining };
-            return Ok(browse::directory(&directory, query, user));
+            return Ok(browse::directory(&directory, query, tools.as_ref()));
         }
     };
     let preview = match query.preview {
@@ -214,7 +225,7 @@ async fn browsed(
             Some(pages.relay.text(pages.viewer(user)?, &path, range).await)
         }
     };
-    Ok(browse::file(&path, &located, preview.as_ref(), user))
+    Ok(browse::file(&path, &located, preview.as_ref(), tools.as_ref()))
 }
 
 async fn snapshots(

@@ -14,6 +14,7 @@ use axum::response::Response;
 use parking_lot::Mutex;
 use protocol::address::url_of;
 use protocol::auth::{Key, Role, Service};
+use protocol::printable::printable;
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde_json::Value;
 use transport::RpcError;
@@ -56,11 +57,32 @@ impl Drop for Slot<'_> {
     }
 }
 
+/// First bytes of files that have their text inside, and what they are. `-text` of the shell prints them.
+const PACKED: [(&[u8], &str); 5] = [
+    (b"SEQ\x06", "a SequenceFile"),
+    (b"Obj\x01", "an Avro file"),
+    (b"\x1f\x8b\x08", "a gzip file"),
+    (b"BZh", "a bzip2 file"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file"),
+];
+
 /// Some text of a file.
 pub(super) struct Text {
     pub(super) offset: u64,
-    /// Bytes that are not UTF-8 are replaced.
+    /// What it is, if it begins as what is no text does.
+    pub(super) packed: Option<&'static str>,
+    /// Bytes that are not UTF-8 are replaced, control characters and what turns the direction of writing are escaped.
     pub(super) content: Result<String, String>,
+}
+
+impl Text {
+    /// Of bytes from a place in a file.
+    pub(super) fn of(offset: u64, bytes: &[u8]) -> Self {
+        let begins = PACKED.iter().find(|(magic, _)| offset == 0 && bytes.starts_with(magic));
+        let packed = begins.map(|(_, name)| *name);
+        let content = printable(&String::from_utf8_lossy(bytes)).into_owned();
+        Text { offset, packed, content: Ok(content) }
+    }
 }
 
 impl Relay {
@@ -78,12 +100,11 @@ impl Relay {
         &self,
         user: &str,
         path: &DfsPath,
-        overwrite: bool,
         body: RequestBody,
     ) -> Result<(), RemoteError> {
         let _slot = self.slot(user)?;
-        let query = format!("op=CREATE&noredirect=true&overwrite={overwrite}");
-        let location = self.location(Method::PUT, user, path, &query).await?;
+        let query = "op=CREATE&noredirect=true&overwrite=false";
+        let location = self.location(Method::PUT, user, path, query).await?;
         let datanode = self.datanode(&location)?;
         let answer = web::put(Trust::Own(&datanode), &location, body.into_data_stream())
             .await
@@ -93,9 +114,10 @@ impl Relay {
 
     /// A range of a file's bytes, as text.
     pub(super) async fn text(&self, user: &str, path: &DfsPath, range: (u64, u64)) -> Text {
-        let content = self.bytes(user, path, range).await;
-        let content = content.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        Text { offset: range.0, content: content.map_err(|error| error.message) }
+        match self.bytes(user, path, range).await {
+            Ok(bytes) => Text::of(range.0, &bytes),
+            Err(error) => Text { offset: range.0, packed: None, content: Err(error.message) },
+        }
     }
 
     async fn bytes(
@@ -211,4 +233,36 @@ fn refused(status: u16, body: &[u8]) -> RemoteError {
     };
     let message = exception["message"].as_str().unwrap_or("the request was refused");
     RemoteError::new(kind, message.lines().next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_any_kind_become_text_that_is_only_text() {
+        let shown = |bytes: &[u8]| Text::of(0, bytes).content.unwrap();
+        for (bytes, text) in [
+            (&b"a line\n\tb\n"[..], "a line\n\tb\n"),
+            (b"\x00\x1b[31m\x7f\r\n", "\\x00\\x1b[31m\\x7f\\x0d\n"),
+            (b"\xff\xc3", "\u{fffd}\u{fffd}"),
+            ("gnp.\u{202e}exe".as_bytes(), "gnp.\\u{202e}exe"),
+        ] {
+            assert_eq!(shown(bytes), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_known_by_its_first_bytes() {
+        for (offset, bytes, kind) in [
+            (0, &b"SEQ\x06\x22"[..], Some("a SequenceFile")),
+            (0, b"Obj\x01\x04", Some("an Avro file")),
+            (0, b"\x1f\x8b\x08\x00", Some("a gzip file")),
+            (0, b"SEQUENCE", None),
+            (7, b"SEQ\x06\x22", None),
+            (0, b"", None),
+        ] {
+            assert_eq!(Text::of(offset, bytes).packed, kind, "{bytes:?}");
+        }
+    }
 }

@@ -9,8 +9,8 @@ use protocol::namenode::{
 };
 use protocol::{DfsPath, ErrorKind, RemoteError};
 
-use super::browse::{encoded, target};
 use super::context::{Pages, path_of};
+use super::links::{encoded, target};
 
 /// What to show; kept in the address.
 #[derive(Clone, Debug)]
