@@ -57,16 +57,18 @@ fn arguments(command: &str) -> Option<&'static [&'static str]> {
         "distcp" => &["/a", "/b"],
         "fsck" => &["/"],
         "fetchdt" => &["token"],
+        "ec" => &["-getPolicy", "-path", "/f"],
         "getconf" => &["-confKey", "fs.defaultFS"],
         "groups" => &["ann"],
+        "haadmin" => &["-checkHealth", "nn1"],
         "lsSnapshottableDir" => &[],
         "lsSnapshot" => &["/d"],
         "snapshotDiff" => &["/d", "a", "b"],
         "storagepolicies" => &["-listPolicies"],
         // They ask the JobTracker, or nobody.
-        "job" | "queue" | "mradmin" | "jar" | "streaming" | "envvars" | "checknative"
-        | "version" | "app" | "application" | "applicationattempt" | "container" | "logs"
-        | "node" | "top" => {
+        "oev" | "oiv" | "job" | "queue" | "mradmin" | "jar" | "streaming" | "envvars"
+        | "checknative" | "version" | "app" | "application" | "applicationattempt"
+        | "container" | "logs" | "node" | "top" => {
             return None;
         }
         other => panic!("say here with which arguments {other} asks the NameNode"),

@@ -161,6 +161,17 @@ impl Browser {
         .unwrap();
     }
 
+    /// Sends no faster than so many bytes a second; -1 for as fast as it can.
+    pub(super) fn send_at(&self, rate: i64) {
+        let speed = json!({ "offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": rate });
+        self.run(async |driver| {
+            let cdp = driver.cdp();
+            cdp.send_raw("Network.enable", json!({})).await?;
+            cdp.send_raw("Network.emulateNetworkConditions", speed).await.map(drop)
+        })
+        .unwrap();
+    }
+
     /// What is in the window, as a PNG.
     pub(super) fn screenshot(&self) -> Vec<u8> {
         self.run(async |driver| driver.screenshot_as_png().await).unwrap()

@@ -5,6 +5,7 @@
 
 mod axe;
 mod chromium;
+mod files;
 mod large;
 mod pictures;
 mod png;
@@ -37,6 +38,7 @@ fn people_see_and_steer_the_cluster_in_a_browser() {
     browser.open(&stage.login("JobTracker"));
     browser.open(&stage.login("NameNode"));
     files(&stage, &browser, &pictures);
+    files::files_are_changed(&stage, &browser, &pictures);
     snapshots(&stage, &browser, &pictures);
     cluster(&stage, &browser, &pictures);
     steady::refusals_are_pages(&stage, &browser, &pictures);

@@ -9,7 +9,7 @@ use super::pictures::Pictures;
 use super::stage::Stage;
 
 /// Keys, as WebDriver names them.
-const ENTER: &str = "\u{e007}";
+pub(super) const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
 
 /// What `what` is on the page that is open, before and after something changes it.

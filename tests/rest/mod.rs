@@ -1,6 +1,7 @@
 //! What programs read over HTTP: `/api/v1` against its own description, Hadoop's history API against shapes that are kept beside this file,
 //! `/metrics` of every daemon by a parser that is not ours.
 
+mod files;
 mod schema;
 
 use std::fs;

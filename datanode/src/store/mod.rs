@@ -59,7 +59,6 @@ pub use writer::ReplicaWriter;
 use entry::{Entry, Left, Place, held};
 use handle::WriterHandle;
 use moves::Moves;
-use small::Extent;
 use syncs::Together;
 use volume::Volume;
 
