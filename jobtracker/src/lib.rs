@@ -86,6 +86,12 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     start(config, None, shutdown).await
 }
 
+/// The path from the root.
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path)
+        .map_err(|source| Error::System { action: "find the working directory", source })
+}
+
 async fn start(
     config: Config,
     config_file: Option<PathBuf>,
@@ -130,8 +136,7 @@ async fn start(
         audit,
         believes_names: config.auth == Auth::Simple,
         host: JobHost::new(running.handle()),
-        secret_file: std::path::absolute(&config.secret_file)
-            .map_err(|source| Error::System { action: "find the working directory", source })?,
+        secret_file: absolute(&config.secret_file)?,
         namenode: config.namenode.as_str().into(),
         secret: secret.clone(),
         groups: Arc::new(config.groups()),

@@ -204,7 +204,7 @@ fn a_rule_without_a_section_and_a_section_without_a_rule_are_found() {
     let mut nothing = whole.clone();
     nothing.expr.clear();
     for rule in ["for", "severity", "summary", "description", "runbook"].map(without) {
-        assert_eq!(unmatched(&[rule.clone()], page).len(), 1, "{rule:?}");
+        assert_eq!(unmatched(std::slice::from_ref(&rule), page).len(), 1, "{rule:?}");
     }
     assert_eq!(unmatched(&[nothing], page), ["A has no condition"]);
     let more = format!("{page}\n## B\n\n**Confirm:** look\n");
