@@ -401,11 +401,6 @@ impl Datanodes {
         }
     }
 
-    /// How long a DataNode may be silent before it is dead, milliseconds.
-    pub fn dead_ms(&self) -> u64 {
-        self.dead_ms
-    }
-
     /// Updates who is stale or dead; returns the nodes that died now.
     pub fn tick(&mut self, now_ms: u64) -> Vec<NodeIndex> {
         let gap_ms = self.ticked_ms.map_or(0, |ticked| now_ms.saturating_sub(ticked));

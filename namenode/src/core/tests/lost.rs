@@ -228,7 +228,9 @@ fn a_block_of_which_nobody_has_a_byte_is_kept_while_a_member_may_come_with_some(
     h.register(survivor);
     assert!(nothing(&mut h).is_err(), "it is there and was not asked");
     h.pass(2100, &asked);
-    assert_eq!(nothing(&mut h), Ok(()), "it is dead");
+    assert!(nothing(&mut h).is_err(), "it is dead, and may come back");
+    h.pass(2000, &asked);
+    assert_eq!(nothing(&mut h), Ok(()), "the hard limit is over");
     assert!(h.state.ns.block(block.id).is_none());
 }
 

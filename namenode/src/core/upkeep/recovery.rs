@@ -7,7 +7,7 @@
 //!                  +---------------+
 //!                    also while a member is silent that may have more of what was promised, up to the hard limit:
 //!                    then the file is closed at what there is, if anything, and marked;
-//!                    and where nobody has a byte, while a member that may have some is not known to be dead
+//!                    and where nobody has a byte, while a member is silent that may have some, up to the hard limit
 //!            -> no DataNode of its pipeline for the hard limit -> close without the block
 //! ```
 
@@ -265,11 +265,8 @@ impl State {
                 "block {block} has {left} bytes where {known} were promised, and not everybody who may have them was heard"
             ));
         }
-        // What was flushed is promised to readers, and only the members know of it.
-        let is_dead = |member| {
-            nodes.index(member).is_some_and(|node| nodes.node(node).state == DatanodeState::Dead)
-        };
-        if left == 0 && waited_ms < nodes.dead_ms() && unheard.any(|member| !is_dead(member)) {
+        // What was flushed is promised to readers, and only the members know of it. One that is away, even dead, may come back with it.
+        if left == 0 && waited_ms < self.settings.lease_hard_ms && unheard.next().is_some() {
             return Err(format!(
                 "nobody who was heard has a byte of block {block}, and others may have some"
             ));
