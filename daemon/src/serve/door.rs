@@ -1,6 +1,6 @@
 //! Who gets in: each connection is encrypted, or plain, and what is plain has to come from this machine.
 //!
-//! The first byte decides: a TLS handshake begins with [`HANDSHAKE`], which no HTTP method does. So one port serves both, and a client finds every daemon at
+//! The first byte decides: a TLS handshake begins with `HANDSHAKE`, which no HTTP method does. So one port serves both, and a client finds every daemon at
 //! the address that it always had. A plain request from another machine is answered with 426 and nothing else, unless `allow_unencrypted` lets it in; block
 //! transfer has no such exception, because all its clients can encrypt.
 
