@@ -4,7 +4,7 @@
 //! for all clients of this process. A restarted daemon refuses requests meant for its predecessor; the client then asks again and sends the request a second
 //! time. Nothing but the hello goes to a peer that has not proven that it holds the secret, and no unsigned answer is believed.
 //!
-//! Calls to other machines are encrypted. The hello proves the daemon's certificate, too, and calls go to who has that certificate ([`http`]).
+//! Calls to other machines are encrypted. The hello proves the daemon's certificate, too, and calls go to who has that certificate (`http`).
 //!
 //! A call that changes something has a call id in its message, so sending it again is safe: the daemon gives a repeated call its first answer. Every failure to
 //! get an answer can therefore be retried here.
