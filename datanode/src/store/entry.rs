@@ -22,8 +22,8 @@ pub(super) struct Entry {
     pub(super) writer: Option<Arc<WriterHandle>>,
     /// Most bytes that readers may see of an unfinished replica without a writer.
     pub(super) visible: u64,
-    /// Another process, or this one before its disk failed or while it was full, left it unfinished. After a failed sync the cached bytes look right, count as clean and are not
-    /// on the disk, so no later sync writes them: they must be written again before anything is promised.
+    /// Another process, or this one before its disk failed or while it was full, left it unfinished. After a failed sync the cached bytes look right, count
+    /// as clean and are not on the disk, so no later sync writes them: they must be written again before anything is promised.
     pub(super) is_doubtful: bool,
     /// It was reported as bad: nobody goes on with it.
     pub(super) is_damaged: bool,

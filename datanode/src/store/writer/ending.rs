@@ -31,7 +31,13 @@ impl ReplicaWriter {
             }
             (None, false) => left.length,
         };
-        Ok(Some(Replica { length, ..left }).filter(|left| left.length > 0))
+        match length {
+            0 if self.promised > 0 && self.loss != Some(Loss::Vanished) => {
+                Err(StoreError::Corrupt { block: left.block, offset: 0 })
+            }
+            0 => Ok(None),
+            _ => Ok(Some(Replica { length, ..left })),
+        }
     }
 
     /// A sync has failed for lack of room. What was promised or acknowledged stays, as far as it is still there; for the rest there may be no room.
@@ -45,46 +51,39 @@ impl ReplicaWriter {
         scan::proved_length(self.replica.block, block, meta)
     }
 
-    /// Moves files back that were to be complete already.
-    fn move_back(&mut self, left: &Replica) -> io::Result<()> {
-        let place = self.store.volumes[self.volume].paths(left);
-        if self.paths != place {
+    /// Leaves a replica in the table. Files that were to be complete already are moved back to its place.
+    fn leave_unfinished(&self, left: Replica) -> io::Result<()> {
+        let place = self.store.volumes[self.volume].paths(&left);
+        let is_elsewhere = self.paths != place;
+        let _moving = is_elsewhere.then(|| self.store.moves.moving(left.block));
+        if is_elsewhere {
             self.paths.rename(&place)?;
-            self.paths = place;
         }
+        let change = |pending: &mut PendingChanges| pending.unfinished(&left);
+        let left = Left { is_doubtful: self.loss.is_some(), ..Left::from(left) };
+        self.store.release(self.replica.block, &self.handle, Some(left), change);
         Ok(())
     }
 
     /// Ends the hold of a replica that is in the table as this writer's.
-    fn end_incomplete(&mut self) {
-        let (id, store) = (self.replica.block, self.store.clone());
-        let moving = store.moves.moving(id);
-        let left = self.left().and_then(|left| {
-            let moved = left.as_ref().map_or(Ok(()), |left| self.move_back(left));
-            moved.map(|()| left).map_err(|error| StoreError::io(id, error))
-        });
-        match left {
-            Ok(Some(left)) => {
-                let change = |pending: &mut PendingChanges| pending.unfinished(&left);
-                let is_doubtful = self.loss.is_some();
-                let left = Left { is_doubtful, ..Left::from(left) };
-                store.release(id, &self.handle, Some(left), change);
-            }
-            Ok(None) => {
+    fn end_incomplete(&self) {
+        let (id, store) = (self.replica.block, &self.store);
+        let ended = self.left().and_then(|left| match left {
+            Some(left) => self.leave_unfinished(left).map_err(|error| StoreError::io(id, error)),
+            None => {
                 self.remove_files();
                 store.release(id, &self.handle, None, |pending| pending.deleted(id));
+                Ok(())
             }
-            // Its files stay: a start may be able to read them.
-            Err(error) => {
-                drop(moving);
-                if let StoreError::Io { source, .. } = &error {
-                    store.fence(self.volume, source);
-                }
-                let error = protocol::error::chain(&error);
-                tracing::warn!(block = %id, error, "cannot keep what a failed write left");
-                store.release(id, &self.handle, None, |pending| pending.deleted(id));
-            }
+        });
+        let Err(error) = ended else { return };
+        // Its files stay: a start may be able to read them.
+        if let StoreError::Io { source, .. } = &error {
+            store.fence(self.volume, source);
         }
+        let error = protocol::error::chain(&error);
+        tracing::warn!(block = %id, error, "cannot keep what a failed write left");
+        store.release(id, &self.handle, None, |pending| pending.deleted(id));
     }
 
     /// Removes the files of a replica that nobody needs.
