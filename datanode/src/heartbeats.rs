@@ -20,13 +20,9 @@ impl Heartbeats {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Counts one that was answered.
-    pub(crate) fn note_answered(&self) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts one that was not.
-    pub(crate) fn note_failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+    /// Counts one.
+    pub(crate) fn note(&self, is_answered: bool) {
+        let count = if is_answered { &self.answered } else { &self.failed };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -99,9 +99,7 @@ mod tests {
     fn golden_lines() {
         let root = tempfile::tempdir().unwrap();
         let service = service(root.path());
-        service.heartbeats().note_answered();
-        service.heartbeats().note_answered();
-        service.heartbeats().note_failed();
+        [true, true, false].map(|is_answered| service.heartbeats().note(is_answered));
         service.store.scans().note(4096);
         service.store.scans().note_bad();
         let text = daemon::metrics::text(&registry(&service));

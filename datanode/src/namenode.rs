@@ -87,7 +87,7 @@ impl Link {
             supervisor::alive();
             supervisor::status("waits for the NameNode");
             let Some(registered) = self.register().await? else {
-                self.service.heartbeats().note_failed();
+                self.service.heartbeats().note(false);
                 self.pause().await;
                 continue;
             };
@@ -151,25 +151,22 @@ impl Link {
             let Some(sender) = self.session.lock().sender() else { return Ended };
             let heartbeat = Request::Heartbeat(sender, self.heartbeat());
             supervisor::alive();
-            match self.call(&heartbeat, registered.hold + ANSWER_TIMEOUT).await {
-                Ok(Reply::Commands { epoch, commands }) if epoch == registered.epoch => {
-                    self.service.heartbeats().note_answered();
+            let answer = self.call(&heartbeat, registered.hold + ANSWER_TIMEOUT).await;
+            let is_ours = |epoch: &Epoch| *epoch == registered.epoch;
+            let is_answered =
+                matches!(&answer, Ok(Reply::Commands { epoch, .. }) if is_ours(epoch));
+            self.service.heartbeats().note(is_answered);
+            match answer {
+                Ok(Reply::Commands { epoch, commands }) if is_ours(&epoch) => {
                     for command in commands {
                         if self.obey(command, epoch).is_err() {
                             return Ended;
                         }
                     }
                 }
-                Ok(_) => {
-                    self.service.heartbeats().note_failed();
-                    return Ended;
-                }
-                Err(error) if is_refusal(&error) => {
-                    self.service.heartbeats().note_failed();
-                    return Ended;
-                }
+                Ok(_) => return Ended,
+                Err(error) if is_refusal(&error) => return Ended,
                 Err(error) => {
-                    self.service.heartbeats().note_failed();
                     let text = protocol::error::chain(&error);
                     // Its clock may be wrong: log that once for an operator.
                     if matches!(error, RpcError::Status { .. })
