@@ -3,6 +3,7 @@
 //! Each request builds a registry from the current state. Labels are kinds and states, never names of users, paths or jobs, which keeps their number small.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -85,6 +86,40 @@ pub fn gauges(registry: &mut Registry, figures: &[(&str, &str, u64)]) {
 pub fn counters(registry: &mut Registry, figures: &[(&str, &str, u64)]) {
     for (name, help, value) in figures {
         registry.register(*name, *help, ConstCounter::new(*value));
+    }
+}
+
+/// What a daemon that keeps a log tells of it.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFigures {
+    /// Syncs.
+    pub commits: u64,
+    /// Time spent in writing and syncing.
+    pub commit_time: Duration,
+    /// Images that could not be written.
+    pub image_failures: u64,
+    /// Directories of `log_dirs` that are left out.
+    pub left_out: u64,
+}
+
+impl LogFigures {
+    /// Registers them.
+    pub fn register(&self, registry: &mut Registry) {
+        counters(
+            registry,
+            &[
+                ("journal_commits", "Syncs of the log; each makes a group durable", self.commits),
+                ("journal_image_failures", "Images that could not be written", self.image_failures),
+            ],
+        );
+        registry.register_with_unit(
+            "journal_commit",
+            "Time spent in writing and syncing the log",
+            Unit::Seconds,
+            ConstCounter::new(self.commit_time.as_secs_f64()),
+        );
+        let help = "Directories of log_dirs that are left out";
+        gauges(registry, &[("journal_directories_left_out", help, self.left_out)]);
     }
 }
 

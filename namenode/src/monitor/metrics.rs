@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use daemon::metrics::{counters, gauges};
-use prometheus_client::metrics::counter::ConstCounter;
+use daemon::metrics::{LogFigures, counters, gauges};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use protocol::namenode::{AdminState, DatanodeState};
@@ -115,27 +114,16 @@ fn journal(registry: &mut Registry, picture: &Picture) {
         &[
             ("journal_records", "Transactions written", stats.records),
             ("journal_bytes", "Bytes written to the log", stats.bytes),
-            ("journal_commits", "Syncs of the log; each makes a group durable", stats.commits),
             ("journal_checkpoints", "Checkpoints", stats.checkpoints),
             ("journal_images", "Images", stats.images),
-            ("journal_image_failures", "Images that could not be written", stats.image_failures),
         ],
     );
-    registry.register_with_unit(
-        "journal_commit",
-        "Time spent in writing and syncing the log",
-        Unit::Seconds,
-        ConstCounter::new(stats.commit_time.as_secs_f64()),
-    );
+    let journal::Stats { commits, commit_time, image_failures, left_out, .. } = *stats;
+    LogFigures { commits, commit_time, image_failures, left_out }.register(registry);
     gauges(
         registry,
         &[
             ("journal_queue_bytes", "Bytes that wait for a sync", stats.queue_bytes),
-            (
-                "journal_directories_left_out",
-                "Directories of log_dirs that are left out",
-                stats.left_out,
-            ),
             ("last_txid", "Last durable transaction", picture.status.txid),
         ],
     );

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use daemon::metrics::{counters, gauges};
+use daemon::metrics::{LogFigures, gauges};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
@@ -134,28 +134,9 @@ fn workers(registry: &mut Registry, overview: &Overview) {
 }
 
 fn journal(registry: &mut Registry, overview: &Overview) {
-    let stats = &overview.journal;
-    counters(
-        registry,
-        &[
-            ("journal_commits", "Syncs of the log; each makes a group durable", stats.commits),
-            ("journal_image_failures", "Images that could not be written", stats.image_failures),
-        ],
-    );
-    registry.register_with_unit(
-        "journal_commit",
-        "Time spent in writing and syncing the log",
-        Unit::Seconds,
-        ConstCounter::new(stats.commit_time.as_secs_f64()),
-    );
-    gauges(
-        registry,
-        &[(
-            "journal_directories_left_out",
-            "Directories of log_dirs that are left out",
-            overview.log_dirs_left_out.len() as u64,
-        )],
-    );
+    let journal::Stats { commits, commit_time, image_failures, .. } = overview.journal;
+    let left_out = overview.log_dirs_left_out.len() as u64;
+    LogFigures { commits, commit_time, image_failures, left_out }.register(registry);
 }
 
 fn name(state: JobState) -> &'static str {
