@@ -17,6 +17,7 @@ pub(crate) mod oiv;
 mod ops;
 mod options;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -24,7 +25,9 @@ use namenode::core::inodes::Inode;
 use namenode::core::namespace::Namespace;
 use protocol::InodeId;
 
-use crate::output::{Buffered, EXIT_OK, EXIT_USAGE, report, report_text, unless_reader_left};
+use self::options::{Given, Known};
+use crate::absent::Absent;
+use crate::output::{Buffered, EXIT_OK, EXIT_USAGE, report, report_text, say, unless_reader_left};
 
 /// Permissions of what is written: it names what only some may see.
 const FILE_MODE: u32 = 0o600;
@@ -40,18 +43,36 @@ enum Wrong {
     Failed(String),
 }
 
-/// The exit code of a command, after what there is to tell.
-fn ended(name: &str, usage: &str, done: Result<(), Wrong>) -> u8 {
-    match done {
-        Ok(()) => return EXIT_OK,
-        Err(Wrong::Usage(text)) => {
-            report!("{name}: {text}");
-            report_text!("{usage}");
+/// One of the two commands.
+struct Tool {
+    name: &'static str,
+    usage: &'static str,
+    known: &'static [Known],
+    absent: &'static [Absent],
+}
+
+impl Tool {
+    /// Runs the words after its name and returns the exit code.
+    fn run(&self, words: &[OsString], view: impl FnOnce(&Given) -> Result<(), Wrong>) -> u8 {
+        let done = match options::parse(self, words) {
+            Ok(given) if given.has("-h") => {
+                say!("{}", self.usage.trim_end());
+                Ok(())
+            }
+            given => given.and_then(|given| view(&given)),
+        };
+        let name = self.name;
+        match done {
+            Ok(()) => return EXIT_OK,
+            Err(Wrong::Usage(text)) => {
+                report!("{name}: {text}");
+                report_text!("{}", self.usage);
+            }
+            Err(Wrong::Refused) => {}
+            Err(Wrong::Failed(text)) => report!("{name}: {text}"),
         }
-        Err(Wrong::Refused) => {}
-        Err(Wrong::Failed(text)) => report!("{name}: {text}"),
+        EXIT_USAGE
     }
-    EXIT_USAGE
 }
 
 /// Writes to a file, which appears when it is whole, or to standard output if `output` is `-`.

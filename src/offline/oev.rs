@@ -11,11 +11,10 @@ use namenode::offline::{self, OfflineError};
 use protocol::wire::form::Form;
 
 use super::ops::Op;
-use super::options::{Given, Known, parse};
-use super::{Wrong, edits, ended, write_to};
+use super::options::{Given, Known};
+use super::{Tool, Wrong, edits, write_to};
 use crate::absent;
 use crate::connect::{Overrides, describe};
-use crate::output::{EXIT_OK, say};
 use crate::reference::Outline;
 
 const USAGE: &str = "\
@@ -40,6 +39,8 @@ const KNOWN: &[Known] = &[
     Known { names: &["-h", "--help", "-help"], takes_value: false },
 ];
 
+const TOOL: Tool = Tool { name: "oev", usage: USAGE, known: KNOWN, absent: absent::OEV_OPTIONS };
+
 /// The options, for completions and the manual page.
 pub(crate) fn outline() -> Outline {
     Outline::with_options(USAGE)
@@ -47,13 +48,7 @@ pub(crate) fn outline() -> Outline {
 
 /// Runs the command line after `oev` and returns the exit code.
 pub(crate) fn run(words: &[OsString], _: &Overrides) -> u8 {
-    match parse("oev", words, KNOWN, absent::OEV_OPTIONS) {
-        Ok(given) if given.has("-h") => {
-            say!("{}", USAGE.trim_end());
-            EXIT_OK
-        }
-        given => ended("oev", USAGE, given.and_then(|given| view(&given))),
-    }
+    TOOL.run(words, view)
 }
 
 fn view(given: &Given) -> Result<(), Wrong> {
@@ -133,11 +128,12 @@ fn stats(counts: &BTreeMap<Op, u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::EXIT_USAGE;
+    use crate::offline::options::parse;
+    use crate::output::{EXIT_OK, EXIT_USAGE};
 
     fn wrong(words: &[&str]) -> Wrong {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let given = parse("oev", &words, KNOWN, absent::OEV_OPTIONS);
+        let given = parse(&TOOL, &words);
         given.and_then(|given| view(&given)).unwrap_err()
     }
 

@@ -7,11 +7,10 @@ use jiff::tz::TimeZone;
 use namenode::offline::Image;
 
 use super::distribution::Classes;
-use super::options::{Given, Known, parse};
-use super::{Wrong, delimited, distribution, ended, image_xml, write_to};
+use super::options::{Given, Known};
+use super::{Tool, Wrong, delimited, distribution, image_xml, write_to};
 use crate::absent::{self, Absent};
 use crate::connect::{Overrides, describe};
-use crate::output::{EXIT_OK, say};
 use crate::reference::Outline;
 
 const USAGE: &str = "\
@@ -63,6 +62,8 @@ enum Processor {
     Distribution(Classes),
 }
 
+const TOOL: Tool = Tool { name: "oiv", usage: USAGE, known: KNOWN, absent: absent::OIV_OPTIONS };
+
 /// The options, for completions and the manual page.
 pub(crate) fn outline() -> Outline {
     Outline::with_options(USAGE)
@@ -70,13 +71,7 @@ pub(crate) fn outline() -> Outline {
 
 /// Runs the command line after `oiv` and returns the exit code.
 pub(crate) fn run(words: &[OsString], _: &Overrides) -> u8 {
-    match parse("oiv", words, KNOWN, absent::OIV_OPTIONS) {
-        Ok(given) if given.has("-h") => {
-            say!("{}", USAGE.trim_end());
-            EXIT_OK
-        }
-        given => ended("oiv", USAGE, given.and_then(|given| view(&given))),
-    }
+    TOOL.run(words, view)
 }
 
 fn view(given: &Given) -> Result<(), Wrong> {
@@ -126,11 +121,12 @@ fn processor(given: &Given) -> Result<Processor, Wrong> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::EXIT_USAGE;
+    use crate::offline::options::parse;
+    use crate::output::{EXIT_OK, EXIT_USAGE};
 
     fn wrong(words: &[&str]) -> Wrong {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let given = parse("oiv", &words, KNOWN, absent::OIV_OPTIONS);
+        let given = parse(&TOOL, &words);
         given.and_then(|given| view(&given)).unwrap_err()
     }
 

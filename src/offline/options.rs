@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use super::Wrong;
-use crate::absent::{self, Absent};
+use super::{Tool, Wrong};
+use crate::absent;
 
 /// An option.
 pub(super) struct Known {
@@ -40,19 +40,14 @@ impl Given {
     }
 }
 
-/// Reads the words after a command's name. Options of Hadoop's that `absent` has are refused by name.
-pub(super) fn parse(
-    command: &str,
-    words: &[OsString],
-    known: &[Known],
-    absent: &[Absent],
-) -> Result<Given, Wrong> {
+/// Reads the words after a command's name. Options of Hadoop's that are absent are refused by name.
+pub(super) fn parse(tool: &Tool, words: &[OsString]) -> Result<Given, Wrong> {
     let mut given = Given::default();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let word = text_of(word)?;
-        let Some(option) = known.iter().find(|known| known.names.contains(&word)) else {
-            if absent::refuse(command, word, absent) {
+        let Some(option) = tool.known.iter().find(|known| known.names.contains(&word)) else {
+            if absent::refuse(tool.name, word, tool.absent) {
                 return Err(Wrong::Refused);
             }
             return Err(Wrong::Usage(format!("unknown argument {word}")));
@@ -75,6 +70,7 @@ fn text_of(word: &OsString) -> Result<&str, Wrong> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::absent::Absent;
 
     const KNOWN: &[Known] = &[
         Known { names: &["-i", "--inputFile"], takes_value: true },
@@ -84,7 +80,7 @@ mod tests {
 
     fn given(words: &[&str]) -> Result<Given, Wrong> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        parse("oiv", &words, KNOWN, ABSENT)
+        parse(&Tool { name: "oiv", usage: "", known: KNOWN, absent: ABSENT }, &words)
     }
 
     #[test]
