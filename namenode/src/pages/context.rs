@@ -111,10 +111,14 @@ impl Hand {
         self.pages.web.ask(&self.user, from, call).await
     }
 
+    /// A call that is another one each time.
+    pub(super) async fn ask<C: TypedCall>(&self, call: C) -> Result<C::Answer, RemoteError> {
+        self.pages.web.ask(&self.user, CallOrigin::default(), call).await
+    }
+
     /// What is at a path.
     pub(super) async fn status(&self, path: &DfsPath) -> Result<FileStatus, RemoteError> {
-        let call = calls::Status { path: path.clone() };
-        self.pages.web.ask(&self.user, CallOrigin::default(), call).await
+        self.ask(calls::Status { path: path.clone() }).await
     }
 
     /// What is at a path; `None` if nothing is.

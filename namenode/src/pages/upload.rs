@@ -1,19 +1,13 @@
 //! Uploads: a file gets its name when all of it is there. Until then it is written under a name of its own beside it, as by `put`.
 //!
 //! Invariant: whatever fails, nothing of an upload is under the final name, and what was there before stays. A cut-off leaves nothing at all: the DataNode
-//! deletes what it has, and so does this, if the DataNode is gone.
+//! deletes what it has, and so does this, if the DataNode is gone. An upload that is sent again is another one: it has bytes of its own to give a name to.
 
 use axum::body::Body;
-use protocol::namenode::{RenameTo, calls};
+use protocol::namenode::{COPYING_SUFFIX, RenameTo, calls};
 use protocol::{DfsPath, ErrorKind, RemoteError};
 
 use super::context::{Hand, refused_path};
-
-/// The end of a name while a file is being copied, as Hadoop's shell has it.
-const COPYING_SUFFIX: &str = "._COPYING_";
-/// Numbers of the calls.
-const PUBLISH: u64 = 0;
-const CLEAN: u64 = 1;
 
 /// Writes a new file of a request's body. Goes on when the one who asked is gone, so that it ends in order.
 ///
@@ -57,7 +51,7 @@ async fn write(
     let published = match written {
         Ok(()) => {
             let call = RenameTo { from: temporary.clone(), to: path.clone(), overwrite };
-            hand.change(PUBLISH, call).await
+            hand.ask(call).await
         }
         Err(error) => Err(error),
     };
@@ -70,7 +64,7 @@ async fn write(
 /// Deletes what is left of an upload that failed.
 async fn clean(hand: &Hand, temporary: DfsPath) {
     let call = calls::Delete { path: temporary.clone(), recursive: false };
-    match hand.change(CLEAN, call).await {
+    match hand.ask(call).await {
         Ok(_) => {}
         // Whoever may not delete there could not write there either.
         Err(error) if matches!(error.kind, ErrorKind::PermissionDenied | ErrorKind::NotFound) => {}

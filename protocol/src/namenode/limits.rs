@@ -20,5 +20,7 @@ pub const MOVES_MAX: usize = 10_000;
 pub const REPLICATION_MAX: u16 = 512;
 /// Most names of attributes in one call: many times what a file can have.
 pub const XATTR_NAMES_MAX: usize = 1000;
+/// The end of a name while a file is being copied, as Hadoop's shell has it.
+pub const COPYING_SUFFIX: &str = "._COPYING_";
 /// Name below a directory under which its snapshots can be read.
 pub const DOT_SNAPSHOT: &str = ".snapshot";

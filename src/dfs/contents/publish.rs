@@ -1,11 +1,11 @@
 //! Writes one file so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it. If something has that name, it stays, and the
 //! file gets another one at first. What is no regular file (a link, a FIFO, a device of this machine) is written in place.
 
+use protocol::namenode::COPYING_SUFFIX;
 use protocol::path::RESERVED_RAW;
 
 use super::interrupt::Temporary;
 use crate::dfs::context::Context;
-use crate::dfs::fs::temporary::COPYING_SUFFIX;
 use crate::dfs::fs::{Failure, Named, Problem, WriteOptions, Writer};
 use crate::dfs::target::missing_parent;
 

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use protocol::namenode::COPYING_SUFFIX;
 use protocol::path::ELEMENT_BYTES_MAX;
 use protocol::{DfsPath, PathError};
 
-use super::temporary::{COPYING_SUFFIX, unused_name};
+use super::temporary::unused_name;
 
 /// A path and the file system that it belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

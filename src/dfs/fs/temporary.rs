@@ -1,7 +1,6 @@
 //! Names of files that are being copied.
 
-/// A suffix that marks a file being copied, as Hadoop's shell has it.
-pub(crate) const COPYING_SUFFIX: &str = "._COPYING_";
+use protocol::namenode::COPYING_SUFFIX;
 
 /// A name for a file being copied that nothing else has.
 pub(crate) fn unused_name() -> String {
