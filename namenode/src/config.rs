@@ -75,6 +75,9 @@ pub struct Config {
     pub lease_hard_ms: u64,
     /// Time after which a block recovery is ordered again. Default 10,000.
     pub recovery_retry_ms: u64,
+    /// How long the recovery of a file of whose last block nobody has a byte waits for DataNodes that are away: what was only flushed is nowhere else.
+    /// Default 86,400,000, a day: networks and machines are repaired sooner, and a file that nobody wrote to ends at last.
+    pub recovery_wait_max_ms: u64,
     /// Copies that one DataNode sends at once. Default 4, which leaves disks and links to users.
     pub replication_streams: u32,
     /// Time after which a copy is ordered again. Default 120,000: a block of 128 MiB on a busy link takes less.
@@ -169,6 +172,7 @@ impl Default for Config {
             lease_soft_ms: 60_000,
             lease_hard_ms: 1_200_000,
             recovery_retry_ms: 10_000,
+            recovery_wait_max_ms: 86_400_000,
             replication_streams: 4,
             replication_timeout_ms: 120_000,
             arrival_timeout_ms: 30_000,

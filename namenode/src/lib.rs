@@ -280,6 +280,7 @@ fn settings_of(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings
         lease_soft_ms: config.lease_soft_ms,
         lease_hard_ms: config.lease_hard_ms,
         recovery_retry_ms: config.recovery_retry_ms,
+        recovery_wait_max_ms: config.recovery_wait_max_ms,
         replication_streams: config.replication_streams,
         maintenance_min: config.maintenance_replication_min,
         pending_timeout_ms: config.replication_timeout_ms,

@@ -171,6 +171,8 @@ fn config() -> Config {
         lease_soft_ms: 8000,
         lease_hard_ms: 20_000,
         recovery_retry_ms: 3000,
+        // Longer than anybody is away.
+        recovery_wait_max_ms: 90_000,
         replication_timeout_ms: 6000,
         arrival_timeout_ms: 3000,
         delete_retry_ms: 2000,

@@ -48,6 +48,8 @@ pub struct Settings {
     pub lease_hard_ms: u64,
     /// After this time a block recovery is ordered again.
     pub recovery_retry_ms: u64,
+    /// For this time a recovery that has found no byte waits for DataNodes that are away.
+    pub recovery_wait_max_ms: u64,
     /// Copies that one DataNode sends at once.
     pub replication_streams: u32,
     /// Replicas in service that a block must have before another one's DataNode is in maintenance.

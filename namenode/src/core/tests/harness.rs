@@ -40,6 +40,7 @@ pub(crate) fn settings() -> Settings {
         lease_soft_ms: 1000,
         lease_hard_ms: 5000,
         recovery_retry_ms: 500,
+        recovery_wait_max_ms: 5000,
         replication_streams: 2,
         maintenance_min: 1,
         pending_timeout_ms: 1000,

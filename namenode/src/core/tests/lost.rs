@@ -230,7 +230,7 @@ fn a_block_of_which_nobody_has_a_byte_is_kept_while_a_member_may_come_with_some(
     h.pass(2100, &asked);
     assert!(nothing(&mut h).is_err(), "it is dead, and may come back");
     h.pass(2000, &asked);
-    assert_eq!(nothing(&mut h), Ok(()), "the hard limit is over");
+    assert_eq!(nothing(&mut h), Ok(()), "the wait is over");
     assert!(h.state.ns.block(block.id).is_none());
 }
 

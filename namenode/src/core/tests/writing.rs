@@ -474,7 +474,7 @@ fn recovery_works_after_a_restart_and_without_any_replica() {
     assert_eq!(leader, number);
     commit_on(&mut h, &open, stamp, (123, vec![DatanodeId([number; 16])])).unwrap();
     assert_eq!(h.state.ns.file(file.file).unwrap().length, 123);
-    // Nobody but dead DataNodes has the other: after the hard limit it is closed without the block.
+    // Nobody but dead DataNodes has the other: in the end it is closed without the block.
     let ids: Vec<u8> = lost.replicas.iter().map(|info| info.id.0[0]).collect();
     assert!(ids.contains(&number));
     h.pass(20_000, &[]);

@@ -7,8 +7,8 @@
 //!                  +---------------+
 //!                    also while a member is silent that may have more of what was promised, up to the hard limit:
 //!                    then the file is closed at what there is, if anything, and marked;
-//!                    and where nobody has a byte, while a member is silent that may have some, up to the hard limit
-//!            -> no DataNode of its pipeline for the hard limit -> close without the block
+//!                    and where nobody has a byte, while a member is silent that may have some, for `recovery_wait_max_ms`
+//!            -> no DataNode of its pipeline for `recovery_wait_max_ms` -> close without the block
 //! ```
 
 use hashbrown::HashMap;
@@ -91,8 +91,8 @@ impl State {
         let known = self.ns.file(file).map_or(0, File::known_length);
         if candidates.is_empty() {
             let waited_ms = now.mono_ms.saturating_sub(first_ms);
-            // Wait for bytes that somebody was promised.
-            if waited_ms < self.settings.lease_hard_ms || known > 0 {
+            // Wait for bytes that somebody was promised, and for what may have been flushed.
+            if waited_ms < self.settings.recovery_wait_max_ms || known > 0 {
                 return self.take_over(nodes, file, now, out).map(|_| false);
             }
             let edits =
@@ -266,7 +266,8 @@ impl State {
             ));
         }
         // What was flushed is promised to readers, and only the members know of it. One that is away, even dead, may come back with it.
-        if left == 0 && waited_ms < self.settings.lease_hard_ms && unheard.next().is_some() {
+        let is_over = waited_ms >= self.settings.recovery_wait_max_ms;
+        if left == 0 && !is_over && unheard.next().is_some() {
             return Err(format!(
                 "nobody who was heard has a byte of block {block}, and others may have some"
             ));
