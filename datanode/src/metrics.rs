@@ -99,7 +99,9 @@ mod tests {
     fn golden_lines() {
         let root = tempfile::tempdir().unwrap();
         let service = service(root.path());
-        [true, true, false].map(|is_answered| service.heartbeats().note(is_answered));
+        for is_answered in [true, true, false] {
+            service.heartbeats().note(is_answered);
+        }
         service.store.scans().note(4096);
         service.store.scans().note_bad();
         let text = daemon::metrics::text(&registry(&service));
