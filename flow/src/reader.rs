@@ -19,8 +19,8 @@
 
 use std::time::Duration;
 
-use protocol::DatanodeId;
 use protocol::namenode::{BadReplica, DatanodeInfo, LocatedBlock};
+use protocol::{DatanodeId, InodeId};
 
 use crate::error::ReadError;
 
@@ -33,6 +33,7 @@ const LENGTH_PAUSES_MS: [u64; 6] = [10, 50, 100, 200, 400, 800];
 /// A file as it was when it was opened, and what is known of its replicas.
 #[derive(Clone, Debug)]
 pub struct Reader {
+    file: InodeId,
     length: u64,
     blocks: Vec<Block>,
     /// The block of which a replica is open, and whose it is.
@@ -115,16 +116,16 @@ impl Attempt {
 
 impl Reader {
     /// A file of these blocks, in order.
-    pub fn new(blocks: Vec<LocatedBlock>) -> Self {
+    pub fn new(file: InodeId, blocks: Vec<LocatedBlock>) -> Self {
         let length = blocks.last().map_or(0, |block| block.offset + block.length);
         let blocks = blocks.into_iter().map(Block::new).collect();
-        Reader { length, blocks, open: None }
+        Reader { file, length, blocks, open: None }
     }
 
     /// Another reader of the file as this one saw it on opening.
     pub fn another(&self) -> Self {
         let blocks = self.blocks.iter().map(|block| Block::new(block.located.clone())).collect();
-        Reader { length: self.length, blocks, open: None }
+        Reader { file: self.file, length: self.length, blocks, open: None }
     }
 
     /// Its length, bytes.
@@ -210,24 +211,30 @@ impl Reader {
         Some(Failed { replica: BadReplica { block: id, stamp, datanode }, report })
     }
 
-    /// Reports where the block is now. Replicas known to be damaged are skipped.
+    /// Reports where the blocks of what has the file's name now are. Replicas known to be damaged are skipped. A block that was cut is another one, with the
+    /// same first bytes: reading goes on in it.
     ///
     /// # Errors
-    /// [`ReadError::Short`] if the block is not among those found.
+    /// [`ReadError::Short`] if the block is not among those found, or the name has gone to another file.
     pub fn fetched(
         &mut self,
         attempt: &mut Attempt,
-        found: Vec<LocatedBlock>,
+        (file, found): (InodeId, Vec<LocatedBlock>),
     ) -> Result<(), ReadError> {
         attempt.fetch_count += 1;
         attempt.paused = false;
         let block = &mut self.blocks[attempt.index];
-        let id = block.located.id;
-        let Some(found) = found.into_iter().find(|block| block.id == id) else {
-            return Err(ReadError::Short { offset: block.located.offset });
+        let (id, offset, seen) = (block.located.id, block.located.offset, block.located.length);
+        let is_file = file == self.file;
+        let in_place = |it: &LocatedBlock| it.id == id || (is_file && it.offset == offset);
+        let Some(found) = found.into_iter().find(in_place) else {
+            return Err(ReadError::Short { offset });
         };
+        if found.id != id {
+            *block = Block::new(found);
+            return Ok(());
+        }
         block.failed.clone_from(&block.damaged);
-        let seen = block.located.length;
         block.located = found;
         if block.located.open {
             block.located.length = block.located.length.max(seen);

@@ -195,7 +195,8 @@ impl Reader {
                 self.end(None, random, oracle, out);
             }
             (Stage::Reading(reading), Ok(Reply::Located(located))) => {
-                match reading.flow.fetched(&mut reading.attempt, located.blocks) {
+                let found = (located.status.inode, located.blocks);
+                match reading.flow.fetched(&mut reading.attempt, found) {
                     Ok(()) => self.read((now, random), oracle, out),
                     Err(error) => {
                         self.end(Some(format!("{error:?}")), random, oracle, out);
@@ -274,7 +275,7 @@ impl Reader {
     ) {
         let Some(task) = &mut self.task else { return };
         let Stage::Measuring { located, .. } = &mut task.stage else { return };
-        let flow = Flow::new(std::mem::take(&mut located.blocks));
+        let flow = Flow::new(located.status.inode, std::mem::take(&mut located.blocks));
         oracle.check_seen(&task.expected, flow.len(), is_exact);
         let offset = random.within(0..flow.len().max(1));
         let end = match random.one_in(2) {

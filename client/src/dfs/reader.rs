@@ -45,11 +45,12 @@ impl DfsReader {
         if located.status.directory {
             return Err(DfsError::IsDirectory { path });
         }
+        let flow = Reader::new(located.status.inode, located.blocks);
         Ok(DfsReader {
             link: Arc::clone(link),
             path,
             status: located.status,
-            flow: Reader::new(located.blocks),
+            flow,
             position: 0,
             source: None,
             reports: Vec::new(),
@@ -177,7 +178,8 @@ impl DfsReader {
                 }
                 Step::Fetch { offset } => {
                     let located = self.link.locations(&self.path, offset, 1)?;
-                    let fetched = self.flow.fetched(&mut attempt, located.blocks);
+                    let fetched =
+                        self.flow.fetched(&mut attempt, (located.status.inode, located.blocks));
                     fetched.map_err(|error| self.error(error, offset, None))?;
                 }
                 Step::End(error) => return Err(self.error(error, offset, last.as_ref())),

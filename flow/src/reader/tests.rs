@@ -10,6 +10,7 @@ use protocol::{BlockId, GenerationStamp};
 use super::*;
 
 const BLOCK_BYTES: u64 = 1000;
+const FILE: InodeId = InodeId(9);
 
 /// What a replica does when it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,7 +106,7 @@ impl World {
                 Step::Fetch { offset } => {
                     self.fetch_count += 1;
                     let found = vec![block(offset / BLOCK_BYTES, &self.places)];
-                    reader.fetched(&mut attempt, found).unwrap();
+                    reader.fetched(&mut attempt, (FILE, found)).unwrap();
                 }
                 Step::End(error) => return Ended::Failed(error),
             }
@@ -124,7 +125,7 @@ proptest! {
         healed_after in prop::option::of(0..12usize),
     ) {
         let places: Vec<u8> = (1..=health.len() as u8).collect();
-        let mut reader = Reader::new(vec![block(0, &places), block(1, &places)]);
+        let mut reader = Reader::new(FILE, vec![block(0, &places), block(1, &places)]);
         let mut world = World { healed_after, ..World::of(&health) };
         let count = |wanted| health.iter().filter(|health| **health == wanted).count();
         for offset in offsets {
@@ -157,7 +158,7 @@ proptest! {
 
 #[test]
 fn the_nearest_comes_first_and_stays_open() {
-    let mut reader = Reader::new(vec![block(0, &[1, 2, 3]), block(1, &[1, 2, 3])]);
+    let mut reader = Reader::new(FILE, vec![block(0, &[1, 2, 3]), block(1, &[1, 2, 3])]);
     let mut world = World::of(&[Health::Damaged, Health::Works, Health::Works]);
     assert_eq!(world.read(&mut reader, 10), Ended::Bytes { from: id(2), at: 10 });
     assert_eq!(world.reports, [id(1)]);
@@ -172,7 +173,7 @@ fn the_nearest_comes_first_and_stays_open() {
 
 #[test]
 fn locations_are_fetched_again_for_some_time() {
-    let mut reader = Reader::new(vec![block(0, &[1, 2])]);
+    let mut reader = Reader::new(FILE, vec![block(0, &[1, 2])]);
     let mut world = World::of(&[Health::Fails, Health::Fails]);
     let unreachable = Ended::Failed(ReadError::Unreachable { block: BlockId(0) });
     assert_eq!(world.read(&mut reader, 0), unreachable);
@@ -187,7 +188,7 @@ fn locations_are_fetched_again_for_some_time() {
         [(&[Health::Damaged][..], 0), (&[Health::Damaged, Health::Fails], 10)]
     {
         let places: Vec<u8> = (1..=health.len() as u8).collect();
-        let mut reader = Reader::new(vec![block(0, &places)]);
+        let mut reader = Reader::new(FILE, vec![block(0, &places)]);
         let mut world = World::of(health);
         for _ in 0..2 {
             assert_eq!(world.read(&mut reader, 600), Ended::Salvaged { at: 600 });
@@ -200,24 +201,60 @@ fn locations_are_fetched_again_for_some_time() {
 fn a_file_ends_where_it_did_when_it_was_opened() {
     let mut last = block(1, &[1]);
     (last.open, last.length) = (true, 400);
-    let mut reader = Reader::new(vec![block(0, &[1]), last.clone()]);
+    let mut reader = Reader::new(FILE, vec![block(0, &[1]), last.clone()]);
     assert_eq!(reader.len(), 1400);
     let mut attempt = reader.begin(1399).unwrap();
     assert!(matches!(reader.next_step(&attempt), Step::Open { .. }));
     // The NameNode knows less of an open block than its DataNodes said.
     (last.length, last.replicas) = (100, block(1, &[2]).replicas);
-    reader.fetched(&mut attempt, vec![last.clone()]).unwrap();
+    reader.fetched(&mut attempt, (FILE, vec![last.clone()])).unwrap();
     reader.opened(&attempt);
     assert!(matches!(reader.next_step(&attempt), Step::Read { at: 399, rest: 1 }));
     // It was closed longer: the rest is not part of what was opened. Or shorter: that is an error.
     (last.length, last.open) = (900, false);
-    reader.fetched(&mut attempt, vec![last.clone()]).unwrap();
+    reader.fetched(&mut attempt, (FILE, vec![last.clone()])).unwrap();
     assert!(matches!(reader.next_step(&attempt), Step::Read { at: 399, rest: 1 }));
     last.length = 300;
-    reader.fetched(&mut attempt, vec![last]).unwrap();
+    reader.fetched(&mut attempt, (FILE, vec![last])).unwrap();
     let short = ReadError::Short { offset: 1399 };
     assert!(matches!(reader.next_step(&attempt), Step::End(error) if error == short));
-    assert_eq!(reader.fetched(&mut attempt, vec![]), Err(ReadError::Short { offset: 1000 }));
+    assert_eq!(
+        reader.fetched(&mut attempt, (FILE, vec![])),
+        Err(ReadError::Short { offset: 1000 })
+    );
+}
+
+#[test]
+fn reading_goes_on_in_a_block_that_was_cut() {
+    let opened = || {
+        let reader = Reader::new(FILE, vec![block(0, &[1]), block(1, &[1])]);
+        let mut attempt = reader.begin(1250).unwrap();
+        attempt.paused();
+        (reader, attempt)
+    };
+    let mut cut = block(1, &[1, 2]);
+    (cut.id, cut.length) = (BlockId(77), 300);
+    let (mut reader, mut attempt) = opened();
+    assert!(matches!(reader.next_step(&attempt), Step::Open { .. }));
+    reader.opened(&attempt);
+    reader.failed(true);
+    reader.fetched(&mut attempt, (FILE, vec![cut.clone()])).unwrap();
+    // What was wrong with a replica of the block before says nothing of this one.
+    let next = reader.next_step(&attempt);
+    assert!(
+        matches!(next, Step::Open { block, datanode } if block.id == cut.id && datanode.id == id(1))
+    );
+    reader.opened(&attempt);
+    assert!(matches!(reader.next_step(&attempt), Step::Read { at: 250, rest: 50 }));
+    // Another file that has its name now is not this one, and a cut before the byte leaves nothing to read.
+    let (mut reader, mut attempt) = opened();
+    let short = Err(ReadError::Short { offset: 1000 });
+    let other = (InodeId(FILE.0 + 1), vec![cut.clone()]);
+    assert_eq!(reader.fetched(&mut attempt, other), short);
+    cut.length = 250;
+    reader.fetched(&mut attempt, (FILE, vec![cut])).unwrap();
+    let short = ReadError::Short { offset: 1250 };
+    assert!(matches!(reader.next_step(&attempt), Step::End(error) if error == short));
 }
 
 #[test]
