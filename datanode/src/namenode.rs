@@ -117,8 +117,16 @@ impl Link {
     async fn register(&self) -> Result<Option<Registered>, Error> {
         let store = &self.service.store;
         let register = self.session.lock().register(store.cluster());
+        let loss_count = store.loss_count();
         match self.call(&register, ANSWER_TIMEOUT).await {
-            Ok(Reply::Registered { cluster, epoch, registration, heartbeat_ms, level }) => {
+            Ok(Reply::Registered {
+                cluster,
+                epoch,
+                registration,
+                heartbeat_ms,
+                level,
+                next_stamp,
+            }) => {
                 if store.cluster().is_some_and(|own| own != cluster) {
                     tracing::error!(%cluster, "the NameNode is of another cluster than this data");
                     return Ok(None);
@@ -131,6 +139,7 @@ impl Link {
                     tracing::error!(%epoch, "the NameNode is older than one that was served before");
                     return Ok(None);
                 }
+                store.vouch_from(next_stamp, loss_count);
                 tracing::info!(%epoch, %level, "registered");
                 Ok(Some(Registered { epoch, hold: Duration::from_millis(heartbeat_ms) }))
             }
@@ -357,8 +366,8 @@ impl Link {
                     &token,
                 );
                 match led {
-                    Ok(Recovered { length, members: replicas, answered }) => {
-                        Some(CommitRecovery { block, stamp, length, replicas, answered })
+                    Ok(Recovered { length, members: replicas, answered, vouching }) => {
+                        Some(CommitRecovery { block, stamp, length, replicas, answered, vouching })
                     }
                     Err(error) => {
                         tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot recover");

@@ -19,7 +19,7 @@ use protocol::datanode::{
 };
 use protocol::delegation::{Order, Refusal, TokenInfo};
 use protocol::namenode::{AdminState, Answer, Body, Call, Reply, Request};
-use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, RemoteError};
+use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 use tokio::sync::oneshot;
 
 use crate::core::asked::Asked;
@@ -559,7 +559,10 @@ impl NameNode {
         state.note_registered(nodes, node);
         let (epoch, heartbeat_ms) = (self.epoch, self.heartbeat_ms);
         let registration = nodes.registration(node);
-        Ok(NodeReply::Registered { cluster, epoch, registration, heartbeat_ms, level })
+        let next_stamp = GenerationStamp(state.ns.counters().next_stamp);
+        let shown =
+            NodeReply::Registered { cluster, epoch, registration, heartbeat_ms, level, next_stamp };
+        Ok(shown)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// Most replicas in one part of a full block report; bounds how long one message holds up the NameNode.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
@@ -166,9 +166,12 @@ pub struct CommitRecovery {
     /// Who holds it now, finalized and fsynced.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeId>,
-    /// The DataNodes that reported on a replica when asked, usable or not.
+    /// The DataNodes that reported on a replica when asked, usable or not, or that they have none.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub answered: Vec<DatanodeId>,
+    /// Those of them that have no replica, and would have one had they acknowledged a byte since the pipeline of the block got its stamp.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
+    pub vouching: Vec<DatanodeId>,
 }
 
 /// Answers. Append only.
@@ -188,6 +191,8 @@ pub enum Reply {
         heartbeat_ms: u64,
         /// The feature level of the cluster.
         level: FeatureLevel,
+        /// Stamps from this one on are handed out after this registration.
+        next_stamp: GenerationStamp,
     },
     /// What to do.
     Commands {

@@ -370,7 +370,7 @@ pub enum Reply {
         /// Bytes of the replica.
         length: u64,
     },
-    /// The state of the replica; `None` if there is none, or only one that is newer than the recovery.
+    /// The state of the replica; `None` if there is none now, and one may be on a disk that is out of service.
     State(Option<ReplicaSummary>),
     /// The DataNode is who it should be.
     Hello {
@@ -378,6 +378,11 @@ pub enum Reply {
         nonce: [u8; NONCE_BYTES],
         /// [`Session::hello`].
         proof: [u8; PROOF_BYTES],
+    },
+    /// There is no replica, on any disk.
+    Nothing {
+        /// Whatever the DataNode acknowledged under this stamp or a later one is still there; `None` if it cannot say so of any stamp.
+        since: Option<GenerationStamp>,
     },
 }
 

@@ -5,8 +5,53 @@
 //!                                             -> one of them sends the others what they lack; they finalize
 //! ```
 
-use protocol::transfer::ReplicaSummary;
+use protocol::transfer::{ReplicaSummary, Reply};
 use protocol::{DatanodeId, GenerationStamp};
+
+/// What a DataNode has of a block that is recovered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// A replica.
+    Replica(ReplicaSummary),
+    /// None. Whatever it acknowledged under the stamp `since` or a later one is still there, so that nobody was promised a byte of a block whose pipeline has
+    /// such a stamp and this member.
+    Nothing {
+        /// `None` if it may have acknowledged bytes that are gone.
+        since: Option<GenerationStamp>,
+    },
+    /// No replica now; there may be one on a disk that is out of service.
+    Unknown,
+}
+
+impl From<Found> for Reply {
+    fn from(found: Found) -> Reply {
+        match found {
+            Found::Replica(summary) => Reply::State(Some(summary)),
+            Found::Nothing { since } => Reply::Nothing { since },
+            Found::Unknown => Reply::State(None),
+        }
+    }
+}
+
+impl Found {
+    /// The replica, if there is one.
+    pub fn replica(self) -> Option<ReplicaSummary> {
+        match self {
+            Found::Replica(summary) => Some(summary),
+            Found::Nothing { .. } | Found::Unknown => None,
+        }
+    }
+
+    /// What an answer says; `None` if it answers something else.
+    pub fn said(reply: &Reply) -> Option<Found> {
+        match reply {
+            Reply::State(Some(summary)) => Some(Found::Replica(*summary)),
+            Reply::State(None) => Some(Found::Unknown),
+            Reply::Nothing { since } => Some(Found::Nothing { since: *since }),
+            _ => None,
+        }
+    }
+}
 
 /// How a recovery ended, for the NameNode.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,8 +60,10 @@ pub struct Recovered {
     pub length: u64,
     /// The DataNodes that now have all of it, finalized.
     pub members: Vec<DatanodeId>,
-    /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive.
+    /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive, or that they have none.
     pub answered: Vec<DatanodeId>,
+    /// Those of them that have none, and would have one had they acknowledged a byte.
+    pub vouching: Vec<DatanodeId>,
 }
 
 /// What the leader does next.
@@ -52,7 +99,7 @@ pub struct Lead {
     old_stamp: GenerationStamp,
     replicas: Vec<DatanodeId>,
     /// Answers of those who were asked and have a vote.
-    states: Vec<(DatanodeId, Option<ReplicaSummary>)>,
+    states: Vec<(DatanodeId, Found)>,
     asked_count: usize,
     agreement: Agreement,
     /// Members of the agreement that were ordered to finalize, the whole ones first.
@@ -99,16 +146,22 @@ impl Lead {
         if self.finalized.is_empty() && self.states.len() < self.replicas.len() {
             return Step::Failed;
         }
-        let answered = self.states.iter().filter(|(_, state)| state.is_some());
+        let which = |is_one: fn(&Found, GenerationStamp) -> bool| {
+            let ones = self.states.iter().filter(|(_, found)| is_one(found, self.old_stamp));
+            ones.map(|(datanode, _)| *datanode).collect()
+        };
         Step::Done(Recovered {
             length: self.agreement.length,
             members: self.finalized.clone(),
-            answered: answered.map(|(datanode, _)| *datanode).collect(),
+            answered: which(|found, _| *found != Found::Unknown),
+            vouching: which(
+                |found, pipeline| matches!(found, Found::Nothing { since: Some(since) } if *since <= pipeline),
+            ),
         })
     }
 
-    /// The DataNode that was asked has this replica; `None` if it has none, or did not answer.
-    pub fn on_state(&mut self, state: Option<ReplicaSummary>) {
+    /// What the DataNode that was asked has; [`Found::Unknown`] if it did not answer.
+    pub fn on_state(&mut self, state: Found) {
         self.states.extend(self.replicas.get(self.asked_count).map(|id| (*id, state)));
         self.asked_count += 1;
         if self.asked_count == self.replicas.len() {
@@ -147,12 +200,10 @@ pub struct Agreement {
 /// A replica holds only bytes that its writer sent, and its checksums prove them; all replicas with the same stamp hold the same bytes, as far as they go. So
 /// the longest has everything that was ever acknowledged, synced or seen by a reader, and no other has anything else. A replica with a stamp older than
 /// `old_stamp` missed acknowledged data, and the bytes after that may come from a writer that was given up. It has no vote; nor has one without bytes.
-pub fn agree(
-    old_stamp: GenerationStamp,
-    states: &[(DatanodeId, Option<ReplicaSummary>)],
-) -> Agreement {
+pub fn agree(old_stamp: GenerationStamp, states: &[(DatanodeId, Found)]) -> Agreement {
     let voters = || {
-        let states = states.iter().filter_map(|(datanode, state)| Some((*datanode, (*state)?)));
+        let states =
+            states.iter().filter_map(|(datanode, found)| Some((*datanode, found.replica()?)));
         states.filter(|(_, state)| state.stamp >= old_stamp && state.length > 0)
     };
     let length = voters().map(|(_, state)| state.length).max().unwrap_or(0);
@@ -183,7 +234,7 @@ mod tests {
                     length,
                     finalized,
                 });
-                (id(number), summary)
+                (id(number), summary.map_or(Found::Unknown, Found::Replica))
             })
             .collect();
         let whole = whole.iter().map(|number| id(*number)).collect();
@@ -193,19 +244,21 @@ mod tests {
 
     /// Leads among replicas of these lengths; those in `broken` cannot finalize. Returns what was ordered, and how it ended.
     fn lead(lengths: &[Option<u64>], broken: &[u8]) -> (Vec<(u8, Option<u8>)>, Step) {
-        let count = lengths.len();
+        let stamp = GenerationStamp(5);
+        let replica = |length| Found::Replica(ReplicaSummary { stamp, length, finalized: false });
+        let found: Vec<_> =
+            lengths.iter().map(|length| length.map_or(Found::Unknown, replica)).collect();
+        lead_among(&found, broken)
+    }
+
+    fn lead_among(found: &[Found], broken: &[u8]) -> (Vec<(u8, Option<u8>)>, Step) {
+        let count = found.len();
         let mut lead = Lead::new(GenerationStamp(5), (0..).map(id).take(count).collect());
         let mut orders = Vec::new();
         loop {
             match lead.step() {
                 Step::Ask(asked) => {
-                    let length = lengths[usize::from(asked.0[0])];
-                    let stamp = GenerationStamp(5);
-                    lead.on_state(length.map(|length| ReplicaSummary {
-                        stamp,
-                        length,
-                        finalized: false,
-                    }));
+                    lead.on_state(found[usize::from(asked.0[0])]);
                 }
                 Step::Update { member, .. } => {
                     orders.push((member.0[0], None));
@@ -222,7 +275,8 @@ mod tests {
 
     fn done(length: u64, members: &[u8], answered: &[u8]) -> Step {
         let ids = |numbers: &[u8]| numbers.iter().copied().map(id).collect();
-        Step::Done(Recovered { length, members: ids(members), answered: ids(answered) })
+        let (members, answered, vouching) = (ids(members), ids(answered), Vec::new());
+        Step::Done(Recovered { length, members, answered, vouching })
     }
 
     #[test]
@@ -242,6 +296,18 @@ mod tests {
         let (orders, end) = lead(&lengths, &[0, 1]);
         assert_eq!((orders.len(), end), (2, Step::Failed));
         assert_eq!(lead(&[None, Some(0)], &[]), (vec![], done(0, &[], &[1])));
+    }
+
+    #[test]
+    fn who_has_nothing_vouches_for_a_pipeline_that_is_no_older_than_its_memory() {
+        let nothing = |since: Option<u64>| Found::Nothing { since: since.map(GenerationStamp) };
+        let found = [nothing(Some(5)), nothing(Some(6)), nothing(None), Found::Unknown];
+        let (_, end) = lead_among(&found, &[]);
+        let Step::Done(Recovered { length, members, answered, vouching }) = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!((length, members), (0, vec![]));
+        assert_eq!((answered, vouching), (vec![id(0), id(1), id(2)], vec![id(0)]));
     }
 
     #[test]

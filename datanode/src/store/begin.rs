@@ -227,6 +227,7 @@ impl Store {
             (Some(_), old, _) => {
                 replicas.remove(&block);
                 if old.is_some() {
+                    self.note_loss();
                     self.changes.push(|pending| pending.deleted(block));
                 }
             }

@@ -17,6 +17,7 @@ mod folder;
 #[doc(hidden)]
 pub mod fuzz;
 mod handle;
+mod losses;
 mod moves;
 mod open;
 mod scan;
@@ -38,10 +39,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use protocol::namenode::Volume as VolumeReport;
-use protocol::transfer::ReplicaSummary;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::File;
 
+use crate::core::recovery::Found;
 use crate::core::replica::{self, Replica, State};
 use crate::core::report::PendingChanges;
 use crate::core::volumes::{self, Usage};
@@ -58,6 +59,7 @@ pub use writer::ReplicaWriter;
 
 use entry::{Entry, Left, Place, held};
 use handle::WriterHandle;
+use losses::Losses;
 use moves::Moves;
 use syncs::Together;
 use volume::Volume;
@@ -73,6 +75,7 @@ pub struct Store {
     volumes: Vec<Volume>,
     next_volume: AtomicUsize,
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
+    losses: Losses,
     /// Locked before `replicas`.
     moves: Moves,
     /// Writers that have lost their replicas with a volume, and may still write to the files. Locked before `replicas`, and while a volume is fenced.
@@ -141,6 +144,7 @@ impl Store {
             volumes,
             next_volume: AtomicUsize::new(0),
             replicas: Mutex::new(replicas),
+            losses: Losses::default(),
             moves: Moves::default(),
             orphans: Mutex::default(),
             changes: ChangeQueue::default(),
@@ -460,7 +464,7 @@ impl Store {
         self.open_replica(block, replica.stamp)
     }
 
-    /// Begins a recovery: stops the writer and returns the replica's state; `None` if no replica can take part.
+    /// Begins a recovery: stops the writer and returns the replica's state.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -468,16 +472,21 @@ impl Store {
         &self,
         block: BlockId,
         stamp: GenerationStamp,
-    ) -> Result<Option<ReplicaSummary>, StoreError> {
+    ) -> Result<Found, StoreError> {
         self.stop_writer(block)?;
         let mut replicas = self.replicas.lock();
-        let Some(entry) = replicas.get_mut(&block) else { return Ok(None) };
+        let Some(entry) = replicas.get_mut(&block) else {
+            return Ok(match self.volumes.iter().any(Volume::is_fenced) {
+                true => Found::Unknown,
+                false => Found::Nothing { since: self.losses.since() },
+            });
+        };
         if entry.writer.is_some() {
             return Err(StoreError::WriterStuck(block));
         }
         entry.replica = replica::begin_recovery(&entry.replica, stamp)
             .map_err(|refusal| StoreError::Refused { block, refusal })?;
-        Ok(Some(entry.replica.summary()))
+        Ok(Found::Replica(entry.replica.summary()))
     }
 
     /// Opens a replica to copy its first bytes, after its writer was stopped.
@@ -690,7 +699,10 @@ impl Store {
 
     /// Gives up a replica whose file is gone.
     fn give_up(&self, replica: &Replica) {
-        self.replicas.lock().remove(&replica.block);
+        let mut replicas = self.replicas.lock();
+        replicas.remove(&replica.block);
+        self.note_loss();
+        drop(replicas);
         self.forget_failed_read(replica.block);
         self.changes.push(|pending| pending.deleted(replica.block));
     }
@@ -721,6 +733,7 @@ impl Store {
             }
             entry.volume != index
         });
+        self.note_loss();
         lost.iter().for_each(|block| self.forget_failed_read(*block));
         self.changes.push(|pending| lost.iter().for_each(|block| pending.deleted(*block)));
     }

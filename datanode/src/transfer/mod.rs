@@ -302,7 +302,7 @@ impl Service {
             }
             Operation::ReplicaState { block, stamp, .. } => {
                 let state = self.store.begin_recovery(block, stamp);
-                self.answer(connection, state.map(Reply::State))
+                self.answer(connection, state.map(Reply::from))
             }
             Operation::UpdateReplica { block, stamp, length, .. } => {
                 let updated = self.store.update(block, stamp, length);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
-use protocol::transfer::{Needs, Operation, ReplicaSummary, Reply};
+use protocol::transfer::{Needs, Operation, Reply};
 use protocol::{BlockId, DatanodeId, GenerationStamp};
 use transport::TransferFailure;
 
 use super::Service;
 use crate::core::copy::Order;
-use crate::core::recovery::{Lead, Recovered, Step};
+use crate::core::recovery::{Found, Lead, Recovered, Step};
 use crate::error::OperationError;
 
 /// A recovery that this DataNode leads.
@@ -40,7 +40,9 @@ pub fn lead_recovery(
     let mut lead = Lead::new(old_stamp, replicas.iter().map(|datanode| datanode.id).collect());
     loop {
         match lead.step() {
-            Step::Ask(id) => lead.on_state(leader.info(id).and_then(|it| leader.state_of(it))),
+            Step::Ask(id) => {
+                lead.on_state(leader.info(id).map_or(Found::Unknown, |it| leader.state_of(it)))
+            }
             Step::Update { member, length } => {
                 lead.on_outcome(leader.is_done(member, |it| leader.update(it, length)));
             }
@@ -76,7 +78,7 @@ impl Leader<'_> {
         self.replicas.iter().find(|datanode| datanode.id == id)
     }
 
-    fn state_of(&self, datanode: &DatanodeInfo) -> Option<ReplicaSummary> {
+    fn state_of(&self, datanode: &DatanodeInfo) -> Found {
         let Leader { service, block, stamp, token, .. } = *self;
         let state = if self.is_own(datanode) {
             service.store.begin_recovery(block, stamp).map_err(OperationError::from)
@@ -86,7 +88,7 @@ impl Leader<'_> {
         state.unwrap_or_else(|error| {
             let error = protocol::error::chain(&error);
             tracing::warn!(%block, datanode = %datanode.id, %error, "no vote in a recovery");
-            None
+            Found::Unknown
         })
     }
 
@@ -141,15 +143,10 @@ impl Service {
         block: BlockId,
         stamp: GenerationStamp,
         token: &BlockToken,
-    ) -> Result<Option<ReplicaSummary>, OperationError> {
-        match self.ask(
-            datanode,
-            &Operation::ReplicaState { block, stamp, token: token.name },
-            token,
-        )? {
-            Reply::State(state) => Ok(state),
-            _ => Err(TransferFailure::Unexpected.into()),
-        }
+    ) -> Result<Found, OperationError> {
+        let ask = Operation::ReplicaState { block, stamp, token: token.name };
+        let reply = self.ask(datanode, &ask, token)?;
+        Found::said(&reply).ok_or_else(|| TransferFailure::Unexpected.into())
     }
 
     fn ask_update(

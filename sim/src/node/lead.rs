@@ -1,6 +1,6 @@
 //! Recoveries that a DataNode leads, as the daemon's [`Lead`] decides.
 
-use datanode::core::recovery::{Lead, Recovered, Step};
+use datanode::core::recovery::{Found, Lead, Recovered, Step};
 use protocol::datanode::{CommitRecovery, Sender};
 use protocol::namenode::DatanodeInfo;
 use protocol::token::BlockToken;
@@ -48,10 +48,10 @@ impl Process {
                         Operation::CompleteReplica { block, prior, stamp, offset, target, token },
                     )
                 }
-                Step::Done(Recovered { length, members, answered }) => {
+                Step::Done(Recovered { length, members: replicas, answered, vouching }) => {
                     let epoch = leading.epoch;
                     let commit =
-                        CommitRecovery { block, stamp, length, replicas: members, answered };
+                        CommitRecovery { block, stamp, length, replicas, answered, vouching };
                     self.leads.retain(|leading| leading.number != number);
                     self.commit(commit, epoch, out);
                     return;
@@ -83,7 +83,7 @@ impl Process {
         match operation {
             Operation::ReplicaState { block, stamp, .. } => {
                 self.stop_writer(*block);
-                self.store.begin_recovery(*block, *stamp).map(Reply::State).map_err(refused)
+                self.store.begin_recovery(*block, *stamp).map(Reply::from).map_err(refused)
             }
             Operation::UpdateReplica { block, stamp, length, .. } => {
                 let updated = self.store.update(*block, *stamp, *length);
@@ -96,10 +96,10 @@ impl Process {
     fn lead_told(&mut self, number: u64, answer: Result<Reply, ErrorKind>) {
         let Some(leading) = self.leads.iter_mut().find(|it| it.number == number) else { return };
         match leading.lead.step() {
-            Step::Ask(_) => leading.lead.on_state(match answer {
-                Ok(Reply::State(state)) => state,
-                _ => None,
-            }),
+            Step::Ask(_) => {
+                let found = answer.ok().as_ref().and_then(Found::said);
+                leading.lead.on_state(found.unwrap_or(Found::Unknown));
+            }
             _ => leading.lead.on_outcome(matches!(answer, Ok(Reply::Done))),
         }
     }

@@ -242,7 +242,7 @@ impl Process {
             Operation::ReplicaState { block, stamp, .. } => {
                 self.stop_writer(block);
                 let state = self.store.begin_recovery(block, stamp);
-                state.map(Reply::State).map_err(|_| ErrorKind::Storage)
+                state.map(Reply::from).map_err(|_| ErrorKind::Storage)
             }
             Operation::UpdateReplica { block, stamp, length, .. } => {
                 let updated = self.store.update(block, stamp, length);

@@ -56,6 +56,8 @@ pub(super) struct Session {
     /// Messages on the way, by the numbers under which they were sent; at most one report and one heartbeat or registration.
     pub(super) report_sent: Option<u64>,
     pub(super) beat_sent: Option<u64>,
+    /// Losses of the store when the last registration was sent.
+    pub(super) loss_count: u64,
     pub(super) commits: Vec<Ending>,
 }
 
@@ -74,6 +76,7 @@ impl Session {
             core: session::Session::new(info),
             report_sent: None,
             beat_sent: None,
+            loss_count: 0,
             commits: Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use datanode::core::session::Commit;
 use datanode::core::volumes::Usage;
 use namenode::sim::Said;
 use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
-use protocol::{Epoch, ErrorKind};
+use protocol::{Epoch, ErrorKind, GenerationStamp};
 
 use super::process::{Ending, For, Process};
 use crate::net::{Message, Outbox, Place, Timer};
@@ -32,7 +32,10 @@ impl Process {
             return;
         }
         let request = match self.session.core.sender() {
-            None => self.session.core.register(self.store.cluster()),
+            None => {
+                self.session.loss_count = self.store.loss_count();
+                self.session.core.register(self.store.cluster())
+            }
             Some(sender) => {
                 let volumes = self.store.volume_reports();
                 let usage = Usage::of(&volumes);
@@ -107,8 +110,8 @@ impl Process {
         }
         let is_report = session.report_sent.take_if(|sent| *sent == number).is_some();
         match answer {
-            Ok(Reply::Registered { cluster, epoch, registration, .. }) => {
-                self.registered(cluster, (epoch, registration));
+            Ok(Reply::Registered { cluster, epoch, registration, next_stamp, .. }) => {
+                self.registered(cluster, (epoch, registration), next_stamp);
             }
             Ok(Reply::Commands { epoch, commands })
                 if self.session.core.sender().is_some_and(|sender| sender.epoch == epoch) =>
@@ -122,11 +125,19 @@ impl Process {
         self.report(out);
     }
 
-    fn registered(&mut self, cluster: protocol::ClusterId, registration: (Epoch, u64)) {
+    fn registered(
+        &mut self,
+        cluster: protocol::ClusterId,
+        registration: (Epoch, u64),
+        next_stamp: GenerationStamp,
+    ) {
         if self.store.adopt_cluster(cluster).is_ok() {
             self.end_session();
             // One that is older than another that was served before does not count.
-            let _ = self.session.core.registered(registration, self.store.replicas());
+            let replicas = self.store.replicas();
+            if self.session.core.registered(registration, replicas).is_ok() {
+                self.store.vouch_from(next_stamp, self.session.loss_count);
+            }
         }
     }
 

@@ -260,6 +260,7 @@ impl Store {
         });
         if is_there {
             replicas.remove(&block);
+            self.note_loss();
             // Before somebody else changes it: the last report counts.
             self.changes.push(|pending| pending.deleted(block));
             drop(replicas);

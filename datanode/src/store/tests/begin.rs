@@ -280,11 +280,11 @@ fn a_recovery_that_found_damage_begins_the_next_one_with_what_is_proved() {
     let name = format!("blk_1_{STAMP}");
     let path = machine.files(&root).into_iter().find(|path| path.ends_with(&name)).unwrap();
     machine.tamper(&path, |bytes| bytes[600] ^= 1).unwrap();
-    assert_eq!(store.begin_recovery(block, NEXT).unwrap().unwrap().length, 700);
+    assert_eq!(store.begin_recovery(block, NEXT).unwrap().replica().unwrap().length, 700);
     let updated = store.update(block, NEXT, 700);
     assert!(matches!(updated, Err(StoreError::Corrupt { offset: 512, .. })), "{updated:?}");
     let later = GenerationStamp(NEXT.0 + 1);
-    assert_eq!(store.begin_recovery(block, later).unwrap().unwrap().length, 512);
+    assert_eq!(store.begin_recovery(block, later).unwrap().replica().unwrap().length, 512);
     store.update(block, later, 512).unwrap();
     assert!(store.open_any(block).unwrap().replica.is_finalized());
 }

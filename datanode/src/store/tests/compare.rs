@@ -49,9 +49,17 @@ fn a_file_that_somebody_deleted_is_given_up_by_the_first_reader() {
     (1..=2).for_each(|block| write(&store, block, 3000));
     told(&store);
     std::fs::remove_file(paths(&store, 1).block).unwrap();
+    let begin = |block| store.begin_recovery(BlockId(block), GenerationStamp(STAMP.0 + 9)).unwrap();
+    store.vouch_from(STAMP, store.loss_count());
+    let is_sure = Found::Nothing { since: Some(STAMP) };
+    assert_eq!(begin(7), is_sure);
+    let loss_count = store.loss_count();
     let error = store.open_at_least(BlockId(1), STAMP).unwrap_err();
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
     assert_eq!(told(&store).deleted, [BlockId(1)]);
+    assert_eq!(begin(1), Found::Nothing { since: None });
+    store.vouch_from(STAMP, loss_count);
+    assert_eq!(begin(1), Found::Nothing { since: None }, "it was lost meanwhile");
     assert!(matches!(store.open_any(BlockId(1)), Err(StoreError::NotFound(_))));
     // Another reader had opened it before, and cannot read on: what is gone is not reported bad, or the NameNode would wait for its end.
     let (second, newer) =

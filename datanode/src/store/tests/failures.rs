@@ -62,7 +62,7 @@ fn a_volume_comes_back_once_its_writers_have_let_go() {
     store.check_volumes();
     assert!(store.failed_volumes().is_empty());
     let stamp = GenerationStamp(STAMP.0 + 1);
-    let found = store.begin_recovery(block, stamp).unwrap().unwrap();
+    let found = store.begin_recovery(block, stamp).unwrap().replica().unwrap();
     assert!(found.length >= 100, "{found:?}");
     store.update(block, stamp, found.length).unwrap();
     let opened = store.open_replica(block, stamp).unwrap();
@@ -319,7 +319,7 @@ fn a_full_disk_takes_nothing_that_was_promised() {
         let case = format!("seed {seed}, operation {at}, {then:?}: {found:?}");
         assert!(found.is_some_and(|found| found.length >= 700), "{case}");
         let stamp = GenerationStamp(1003);
-        let length = store.begin_recovery(block, stamp).unwrap().unwrap().length;
+        let length = store.begin_recovery(block, stamp).unwrap().replica().unwrap().length;
         assert!(length >= 700, "{case}: {length}");
         store
             .update(block, stamp, length)

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::meta;
-use protocol::transfer::Resume;
+use protocol::transfer::{ReplicaSummary, Resume};
 use transport::{PacketPool, PooledPacket};
 
 use super::*;
@@ -383,14 +383,15 @@ fn a_recovery_cuts_restamps_and_finalizes_once() {
     let mut writer = store.write(block, STAMP, Intent::Create, None).unwrap();
     writer.write(packet(0, &data)).unwrap();
     drop(writer);
-    let summary = store.begin_recovery(block, newer).unwrap().unwrap();
+    let summary = store.begin_recovery(block, newer).unwrap().replica().unwrap();
     assert_eq!(summary, ReplicaSummary { stamp: STAMP, length: 2000, finalized: false });
     assert!(store.write(block, newer, Intent::Create, None).is_err(), "the recovery has it");
     store.update(block, newer, 1999).unwrap();
     store.update(block, newer, 1999).unwrap();
     assert!(store.update(block, newer, 1998).is_err());
     check(&store, 9, newer, &data[..1999], State::Finalized);
-    assert_eq!(store.begin_recovery(BlockId(10), newer).unwrap(), None);
+    let nothing = Found::Nothing { since: None };
+    assert_eq!(store.begin_recovery(BlockId(10), newer).unwrap(), nothing);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use protocol::transfer::Resume;
 use sys::disk::sim::{Fault, Machine};
 use transport::{PacketPool, PooledPacket};
 
+use crate::core::recovery::Found;
 use crate::core::replica::Intent;
 use crate::store::*;
 
@@ -77,6 +78,10 @@ struct Run {
     /// Finalized by nobody who waits.
     behind: Vec<(BlockId, GenerationStamp)>,
     promises: BTreeMap<BlockId, Promise>,
+    /// Of which a byte was acknowledged, and the first stamp under which that was.
+    acknowledged: BTreeMap<BlockId, GenerationStamp>,
+    /// How often a recovery found nothing, and the store vouched that nothing was acknowledged.
+    vouched_count: u64,
     /// What may be there instead, until the next start that succeeds.
     instead: BTreeMap<BlockId, Promise>,
     /// Finalized without a sync, or made of such: a power cut leaves any part.
@@ -106,6 +111,8 @@ impl Run {
             prefixes: BTreeSet::new(),
             behind: Vec::new(),
             promises: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            vouched_count: 0,
             instead: BTreeMap::new(),
             unsynced: BTreeSet::new(),
             last_stamp: 1000,
@@ -173,6 +180,9 @@ impl Run {
             return;
         }
         self.promised_count += 1;
+        if promise.length > 0 {
+            self.acknowledged.entry(block).or_insert(promise.stamp);
+        }
         self.promises.insert(block, promise);
     }
 
@@ -198,6 +208,7 @@ impl Run {
         }
         // Whatever is there is stale.
         self.promises.remove(&block);
+        self.acknowledged.remove(&block);
         let begun = self.store().write(block, stamp, Intent::Create, None);
         self.note("new", block, &begun.as_ref().map(|_| ()));
         self.begun(block, begun);
@@ -299,6 +310,9 @@ impl Run {
         } else if self.random.one_in(2) {
             let _ = writer.in_flight();
             writer.note_acked(end);
+            if !self.copies.contains(&block) {
+                self.acknowledged.entry(block).or_insert(writer.stamp());
+            }
         }
         self.note_full(block, &written);
         self.note("write", block, &(begin, end, written));
@@ -410,7 +424,12 @@ impl Run {
         let stamp = self.next_stamp();
         let summary = self.store().begin_recovery(block, stamp);
         self.note("recover", block, &summary);
-        let Ok(Some(summary)) = summary else { return };
+        if let Ok(Found::Nothing { since: Some(since) }) = summary {
+            let lost = self.acknowledged.get(&block).filter(|stamp| **stamp >= since);
+            assert_eq!(lost, None, "nothing is known of block {block} since {since}");
+            self.vouched_count += 1;
+        }
+        let Some(summary) = summary.ok().and_then(Found::replica) else { return };
         if self.random.one_in(5) {
             return;
         }
@@ -433,6 +452,7 @@ impl Run {
     fn delete(&mut self, block: BlockId) {
         self.writers.remove(&block);
         self.promises.remove(&block);
+        self.acknowledged.remove(&block);
         let stamp = GenerationStamp(self.last_stamp);
         self.store().delete(block, stamp);
         self.note("delete", block, &self.replica(block).is_some());
@@ -594,6 +614,7 @@ impl Run {
         }
         let store = self.open().expect("it opens after every crash");
         assert!(store.failed_volumes().is_empty());
+        store.vouch_from(GenerationStamp(self.last_stamp + 1), store.loss_count());
         self.store = Some(Arc::new(store));
         self.check();
     }
@@ -644,7 +665,7 @@ impl Run {
 
 #[test]
 fn what_was_promised_survives_whatever_happens_to_the_disks() {
-    let (mut count, mut promised) = (0, 0);
+    let (mut count, mut promised, mut vouched) = (0, 0, 0);
     needs::seeds::for_each(SEEDS, |seed| {
         let mut run = Run::new(seed);
         let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.run()));
@@ -654,8 +675,10 @@ fn what_was_promised_survives_whatever_happens_to_the_disks() {
         }
         count += 1;
         promised += run.promised_count;
+        vouched += run.vouched_count;
     });
     assert!(promised > 0 || count < SEEDS, "nothing was promised");
+    assert!(vouched > 0 || count < SEEDS, "nobody ever vouched");
 }
 
 #[test]

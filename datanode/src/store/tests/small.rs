@@ -123,7 +123,7 @@ fn one_that_goes_on_gets_files_of_its_own() {
     assert_eq!(read(&store, 1), data);
     // A recovery that finds it complete gives it a new stamp.
     put(&store, 2, &data[..700]);
-    store.begin_recovery(BlockId(2), NEXT).unwrap().unwrap();
+    store.begin_recovery(BlockId(2), NEXT).unwrap().replica().unwrap();
     store.update(BlockId(2), NEXT, 700).unwrap();
     assert_eq!(read(&store, 2), &data[..700]);
     drop(store);

@@ -72,6 +72,10 @@ impl ReplicaWriter {
             Some(left) => self.leave_unfinished(left).map_err(|error| StoreError::io(id, error)),
             None => {
                 self.remove_files();
+                // Bytes of a copy are promised to nobody.
+                if self.replica.length > 0 && self.replica.state != State::Copying {
+                    store.note_loss();
+                }
                 store.release(id, &self.handle, None, |pending| pending.deleted(id));
                 Ok(())
             }
@@ -83,6 +87,7 @@ impl ReplicaWriter {
         }
         let error = protocol::error::chain(&error);
         tracing::warn!(block = %id, error, "cannot keep what a failed write left");
+        store.note_loss();
         store.release(id, &self.handle, None, |pending| pending.deleted(id));
     }
 

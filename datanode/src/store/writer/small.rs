@@ -162,6 +162,7 @@ impl ReplicaWriter {
             small.discard();
             let id = self.replica.block;
             self.replica.length = 0;
+            self.store.note_loss();
             self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
         }
         if self.held.is_some()

@@ -51,6 +51,7 @@ fn commit(
         length,
         replicas: ids(replicas),
         answered: ids(answered),
+        vouching: Vec::new(),
     };
     let (mut out, now) = (Output::default(), h.now);
     let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
@@ -216,9 +217,15 @@ fn a_block_of_which_nobody_has_a_byte_is_kept_while_a_member_may_come_with_some(
             Command::Recover { stamp, .. } => Some(*stamp),
             _ => None,
         });
-        let (stamp, answered) = (stamp.expect("a recovery is ordered"), asked.map(id).to_vec());
-        let commit =
-            CommitRecovery { block: block.id, stamp, length: 0, replicas: Vec::new(), answered };
+        // They are new in the pipeline: that they have nothing says nothing of what its other members had.
+        let commit = CommitRecovery {
+            block: block.id,
+            stamp: stamp.expect("a recovery is ordered"),
+            length: 0,
+            replicas: Vec::new(),
+            answered: asked.map(id).to_vec(),
+            vouching: asked.map(id).to_vec(),
+        };
         let (mut out, now) = (Output::default(), h.now);
         h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap()
     };
@@ -231,6 +238,41 @@ fn a_block_of_which_nobody_has_a_byte_is_kept_while_a_member_may_come_with_some(
     assert!(nothing(&mut h).is_err(), "it is dead, and may come back");
     h.pass(2000, &asked);
     assert_eq!(nothing(&mut h), Ok(()), "the wait is over");
+    assert!(h.state.ns.block(block.id).is_none());
+}
+
+/// What was flushed was acknowledged by every member of the pipeline. So one that is sure to have acknowledged nothing speaks for one that is gone for good.
+#[test]
+fn a_block_of_which_nobody_was_promised_a_byte_is_dropped_at_once() {
+    let mut h = Harness::with_nodes(1, 4);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let block = created.first_block.unwrap();
+    let [gone, here @ ..] = [0, 1, 2].map(|member| block.replicas[member].id.0[0]);
+    let stranger = (1..=4).find(|number| *number != gone && !here.contains(number)).unwrap();
+    h.pass(5100, &[here[0], here[1], stranger]);
+    let mut end = |vouching: &[u8]| {
+        h.pass(600, &[here[0], here[1], stranger]);
+        let mut commands = h.commands.iter().rev();
+        let stamp = commands.find_map(|(_, command)| match command {
+            Command::Recover { stamp, .. } => Some(*stamp),
+            _ => None,
+        });
+        let commit = CommitRecovery {
+            block: block.id,
+            stamp: stamp.expect("a recovery is ordered"),
+            length: 0,
+            replicas: Vec::new(),
+            answered: here.map(id).to_vec(),
+            vouching: vouching.iter().copied().map(id).collect(),
+        };
+        let (mut out, now) = (Output::default(), h.now);
+        h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap()
+    };
+    assert_eq!(end(&[]).unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert!(end(&[stranger]).is_err(), "it was in no pipeline");
+    assert_eq!(end(&here[1..]), Ok(()));
     assert!(h.state.ns.block(block.id).is_none());
 }
 

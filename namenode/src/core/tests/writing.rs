@@ -46,7 +46,8 @@ fn commit_on(
     stamp: GenerationStamp,
     (length, replicas): (u64, Vec<DatanodeId>),
 ) -> Result<(), protocol::RemoteError> {
-    let commit = CommitRecovery { block: block.id, stamp, length, replicas, answered: Vec::new() };
+    let (block, answered, vouching) = (block.id, Vec::new(), Vec::new());
+    let commit = CommitRecovery { block, stamp, length, replicas, answered, vouching };
     let mut out = Output::default();
     let now = harness.now;
     let answer = harness.state.commit_recovery(&mut harness.nodes, &commit, now, &mut out).unwrap();

@@ -7,7 +7,8 @@
 //!                  +---------------+
 //!                    also while a member is silent that may have more of what was promised, up to the hard limit:
 //!                    then the file is closed at what there is, if anything, and marked;
-//!                    and where nobody has a byte, while a member is silent that may have some, for `recovery_wait_max_ms`
+//!                    and where nobody has a byte, while a member is silent that may have some, for `recovery_wait_max_ms`,
+//!                    unless a member of the pipeline vouches that nobody was promised any
 //!            -> no DataNode of its pipeline for `recovery_wait_max_ms` -> close without the block
 //! ```
 
@@ -265,9 +266,13 @@ impl State {
                 "block {block} has {left} bytes where {known} were promised, and not everybody who may have them was heard"
             ));
         }
-        // What was flushed is promised to readers, and only the members know of it. One that is away, even dead, may come back with it.
+        // What was flushed is promised to readers, and only the members know of it: each has acknowledged it. One that is away, even dead, may come back with
+        // it. New members of a pipeline that was rebuilt may not have got it yet.
         let is_over = waited_ms >= self.settings.recovery_wait_max_ms;
-        if left == 0 && !is_over && unheard.next().is_some() {
+        let is_vouched = open.is_some_and(|open| {
+            open.prior.is_none() && open.targets.iter().any(|it| commit.vouching.contains(it))
+        });
+        if left == 0 && !is_over && !is_vouched && unheard.next().is_some() {
             return Err(format!(
                 "nobody who was heard has a byte of block {block}, and others may have some"
             ));
