@@ -244,6 +244,13 @@ impl Run {
         }
     }
 
+    /// Whoever orders this knows that nobody was promised more.
+    fn cut(&mut self, block: BlockId, length: u64) {
+        if length == 0 {
+            self.acknowledged.remove(&block);
+        }
+    }
+
     /// A writer ends. Where a sync behind it has met a full disk, the store gives up its replica and reports that.
     fn let_go(&mut self, block: BlockId) {
         let had_one = self.writers.remove(&block).is_some();
@@ -262,6 +269,7 @@ impl Run {
             false => self.promised_length(block).min(found.length),
         };
         let offset = least + self.random.below((found.length - least) as usize + 1) as u64;
+        self.cut(block, offset);
         self.unfinalize(block);
         self.restamp(block, found.stamp, stamp);
         let resume = Intent::Resume(Resume {
@@ -438,6 +446,7 @@ impl Run {
             false => self.promised_length(block).min(summary.length),
         };
         let length = least + self.random.below((summary.length - least) as usize + 1) as u64;
+        self.cut(block, length);
         self.unfinalize(block);
         self.restamp(block, summary.stamp, stamp);
         let updated = self.store().update(block, stamp, length);
