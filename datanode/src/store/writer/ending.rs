@@ -73,7 +73,7 @@ impl ReplicaWriter {
             None => {
                 self.remove_files();
                 // Bytes of a copy are promised to nobody.
-                if self.replica.length > 0 && self.replica.state != State::Copying {
+                if self.end > 0 && self.replica.state != State::Copying {
                     store.note_loss();
                 }
                 store.release(id, &self.handle, None, |pending| pending.deleted(id));
