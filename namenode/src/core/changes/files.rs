@@ -242,7 +242,7 @@ impl Planner<'_> {
         (count, excluded_count): (usize, usize),
     ) -> Result<(), RemoteError> {
         let least = usize::from(self.state.durable_min(self.nodes, replication)).max(1);
-        let is_full = |node: &Node| node.state == DatanodeState::Live && node.free() < block_size;
+        let is_full = |node: &Node| node.state == DatanodeState::Live && node.is_full(block_size);
         let full_count = self.nodes.iter().filter(|(_, node)| is_full(node)).count();
         if count >= least || (count > 0 && full_count == 0) {
             return Ok(());

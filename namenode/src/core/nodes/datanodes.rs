@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
 
 use hashbrown::HashMap;
-use protocol::DatanodeId;
 use protocol::datanode::{Command, Heartbeat, Sender};
 use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState, Volume};
+use protocol::{DatanodeId, GenerationStamp};
 
 use super::failures::Failures;
 use crate::core::now::Now;
@@ -76,6 +76,8 @@ pub struct Node {
     pub reported: bool,
     /// True once a full report of it was taken in this run of the NameNode.
     pub ever_reported: bool,
+    /// The next stamp when it registered for the first time in this run of the NameNode. Pipelines with older stamps may have been given to writers without it.
+    pub known_from: Option<GenerationStamp>,
     /// Monotonic time of its last full report, milliseconds.
     pub reported_ms: Option<u64>,
     /// True once a heartbeat reported how much room it has.
@@ -103,6 +105,11 @@ impl Node {
     /// Bytes that may still be promised.
     pub fn free(&self) -> u64 {
         self.remaining.saturating_sub(self.chosen_bytes)
+    }
+
+    /// True if it has said that it has no room for so many bytes. One that has just registered has not said anything yet.
+    pub fn is_full(&self, bytes: u64) -> bool {
+        self.beaten && self.free() < bytes
     }
 
     /// True if its replicas count: it is alive and in service. Those of a dead one may still be in the map, on their way out.
@@ -293,6 +300,7 @@ impl Datanodes {
             outgoing,
             reported: false,
             ever_reported: false,
+            known_from: None,
             reported_ms: None,
             beaten: false,
             admin: AdminState::Normal,
@@ -309,10 +317,11 @@ impl Datanodes {
             Some(slot) => {
                 let (capacity, used, remaining) = (slot.capacity, slot.used, slot.remaining);
                 let (ever_reported, admin) = (slot.ever_reported, slot.admin);
+                let known_from = slot.known_from;
                 let registration = slot.registration + 1;
                 let (volumes, failures) = (take(&mut slot.volumes), take(&mut slot.failures));
                 let room = Node { capacity, used, remaining, volumes, failures, ..node };
-                *slot = Node { ever_reported, admin, registration, ..room };
+                *slot = Node { ever_reported, known_from, admin, registration, ..room };
             }
             None => self.nodes.push(node),
         }
