@@ -212,7 +212,7 @@ impl Reader {
     }
 
     /// Reports where the blocks of what has the file's name now are. Replicas known to be damaged are skipped. A block that was cut is another one, with the
-    /// same first bytes: reading goes on in it.
+    /// same first bytes: reading goes on in it. Whoever reads a file while others cut it and append to it again gets bytes of before and after.
     ///
     /// # Errors
     /// [`ReadError::Short`] if the block is not among those found, or the name has gone to another file.
@@ -231,6 +231,10 @@ impl Reader {
             return Err(ReadError::Short { offset });
         };
         if found.id != id {
+            // It is what is left of the block before, unless somebody has cut that off altogether and appended others since.
+            if found.length > seen && !block.located.open {
+                return Err(ReadError::Short { offset });
+            }
             *block = Block::new(found);
             return Ok(());
         }

@@ -92,6 +92,7 @@ pub enum Operation {
         token: TokenName,
     },
     /// Begins the recovery of a block under a new stamp: stops its writer and asks for the state of the replica. -> [`Reply::State`]
+    /// or [`Reply::Nothing`]
     ReplicaState {
         /// The block.
         block: BlockId,

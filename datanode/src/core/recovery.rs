@@ -42,6 +42,11 @@ impl Found {
         }
     }
 
+    /// Whether it is sure that it never acknowledged a byte to a pipeline with this stamp.
+    fn vouches(self, pipeline: GenerationStamp) -> bool {
+        matches!(self, Found::Nothing { since: Some(since) } if since <= pipeline)
+    }
+
     /// What an answer says; `None` if it answers something else.
     pub fn said(reply: &Reply) -> Option<Found> {
         match reply {
@@ -60,9 +65,10 @@ pub struct Recovered {
     pub length: u64,
     /// The DataNodes that now have all of it, finalized.
     pub members: Vec<DatanodeId>,
-    /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive, or that they have none.
+    /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive, or that they have none and vouch
+    /// for it. Where one does not, a disk with a replica may come back.
     pub answered: Vec<DatanodeId>,
-    /// Those of them that have none, and would have one had they acknowledged a byte.
+    /// Those that vouch.
     pub vouching: Vec<DatanodeId>,
 }
 
@@ -146,17 +152,15 @@ impl Lead {
         if self.finalized.is_empty() && self.states.len() < self.replicas.len() {
             return Step::Failed;
         }
-        let which = |is_one: fn(&Found, GenerationStamp) -> bool| {
-            let ones = self.states.iter().filter(|(_, found)| is_one(found, self.old_stamp));
+        let which = |is_one: fn(Found, GenerationStamp) -> bool| {
+            let ones = self.states.iter().filter(|(_, found)| is_one(*found, self.old_stamp));
             ones.map(|(datanode, _)| *datanode).collect()
         };
         Step::Done(Recovered {
             length: self.agreement.length,
             members: self.finalized.clone(),
-            answered: which(|found, _| *found != Found::Unknown),
-            vouching: which(
-                |found, pipeline| matches!(found, Found::Nothing { since: Some(since) } if *since <= pipeline),
-            ),
+            answered: which(|found, pipeline| found.replica().is_some() || found.vouches(pipeline)),
+            vouching: which(Found::vouches),
         })
     }
 
@@ -307,7 +311,7 @@ mod tests {
             panic!("{end:?}");
         };
         assert_eq!((length, members), (0, vec![]));
-        assert_eq!((answered, vouching), (vec![id(0), id(1), id(2)], vec![id(0)]));
+        assert_eq!((answered, vouching), (vec![id(0)], vec![id(0)]));
     }
 
     #[test]

@@ -96,6 +96,9 @@ impl Store {
                 // It failed after it was chosen.
                 continue;
             }
+            if begin == Begin::Replace && old.as_ref().is_some_and(|old| old.replica.length > 0) {
+                self.note_loss();
+            }
             drop(replicas);
             let parts = (Arc::clone(&handle), begin, old.clone());
             let writer = ReplicaWriter::begin(self, replica, volume, parts, &mut moving);

@@ -1,7 +1,7 @@
 //! [`Losses`]: what a missing replica says.
 //!
-//! Invariants: while [`Losses::since`] is some stamp, everything that this DataNode acknowledged under that stamp or a later one is still in the table, or was
-//! deleted by order. A replica that is given up for any other reason ends that, until the next registration.
+//! Invariants: while [`Losses::since`] is some stamp, everything that this DataNode acknowledged under that stamp or a later one has a replica in the
+//! table, or was deleted by order. A replica that is given up for any other reason ends that, until the next registration.
 
 use parking_lot::Mutex;
 use protocol::GenerationStamp;

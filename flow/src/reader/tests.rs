@@ -251,6 +251,8 @@ fn reading_goes_on_in_a_block_that_was_cut() {
     let short = Err(ReadError::Short { offset: 1000 });
     let other = (InodeId(FILE.0 + 1), vec![cut.clone()]);
     assert_eq!(reader.fetched(&mut attempt, other), short);
+    let longer = LocatedBlock { length: BLOCK_BYTES + 1, ..cut.clone() };
+    assert_eq!(reader.fetched(&mut attempt, (FILE, vec![longer])), short);
     cut.length = 250;
     reader.fetched(&mut attempt, (FILE, vec![cut])).unwrap();
     let short = ReadError::Short { offset: 1250 };

@@ -421,6 +421,8 @@ impl State {
     /// A DataNode registered.
     pub fn note_registered(&mut self, nodes: &mut Datanodes, node: NodeIndex) {
         debug_assert!(nodes.node(node).state == DatanodeState::Live);
+        let next_stamp = GenerationStamp(self.ns.counters().next_stamp);
+        nodes.node_mut(node).known_from.get_or_insert(next_stamp);
         self.blocks.revive(&self.ns, nodes, node);
         self.set_admin(nodes, node);
         self.retry_stuck();

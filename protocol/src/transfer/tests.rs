@@ -64,6 +64,8 @@ fn operations_have_a_stable_encoding() {
     assert_eq!(bytes[8..], [1, 5, 0xe9, 7, 0, 0, 0xa8, 0xd7, 0x24, 0x80, 4, 100]);
     let back = frame::read::<Operation>(&mut &bytes[..], FRAME_BYTES_MAX, "operation").unwrap();
     assert_eq!(back, read);
+    let nothing = frame::encode(&Reply::Nothing { since: Some(stamp) });
+    assert_eq!(nothing[8..], [6, 1, 0xe9, 7]);
 }
 
 #[test]

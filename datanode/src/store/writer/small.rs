@@ -162,7 +162,9 @@ impl ReplicaWriter {
             small.discard();
             let id = self.replica.block;
             self.replica.length = 0;
-            self.store.note_loss();
+            if self.replica.state != State::Copying {
+                self.store.note_loss();
+            }
             self.store.release(id, &self.handle, None, |pending| pending.deleted(id));
         }
         if self.held.is_some()

@@ -276,6 +276,36 @@ fn a_block_of_which_nobody_was_promised_a_byte_is_dropped_at_once() {
     assert!(h.state.ns.block(block.id).is_none());
 }
 
+/// The answer to a call that is repeated at a restarted NameNode names only those that have registered: the others never became members.
+#[test]
+fn who_registered_after_a_pipeline_was_handed_out_does_not_vouch_for_it() {
+    let mut h = Harness::with_nodes(1, 3);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let block = created.first_block.unwrap();
+    h.restart_alone();
+    (1..=3).for_each(|number| drop(h.register(number)));
+    h.pass(5100, &[1, 2]);
+    h.pass(600, &[1, 2]);
+    let stamp = h.commands.iter().rev().find_map(|(_, command)| match command {
+        Command::Recover { stamp, .. } => Some(*stamp),
+        _ => None,
+    });
+    let commit = CommitRecovery {
+        block: block.id,
+        stamp: stamp.expect("a recovery is ordered"),
+        length: 0,
+        replicas: Vec::new(),
+        answered: vec![id(1), id(2)],
+        vouching: vec![id(1), id(2)],
+    };
+    let (mut out, now) = (Output::default(), h.now);
+    let refused = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
+    assert_eq!(refused.unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert!(h.state.ns.block(block.id).is_some());
+}
+
 /// A NameNode that was stopped takes all DataNodes for dead for a moment: what is written then must be on disk all the same.
 #[test]
 fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {
@@ -302,6 +332,20 @@ fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {
         h.report(member.id.0[0], vec![replica(&block, KNOWN)], Vec::new());
     }
     assert_eq!(h.call(complete(written(&block, KNOWN))), Ok(Reply::Done));
+}
+
+/// Where all have told their room, one disk is too few for what needs two; a node that is about to tell it may have plenty.
+#[test]
+fn a_node_that_has_not_told_its_room_is_not_full() {
+    let mut h = Harness::with_nodes(1, 1);
+    let node = h.register_silently(2);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(2), true)) else {
+        panic!("not created")
+    };
+    assert_eq!(created.first_block.unwrap().replicas.len(), 1);
+    h.nodes.heartbeat(node, &protocol::datanode::Heartbeat::default(), h.now.mono_ms);
+    let refused = h.call(create("/g", false, Some(2), true)).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NoDatanodes, "{refused}");
 }
 
 /// Its writer must find more before it claims that something is on disk.

@@ -267,11 +267,17 @@ impl State {
             ));
         }
         // What was flushed is promised to readers, and only the members know of it: each has acknowledged it. One that is away, even dead, may come back with
-        // it. New members of a pipeline that was rebuilt may not have got it yet.
+        // it. New members of a pipeline that was rebuilt may not have got it yet, and a member that had not registered when the pipeline was handed out
+        // is not one of the writer's.
         let is_over = waited_ms >= self.settings.recovery_wait_max_ms;
-        let is_vouched = open.is_some_and(|open| {
-            open.prior.is_none() && open.targets.iter().any(|it| commit.vouching.contains(it))
-        });
+        let stamp = self.ns.block(*block).map(|info| info.stamp);
+        let was_given = |id: &DatanodeId| {
+            let known_from = nodes.index(*id).and_then(|node| nodes.node(node).known_from);
+            known_from.is_some_and(|known_from| stamp.is_some_and(|stamp| known_from <= stamp))
+        };
+        let vouches = |id: &&DatanodeId| commit.vouching.contains(id) && was_given(id);
+        let is_vouched = open
+            .is_some_and(|open| open.prior.is_none() && open.targets.iter().any(|id| vouches(&id)));
         if left == 0 && !is_over && !is_vouched && unheard.next().is_some() {
             return Err(format!(
                 "nobody who was heard has a byte of block {block}, and others may have some"
