@@ -285,7 +285,9 @@ fn who_registered_after_a_pipeline_was_handed_out_does_not_vouch_for_it() {
     };
     let block = created.first_block.unwrap();
     h.restart_alone();
-    (1..=3).for_each(|number| drop(h.register(number)));
+    for number in 1..=3 {
+        h.register(number);
+    }
     h.pass(5100, &[1, 2]);
     h.pass(600, &[1, 2]);
     let stamp = h.commands.iter().rev().find_map(|(_, command)| match command {
