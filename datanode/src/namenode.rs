@@ -366,8 +366,8 @@ impl Link {
                     &token,
                 );
                 match led {
-                    Ok(Recovered { length, members: replicas, answered, vouching }) => {
-                        Some(CommitRecovery { block, stamp, length, replicas, answered, vouching })
+                    Ok(Recovered { length, members: replicas, answered, without }) => {
+                        Some(CommitRecovery { block, stamp, length, replicas, answered, without })
                     }
                     Err(error) => {
                         tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot recover");

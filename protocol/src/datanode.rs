@@ -166,12 +166,13 @@ pub struct CommitRecovery {
     /// Who holds it now, finalized and fsynced.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeId>,
-    /// The DataNodes that reported on a replica when asked, usable or not, and those of `vouching`.
+    /// The DataNodes that reported on a replica when asked, usable or not, and those of `without` that would have one had they acknowledged a byte since the
+    /// pipeline of the block got its stamp.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub answered: Vec<DatanodeId>,
-    /// Those that have no replica, and would have one had they acknowledged a byte since the pipeline of the block got its stamp.
+    /// Those that have no replica, on any disk.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
-    pub vouching: Vec<DatanodeId>,
+    pub without: Vec<DatanodeId>,
 }
 
 /// Answers. Append only.

@@ -180,8 +180,8 @@ impl Order {
     /// What the NameNode is told of a copy that every target has.
     pub fn done(&self, targets: impl Iterator<Item = DatanodeId>) -> Option<CommitRecovery> {
         let Order::Cut { block, stamp, length, .. } = *self else { return None };
-        let (replicas, answered, vouching) = (targets.collect(), Vec::new(), Vec::new());
-        Some(CommitRecovery { block, stamp, length, replicas, answered, vouching })
+        let (replicas, answered, without) = (targets.collect(), Vec::new(), Vec::new());
+        Some(CommitRecovery { block, stamp, length, replicas, answered, without })
     }
 
     /// The copy of which the NameNode is told that it failed: of others it hears in another way, or orders them again.

@@ -68,8 +68,8 @@ pub struct Recovered {
     /// The DataNodes that reported a replica, and could end the recovery if their replica was decisive, or that they have none and vouch
     /// for it. Where one does not, a disk with a replica may come back.
     pub answered: Vec<DatanodeId>,
-    /// Those that vouch.
-    pub vouching: Vec<DatanodeId>,
+    /// Those that have none on any disk.
+    pub without: Vec<DatanodeId>,
 }
 
 /// What the leader does next.
@@ -160,7 +160,7 @@ impl Lead {
             length: self.agreement.length,
             members: self.finalized.clone(),
             answered: which(|found, pipeline| found.replica().is_some() || found.vouches(pipeline)),
-            vouching: which(Found::vouches),
+            without: which(|found, _| matches!(found, Found::Nothing { .. })),
         })
     }
 
@@ -279,8 +279,8 @@ mod tests {
 
     fn done(length: u64, members: &[u8], answered: &[u8]) -> Step {
         let ids = |numbers: &[u8]| numbers.iter().copied().map(id).collect();
-        let (members, answered, vouching) = (ids(members), ids(answered), Vec::new());
-        Step::Done(Recovered { length, members, answered, vouching })
+        let (members, answered, without) = (ids(members), ids(answered), Vec::new());
+        Step::Done(Recovered { length, members, answered, without })
     }
 
     #[test]
@@ -307,11 +307,11 @@ mod tests {
         let nothing = |since: Option<u64>| Found::Nothing { since: since.map(GenerationStamp) };
         let found = [nothing(Some(5)), nothing(Some(6)), nothing(None), Found::Unknown];
         let (_, end) = lead_among(&found, &[]);
-        let Step::Done(Recovered { length, members, answered, vouching }) = end else {
+        let Step::Done(Recovered { length, members, answered, without }) = end else {
             panic!("{end:?}");
         };
         assert_eq!((length, members), (0, vec![]));
-        assert_eq!((answered, vouching), (vec![id(0)], vec![id(0)]));
+        assert_eq!((answered, without), (vec![id(0)], vec![id(0), id(1), id(2)]));
     }
 
     #[test]

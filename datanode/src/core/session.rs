@@ -225,8 +225,8 @@ mod tests {
         let (mut session, mut pending) = (session(), PendingChanges::default());
         let block = BlockId(1);
         let (stamp, replicas, answered) = (GenerationStamp(2), Vec::new(), Vec::new());
-        let vouching = Vec::new();
-        let commit = CommitRecovery { block, stamp, length: 7, replicas, answered, vouching };
+        let without = Vec::new();
+        let commit = CommitRecovery { block, stamp, length: 7, replicas, answered, without };
         let is_sent = |session: &Session, registration| match session.commit(Epoch(3), &commit) {
             Commit::Send(request) => {
                 matches!(*request, Request::CommitRecovery(sender, _) if sender.registration == registration)

@@ -76,6 +76,8 @@ pub struct Store {
     next_volume: AtomicUsize,
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
     losses: Losses,
+    /// Volumes that are in service again and of which not all replicas are in the table yet.
+    returning: AtomicUsize,
     /// Locked before `replicas`.
     moves: Moves,
     /// Writers that have lost their replicas with a volume, and may still write to the files. Locked before `replicas`, and while a volume is fenced.
@@ -145,6 +147,7 @@ impl Store {
             next_volume: AtomicUsize::new(0),
             replicas: Mutex::new(replicas),
             losses: Losses::default(),
+            returning: AtomicUsize::new(0),
             moves: Moves::default(),
             orphans: Mutex::default(),
             changes: ChangeQueue::default(),
@@ -281,8 +284,11 @@ impl Store {
             volume.fence_again();
             return Err(error);
         }
+        self.returning.fetch_add(1, Ordering::AcqRel);
         volume.unfence();
-        Ok(self.take_back(index, found.replicas))
+        let count = self.take_back(index, found.replicas);
+        self.returning.fetch_sub(1, Ordering::AcqRel);
+        Ok(count)
     }
 
     /// Adds a replica to the table, the only way to do so once the store is open. False if its volume is out of service: whoever took it out has emptied, or
@@ -476,7 +482,9 @@ impl Store {
         self.stop_writer(block)?;
         let mut replicas = self.replicas.lock();
         let Some(entry) = replicas.get_mut(&block) else {
-            return Ok(match self.volumes.iter().any(Volume::is_fenced) {
+            let is_any_away = self.volumes.iter().any(Volume::is_fenced)
+                || self.returning.load(Ordering::Acquire) > 0;
+            return Ok(match is_any_away {
                 true => Found::Unknown,
                 false => Found::Nothing { since: self.losses.since() },
             });

@@ -48,10 +48,10 @@ impl Process {
                         Operation::CompleteReplica { block, prior, stamp, offset, target, token },
                     )
                 }
-                Step::Done(Recovered { length, members: replicas, answered, vouching }) => {
+                Step::Done(Recovered { length, members: replicas, answered, without }) => {
                     let epoch = leading.epoch;
                     let commit =
-                        CommitRecovery { block, stamp, length, replicas, answered, vouching };
+                        CommitRecovery { block, stamp, length, replicas, answered, without };
                     self.leads.retain(|leading| leading.number != number);
                     self.commit(commit, epoch, out);
                     return;

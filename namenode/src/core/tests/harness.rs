@@ -232,8 +232,8 @@ impl Harness {
                 _ => continue,
             };
             let replicas = (1..=3).map(|number| DatanodeId([number; 16])).collect();
-            let (answered, vouching) = (Vec::new(), Vec::new());
-            let commit = CommitRecovery { block, stamp, length, replicas, answered, vouching };
+            let (answered, without) = (Vec::new(), Vec::new());
+            let commit = CommitRecovery { block, stamp, length, replicas, answered, without };
             let (mut out, now) = (Output::default(), self.now);
             // Refused if a later one was ordered, or the block is gone.
             let _ = self.state.commit_recovery(&mut self.nodes, &commit, now, &mut out).unwrap();

@@ -51,7 +51,7 @@ fn commit(
         length,
         replicas: ids(replicas),
         answered: ids(answered),
-        vouching: Vec::new(),
+        without: Vec::new(),
     };
     let (mut out, now) = (Output::default(), h.now);
     let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
@@ -224,7 +224,7 @@ fn a_block_of_which_nobody_has_a_byte_is_kept_while_a_member_may_come_with_some(
             length: 0,
             replicas: Vec::new(),
             answered: asked.map(id).to_vec(),
-            vouching: asked.map(id).to_vec(),
+            without: asked.map(id).to_vec(),
         };
         let (mut out, now) = (Output::default(), h.now);
         h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap()
@@ -252,7 +252,7 @@ fn a_block_of_which_nobody_was_promised_a_byte_is_dropped_at_once() {
     let [gone, here @ ..] = [0, 1, 2].map(|member| block.replicas[member].id.0[0]);
     let stranger = (1..=4).find(|number| *number != gone && !here.contains(number)).unwrap();
     h.pass(5100, &[here[0], here[1], stranger]);
-    let mut end = |vouching: &[u8]| {
+    let mut end = |answered: &[u8], without: &[u8]| {
         h.pass(600, &[here[0], here[1], stranger]);
         let mut commands = h.commands.iter().rev();
         let stamp = commands.find_map(|(_, command)| match command {
@@ -264,15 +264,16 @@ fn a_block_of_which_nobody_was_promised_a_byte_is_dropped_at_once() {
             stamp: stamp.expect("a recovery is ordered"),
             length: 0,
             replicas: Vec::new(),
-            answered: here.map(id).to_vec(),
-            vouching: vouching.iter().copied().map(id).collect(),
+            answered: answered.iter().copied().map(id).collect(),
+            without: without.iter().copied().map(id).collect(),
         };
         let (mut out, now) = (Output::default(), h.now);
         h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap()
     };
-    assert_eq!(end(&[]).unwrap_err().kind, ErrorKind::InvalidArgument);
-    assert!(end(&[stranger]).is_err(), "it was in no pipeline");
-    assert_eq!(end(&here[1..]), Ok(()));
+    assert_eq!(end(&here, &[]).unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert!(end(&[], &here).is_err(), "they have nothing now, and do not vouch");
+    assert!(end(&[stranger], &[stranger]).is_err(), "it was in no pipeline");
+    assert_eq!(end(&here[1..], &here), Ok(()));
     assert!(h.state.ns.block(block.id).is_none());
 }
 
@@ -300,12 +301,17 @@ fn who_registered_after_a_pipeline_was_handed_out_does_not_vouch_for_it() {
         length: 0,
         replicas: Vec::new(),
         answered: vec![id(1), id(2)],
-        vouching: vec![id(1), id(2)],
+        without: vec![id(1), id(2)],
     };
-    let (mut out, now) = (Output::default(), h.now);
-    let refused = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
-    assert_eq!(refused.unwrap_err().kind, ErrorKind::InvalidArgument);
-    assert!(h.state.ns.block(block.id).is_some());
+    let mut end = |commit: &CommitRecovery| {
+        let (mut out, now) = (Output::default(), h.now);
+        h.state.commit_recovery(&mut h.nodes, commit, now, &mut out).unwrap()
+    };
+    assert_eq!(end(&commit).unwrap_err().kind, ErrorKind::InvalidArgument);
+    // All are there, and nobody has anything: so it is after a power cut.
+    let all = CommitRecovery { answered: Vec::new(), without: vec![id(1), id(2), id(3)], ..commit };
+    assert_eq!(end(&all), Ok(()));
+    assert!(h.state.ns.block(block.id).is_none());
 }
 
 /// A NameNode that was stopped takes all DataNodes for dead for a moment: what is written then must be on disk all the same.

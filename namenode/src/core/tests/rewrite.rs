@@ -54,8 +54,8 @@ fn end_recovery(
     stamp: GenerationStamp,
     (length, replicas): (u64, Vec<DatanodeId>),
 ) -> Result<(), ErrorKind> {
-    let (block, answered, vouching) = (block.id, Vec::new(), Vec::new());
-    let commit = CommitRecovery { block, stamp, length, replicas, answered, vouching };
+    let (block, answered, without) = (block.id, Vec::new(), Vec::new());
+    let commit = CommitRecovery { block, stamp, length, replicas, answered, without };
     let mut out = Output::default();
     let now = h.now;
     let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();

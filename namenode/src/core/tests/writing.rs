@@ -46,8 +46,8 @@ fn commit_on(
     stamp: GenerationStamp,
     (length, replicas): (u64, Vec<DatanodeId>),
 ) -> Result<(), protocol::RemoteError> {
-    let (block, answered, vouching) = (block.id, Vec::new(), Vec::new());
-    let commit = CommitRecovery { block, stamp, length, replicas, answered, vouching };
+    let (block, answered, without) = (block.id, Vec::new(), Vec::new());
+    let commit = CommitRecovery { block, stamp, length, replicas, answered, without };
     let mut out = Output::default();
     let now = harness.now;
     let answer = harness.state.commit_recovery(&mut harness.nodes, &commit, now, &mut out).unwrap();

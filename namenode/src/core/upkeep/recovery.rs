@@ -253,7 +253,7 @@ impl State {
         (left, known): (u64, u64),
         now: Now,
     ) -> Result<(), String> {
-        let CommitRecovery { block, answered, .. } = commit;
+        let CommitRecovery { block, answered, without, .. } = commit;
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
         let members = open.into_iter().flat_map(Open::members);
         let holders = self.blocks.reports.open_holders(*block);
@@ -275,10 +275,13 @@ impl State {
             let known_from = nodes.index(*id).and_then(|node| nodes.node(node).known_from);
             known_from.is_some_and(|known_from| stamp.is_some_and(|stamp| known_from <= stamp))
         };
-        let vouches = |id: &&DatanodeId| commit.vouching.contains(id) && was_given(id);
+        let vouches =
+            |id: &&DatanodeId| without.contains(id) && answered.contains(id) && was_given(id);
         let is_vouched = open
             .is_some_and(|open| open.prior.is_none() && open.targets.iter().any(|id| vouches(&id)));
-        if left == 0 && !is_over && !is_vouched && unheard.next().is_some() {
+        // Who is there and has nothing on any disk will not come with any: after a power cut nobody has what was not synced.
+        let is_any_away = unheard.any(|member| !without.contains(&member));
+        if left == 0 && !is_over && !is_vouched && is_any_away {
             return Err(format!(
                 "nobody who was heard has a byte of block {block}, and others may have some"
             ));
