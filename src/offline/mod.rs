@@ -25,23 +25,12 @@ use namenode::core::inodes::Inode;
 use namenode::core::namespace::Namespace;
 use protocol::InodeId;
 
-use self::options::{Given, Known};
+use self::options::{Given, Known, Wrong};
 use crate::absent::Absent;
 use crate::output::{Buffered, EXIT_OK, EXIT_USAGE, report, report_text, say, unless_reader_left};
 
 /// Permissions of what is written: it names what only some may see.
 const FILE_MODE: u32 = 0o600;
-
-/// Why a command did nothing.
-#[derive(PartialEq, Eq, Debug)]
-enum Wrong {
-    /// The arguments are wrong: printed with the usage.
-    Usage(String),
-    /// Something that is not here was asked for, and it has been told.
-    Refused,
-    /// It failed.
-    Failed(String),
-}
 
 /// One of the two commands.
 struct Tool {
@@ -54,7 +43,8 @@ struct Tool {
 impl Tool {
     /// Runs the words after its name and returns the exit code.
     fn run(&self, words: &[OsString], view: impl FnOnce(&Given) -> Result<(), Wrong>) -> u8 {
-        let done = match options::parse(self, words) {
+        let (known, absent) = (self.known, self.absent);
+        let done = match options::parse((self.name, known, absent), words) {
             Ok(given) if given.has("-h") => {
                 say!("{}", self.usage.trim_end());
                 Ok(())

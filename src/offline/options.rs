@@ -2,8 +2,18 @@
 
 use std::ffi::OsString;
 
-use super::{Tool, Wrong};
-use crate::absent;
+use crate::absent::{self, Absent};
+
+/// Why a command did nothing.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Wrong {
+    /// The arguments are wrong: printed with the usage.
+    Usage(String),
+    /// Something that is not here was asked for, and it has been told.
+    Refused,
+    /// It failed.
+    Failed(String),
+}
 
 /// An option.
 pub(super) struct Known {
@@ -41,13 +51,16 @@ impl Given {
 }
 
 /// Reads the words after a command's name. Options of Hadoop's that are absent are refused by name.
-pub(super) fn parse(tool: &Tool, words: &[OsString]) -> Result<Given, Wrong> {
+pub(super) fn parse(
+    (name, known, absent): (&str, &[Known], &[Absent]),
+    words: &[OsString],
+) -> Result<Given, Wrong> {
     let mut given = Given::default();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let word = text_of(word)?;
-        let Some(option) = tool.known.iter().find(|known| known.names.contains(&word)) else {
-            if absent::refuse(tool.name, word, tool.absent) {
+        let Some(option) = known.iter().find(|known| known.names.contains(&word)) else {
+            if absent::refuse(name, word, absent) {
                 return Err(Wrong::Refused);
             }
             return Err(Wrong::Usage(format!("unknown argument {word}")));
@@ -70,7 +83,6 @@ fn text_of(word: &OsString) -> Result<&str, Wrong> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::absent::Absent;
 
     const KNOWN: &[Known] = &[
         Known { names: &["-i", "--inputFile"], takes_value: true },
@@ -80,7 +92,7 @@ mod tests {
 
     fn given(words: &[&str]) -> Result<Given, Wrong> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        parse(&Tool { name: "oiv", usage: "", known: KNOWN, absent: ABSENT }, &words)
+        parse(("oiv", KNOWN, ABSENT), &words)
     }
 
     #[test]

@@ -17,7 +17,6 @@ mod folder;
 #[doc(hidden)]
 pub mod fuzz;
 mod handle;
-mod losses;
 mod moves;
 mod open;
 mod scan;
@@ -42,6 +41,7 @@ use protocol::namenode::Volume as VolumeReport;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::File;
 
+use crate::core::losses::Losses;
 use crate::core::recovery::Found;
 use crate::core::replica::{self, Replica, State};
 use crate::core::report::PendingChanges;
@@ -59,7 +59,6 @@ pub use writer::ReplicaWriter;
 
 use entry::{Entry, Left, Place, held};
 use handle::WriterHandle;
-use losses::Losses;
 use moves::Moves;
 use syncs::Together;
 use volume::Volume;
@@ -75,7 +74,8 @@ pub struct Store {
     volumes: Vec<Volume>,
     next_volume: AtomicUsize,
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
-    losses: Losses,
+    /// Locked after `replicas`.
+    losses: Mutex<Losses>,
     /// Volumes that are in service again and of which not all replicas are in the table yet.
     returning: AtomicUsize,
     /// Locked before `replicas`.
@@ -146,7 +146,7 @@ impl Store {
             volumes,
             next_volume: AtomicUsize::new(0),
             replicas: Mutex::new(replicas),
-            losses: Losses::default(),
+            losses: Mutex::default(),
             returning: AtomicUsize::new(0),
             moves: Moves::default(),
             orphans: Mutex::default(),
@@ -486,7 +486,7 @@ impl Store {
                 || self.returning.load(Ordering::Acquire) > 0;
             return Ok(match is_any_away {
                 true => Found::Unknown,
-                false => Found::Nothing { since: self.losses.since() },
+                false => Found::Nothing { since: self.losses.lock().since() },
             });
         };
         if entry.writer.is_some() {
@@ -703,6 +703,20 @@ impl Store {
         if let Some(entry) = held(&mut self.replicas.lock(), block, handle) {
             entry.writer = None;
         }
+    }
+
+    /// How often replicas were given up since the store was opened.
+    pub fn loss_count(&self) -> u64 {
+        self.losses.lock().count()
+    }
+
+    /// As [`Losses::vouch_from`].
+    pub fn vouch_from(&self, stamp: GenerationStamp, loss_count: u64) {
+        self.losses.lock().vouch_from(stamp, loss_count);
+    }
+
+    fn note_loss(&self) {
+        self.losses.lock().note();
     }
 
     /// Gives up a replica whose file is gone.
