@@ -41,10 +41,13 @@ struct Tool {
 }
 
 impl Tool {
+    fn parse(&self, words: &[OsString]) -> Result<Given, Wrong> {
+        options::parse((self.name, self.known, self.absent), words)
+    }
+
     /// Runs the words after its name and returns the exit code.
     fn run(&self, words: &[OsString], view: impl FnOnce(&Given) -> Result<(), Wrong>) -> u8 {
-        let (known, absent) = (self.known, self.absent);
-        let done = match options::parse((self.name, known, absent), words) {
+        let done = match self.parse(words) {
             Ok(given) if given.has("-h") => {
                 say!("{}", self.usage.trim_end());
                 Ok(())

@@ -128,12 +128,11 @@ fn stats(counts: &BTreeMap<Op, u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offline::options::parse;
     use crate::output::{EXIT_OK, EXIT_USAGE};
 
     fn wrong(words: &[&str]) -> Wrong {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let given = parse(&TOOL, &words);
+        let given = TOOL.parse(&words);
         given.and_then(|given| view(&given)).unwrap_err()
     }
 

@@ -121,12 +121,11 @@ fn processor(given: &Given) -> Result<Processor, Wrong> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offline::options::parse;
     use crate::output::{EXIT_OK, EXIT_USAGE};
 
     fn wrong(words: &[&str]) -> Wrong {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let given = parse(&TOOL, &words);
+        let given = TOOL.parse(&words);
         given.and_then(|given| view(&given)).unwrap_err()
     }
 
