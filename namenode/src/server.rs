@@ -560,9 +560,7 @@ impl NameNode {
         let (epoch, heartbeat_ms) = (self.epoch, self.heartbeat_ms);
         let registration = nodes.registration(node);
         let next_stamp = GenerationStamp(state.ns.counters().next_stamp);
-        let shown =
-            NodeReply::Registered { cluster, epoch, registration, heartbeat_ms, level, next_stamp };
-        Ok(shown)
+        Ok(NodeReply::Registered { cluster, epoch, registration, heartbeat_ms, level, next_stamp })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files whose promised bytes are on no DataNode any more: closed at what there is, marked, and nothing waits for ever.
 
-use protocol::datanode::{Command, CommitRecovery};
+use protocol::datanode::{Command, CommitRecovery, Heartbeat};
 use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply, WrittenBlock};
 use protocol::{DatanodeId, ErrorKind, GenerationStamp};
 
@@ -27,15 +27,41 @@ fn abandoned(h: &mut Harness) -> LocatedBlock {
     block
 }
 
-fn ordered(h: &Harness) -> GenerationStamp {
+/// The stamp of the last recovery that was ordered, and the bytes that were promised.
+fn last_recovery(h: &Harness) -> (GenerationStamp, u64) {
     let mut commands = h.commands.iter().rev();
     let found = commands.find_map(|(_, command)| match command {
         Command::Recover { stamp, length_min, .. } => Some((*stamp, *length_min)),
         _ => None,
     });
-    let (stamp, length_min) = found.expect("a recovery is ordered");
+    found.expect("a recovery is ordered")
+}
+
+fn ordered(h: &Harness) -> GenerationStamp {
+    let (stamp, length_min) = last_recovery(h);
     assert_eq!(length_min, KNOWN);
     stamp
+}
+
+/// The last recovery has found nothing.
+fn commit_nothing(
+    h: &mut Harness,
+    block: &LocatedBlock,
+    answered: &[u8],
+    without: &[u8],
+) -> Result<(), ErrorKind> {
+    let ids = |numbers: &[u8]| numbers.iter().copied().map(id).collect::<Vec<_>>();
+    let commit = CommitRecovery {
+        block: block.id,
+        stamp: last_recovery(h).0,
+        length: 0,
+        replicas: Vec::new(),
+        answered: ids(answered),
+        without: ids(without),
+    };
+    let (mut out, now) = (Output::default(), h.now);
+    let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
+    answer.map_err(|error| error.kind)
 }
 
 fn commit(
@@ -210,27 +236,13 @@ fn a_block_of_which_nobody_has_a_byte_is_kept_while_a_member_may_come_with_some(
     let mut h = Harness::with_nodes(1, 5);
     let (block, _) = survivor_is_late(&mut h);
     let [survivor, asked @ ..] = [0, 1, 2].map(|member| block.replicas[member].id.0[0]);
+    // They are new in the pipeline: that they have nothing says nothing of what its other members had.
     let nothing = |h: &mut Harness| {
         h.pass(600, &asked);
-        let mut commands = h.commands.iter().rev();
-        let stamp = commands.find_map(|(_, command)| match command {
-            Command::Recover { stamp, .. } => Some(*stamp),
-            _ => None,
-        });
-        // They are new in the pipeline: that they have nothing says nothing of what its other members had.
-        let commit = CommitRecovery {
-            block: block.id,
-            stamp: stamp.expect("a recovery is ordered"),
-            length: 0,
-            replicas: Vec::new(),
-            answered: asked.map(id).to_vec(),
-            without: asked.map(id).to_vec(),
-        };
-        let (mut out, now) = (Output::default(), h.now);
-        h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap()
+        commit_nothing(h, &block, &asked, &asked)
     };
     h.pass(5100, &asked);
-    assert_eq!(nothing(&mut h).unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert_eq!(nothing(&mut h), Err(ErrorKind::InvalidArgument));
     assert!(h.state.ns.block(block.id).is_some());
     h.register(survivor);
     assert!(nothing(&mut h).is_err(), "it is there and was not asked");
@@ -254,23 +266,9 @@ fn a_block_of_which_nobody_was_promised_a_byte_is_dropped_at_once() {
     h.pass(5100, &[here[0], here[1], stranger]);
     let mut end = |answered: &[u8], without: &[u8]| {
         h.pass(600, &[here[0], here[1], stranger]);
-        let mut commands = h.commands.iter().rev();
-        let stamp = commands.find_map(|(_, command)| match command {
-            Command::Recover { stamp, .. } => Some(*stamp),
-            _ => None,
-        });
-        let commit = CommitRecovery {
-            block: block.id,
-            stamp: stamp.expect("a recovery is ordered"),
-            length: 0,
-            replicas: Vec::new(),
-            answered: answered.iter().copied().map(id).collect(),
-            without: without.iter().copied().map(id).collect(),
-        };
-        let (mut out, now) = (Output::default(), h.now);
-        h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap()
+        commit_nothing(&mut h, &block, answered, without)
     };
-    assert_eq!(end(&here, &[]).unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert_eq!(end(&here, &[]), Err(ErrorKind::InvalidArgument));
     assert!(end(&[], &here).is_err(), "they have nothing now, and do not vouch");
     assert!(end(&[stranger], &[stranger]).is_err(), "it was in no pipeline");
     assert_eq!(end(&here[1..], &here), Ok(()));
@@ -291,26 +289,10 @@ fn who_registered_after_a_pipeline_was_handed_out_does_not_vouch_for_it() {
     }
     h.pass(5100, &[1, 2]);
     h.pass(600, &[1, 2]);
-    let stamp = h.commands.iter().rev().find_map(|(_, command)| match command {
-        Command::Recover { stamp, .. } => Some(*stamp),
-        _ => None,
-    });
-    let commit = CommitRecovery {
-        block: block.id,
-        stamp: stamp.expect("a recovery is ordered"),
-        length: 0,
-        replicas: Vec::new(),
-        answered: vec![id(1), id(2)],
-        without: vec![id(1), id(2)],
-    };
-    let mut end = |commit: &CommitRecovery| {
-        let (mut out, now) = (Output::default(), h.now);
-        h.state.commit_recovery(&mut h.nodes, commit, now, &mut out).unwrap()
-    };
-    assert_eq!(end(&commit).unwrap_err().kind, ErrorKind::InvalidArgument);
+    let refused = commit_nothing(&mut h, &block, &[1, 2], &[1, 2]);
+    assert_eq!(refused, Err(ErrorKind::InvalidArgument));
     // All are there, and nobody has anything: so it is after a power cut.
-    let all = CommitRecovery { answered: Vec::new(), without: vec![id(1), id(2), id(3)], ..commit };
-    assert_eq!(end(&all), Ok(()));
+    assert_eq!(commit_nothing(&mut h, &block, &[], &[1, 2, 3]), Ok(()));
     assert!(h.state.ns.block(block.id).is_none());
 }
 
@@ -351,7 +333,7 @@ fn a_node_that_has_not_told_its_room_is_not_full() {
         panic!("not created")
     };
     assert_eq!(created.first_block.unwrap().replicas.len(), 1);
-    h.nodes.heartbeat(node, &protocol::datanode::Heartbeat::default(), h.now.mono_ms);
+    h.nodes.heartbeat(node, &Heartbeat::default(), h.now.mono_ms);
     let Ok(Reply::Created(created)) = h.call(create("/g", false, Some(2), true)) else {
         panic!("not created")
     };

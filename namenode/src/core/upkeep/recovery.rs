@@ -266,27 +266,33 @@ impl State {
                 "block {block} has {left} bytes where {known} were promised, and not everybody who may have them was heard"
             ));
         }
-        // What was flushed is promised to readers, and only the members know of it: each has acknowledged it. One that is away, even dead, may come back with
-        // it. New members of a pipeline that was rebuilt may not have got it yet, and a member that had not registered when the pipeline was handed out
-        // is not one of the writer's.
+        // What was flushed is promised to readers, and only the members know of it. One that is away, even dead, may come back with it. Who is there and has
+        // nothing on any disk will not: after a power cut nobody has what was not synced.
         let is_over = waited_ms >= self.settings.recovery_wait_max_ms;
-        let stamp = self.ns.block(*block).map(|info| info.stamp);
-        let was_given = |id: &DatanodeId| {
-            let known_from = nodes.index(*id).and_then(|node| nodes.node(node).known_from);
-            known_from.is_some_and(|known_from| stamp.is_some_and(|stamp| known_from <= stamp))
-        };
-        let vouches =
-            |id: &&DatanodeId| without.contains(id) && answered.contains(id) && was_given(id);
-        let is_vouched = open
-            .is_some_and(|open| open.prior.is_none() && open.targets.iter().any(|id| vouches(&id)));
-        // Who is there and has nothing on any disk will not come with any: after a power cut nobody has what was not synced.
-        let is_any_away = unheard.any(|member| !without.contains(&member));
-        if left == 0 && !is_over && !is_vouched && is_any_away {
+        if left > 0 || is_over || self.is_vouched(nodes, (file, commit)) {
+            return Ok(());
+        }
+        if unheard.any(|member| !without.contains(&member)) {
             return Err(format!(
                 "nobody who was heard has a byte of block {block}, and others may have some"
             ));
         }
         Ok(())
+    }
+
+    /// Whether nobody was promised a byte: every member of a pipeline acknowledges what is flushed, and one says that it has acknowledged nothing. New members of
+    /// a pipeline that was rebuilt may not have got it yet, and one that had not registered when the pipeline was handed out is not one of the writer's.
+    fn is_vouched(&self, nodes: &Datanodes, (file, commit): (InodeId, &CommitRecovery)) -> bool {
+        let CommitRecovery { block, answered, without, .. } = commit;
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let (Some(open), Some(info)) = (open, self.ns.block(*block)) else { return false };
+        let was_given = |id: &DatanodeId| {
+            let node = nodes.index(*id).map(|node| nodes.node(node));
+            node.and_then(|node| node.known_from).is_some_and(|from| from <= info.stamp)
+        };
+        let mut targets = open.targets.iter();
+        open.prior.is_none()
+            && targets.any(|id| without.contains(id) && answered.contains(id) && was_given(id))
     }
 
     /// The dead DataNodes that the recovery of an open file waits for, because they may have what was promised.
