@@ -95,6 +95,11 @@ fn admin_state(state: AdminState) -> &'static str {
 /// The DataNode that an operator names by `host:port` of its transfer or HTTP service, or by its host alone.
 pub(super) fn find(session: &Session, text: &str) -> Result<DatanodeReport, Failure> {
     let datanodes = session.client.datanodes().map_err(|error| refused(&error))?;
+    one_of(datanodes, text).map_err(Failure::Text)
+}
+
+/// The one of these that is named so.
+fn one_of(datanodes: Vec<DatanodeReport>, text: &str) -> Result<DatanodeReport, String> {
     let meant = |node: &DatanodeReport| {
         let info = &node.info;
         let port = |address: &str| address.rsplit(':').next().unwrap_or_default().to_owned();
@@ -105,8 +110,18 @@ pub(super) fn find(session: &Session, text: &str) -> Result<DatanodeReport, Fail
             || by_host(&info.transfer_address)
             || by_host(&info.http_address)
     };
-    let found = datanodes.into_iter().find(meant);
-    found.ok_or_else(|| Failure::Text(format!("Datanode error: no DataNode {text} is known")))
+    let mut found: Vec<_> = datanodes.into_iter().filter(meant).collect();
+    match found.len() {
+        0 => Err(format!("Datanode error: no DataNode {text} is known")),
+        1 => Ok(found.remove(0)),
+        count => {
+            let addresses = found.iter().map(|node| &*node.info.transfer_address);
+            let addresses = addresses.collect::<Vec<_>>().join(", ");
+            Err(format!(
+                "Datanode error: {text} has {count} DataNodes, {addresses}: name one by host:port"
+            ))
+        }
+    }
 }
 
 fn volume_report(session: &Session, words: &[String]) -> Result<(), Failure> {
@@ -179,6 +194,26 @@ mod tests {
             topology(&nodes),
             "Rack: /r1\n   10.0.0.9:1 (host1) In Service\n\nRack: /r2\n   10.0.0.1:1 (host1) In Service\n   10.0.0.2:1 (host1) In Service\n\n"
         );
+    }
+
+    #[test]
+    fn a_host_with_several_nodes_names_none_of_them() {
+        let at = |port: u16| {
+            let mut node = node(DatanodeState::Live);
+            node.info.host = "a".to_owned();
+            node.info.transfer_address = format!("10.0.0.1:{port}");
+            node.info.http_address = format!("10.0.0.1:{}", port + 1);
+            node
+        };
+        let named = |text: &str, ports: &[u16]| {
+            let found = one_of(ports.iter().copied().map(at).collect(), text);
+            found.map(|node| node.info.transfer_address)
+        };
+        assert!(named("a", &[1, 3]).unwrap_err().contains("10.0.0.1:1, 10.0.0.1:3"));
+        assert!(named("b", &[1]).is_err() && named("a:2", &[]).is_err());
+        for (text, ports) in [("a", &[3][..]), ("a:3", &[1, 3]), ("10.0.0.1:4", &[1, 3])] {
+            assert_eq!(named(text, ports).as_deref(), Ok("10.0.0.1:3"), "{text}");
+        }
     }
 
     #[test]

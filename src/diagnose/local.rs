@@ -88,13 +88,18 @@ fn files<W: Write>(bundle: &mut Bundle<W>, folder: &Path, ending: &str) -> Vec<(
     found
 }
 
+/// Digits of the number of a daemon on its machine: more fit nowhere else, and a longer name does not fit into the archive.
+const NUMBER_DIGITS_MAX: usize = 9;
+
 /// True for `datanode-2.log` and `datanode.log`, where `log` is the ending.
 fn is_of_daemon(name: &str, ending: &str) -> bool {
     let stem = name.strip_suffix(ending).and_then(|stem| stem.strip_suffix('.'));
     let Some(stem) = stem else { return false };
     let (kind, number) = stem.split_once('-').unwrap_or((stem, "1"));
     let is_kind = DaemonKind::ALL.iter().any(|known| known.name() == kind);
-    is_kind && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    is_kind
+        && (1..=NUMBER_DIGITS_MAX).contains(&number.len())
+        && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The last bytes of a plain file, from the begin of a line.
@@ -150,6 +155,7 @@ mod tests {
             "namenode-.log",
             "secret",
             "namenode-1log",
+            "namenode-1234567890.log",
             "x-namenode-1.log",
         ] {
             assert!(!is_of_daemon(name, "log"), "{name}");

@@ -68,6 +68,26 @@ impl Tool {
     }
 }
 
+/// Refuses an output that would take the place of what is read: a NameNode that runs on it would go on in a file without a name.
+fn check_apart(input: &str, output: &str) -> Result<(), Wrong> {
+    let path = Path::new(output);
+    let written = path.canonicalize().or_else(|_| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new(".")).canonicalize()?;
+        Ok::<_, io::Error>(parent.join(path.file_name().unwrap_or_default()))
+    });
+    // Where one of them is not there, reading or writing tells it.
+    let (Ok(read), Ok(written)) = (Path::new(input).canonicalize(), written) else {
+        return Ok(());
+    };
+    if output != "-" && written.starts_with(read) {
+        return Err(Wrong::Usage(format!(
+            "-o {output} would change {input}, which is read: name a file elsewhere"
+        )));
+    }
+    Ok(())
+}
+
 /// Writes to a file, which appears when it is whole, or to standard output if `output` is `-`.
 fn write_to(
     output: &str,
@@ -181,6 +201,31 @@ mod tests {
         let expected =
             [("/", 16_385), ("/a", 16_386), ("/a/b", 16_387), ("/a/f, g", 16_388), ("/o", 16_389)];
         assert_eq!(seen, expected.map(|(path, id)| (path.to_owned(), id)));
+    }
+
+    #[test]
+    fn nothing_is_written_where_it_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+        std::fs::create_dir(path("metadata")).unwrap();
+        for name in ["metadata/1.log", "other"] {
+            std::fs::write(path(name), b"edits").unwrap();
+        }
+        std::os::unix::fs::symlink(path("metadata"), path("link")).unwrap();
+        for (input, output) in [
+            ("metadata/1.log", "metadata/1.log"),
+            ("metadata/1.log", "link/1.log"),
+            ("metadata", "metadata/new.xml"),
+            ("link", "metadata/1.log"),
+        ] {
+            let refused = check_apart(&path(input), &path(output));
+            assert!(matches!(refused, Err(Wrong::Usage(_))), "{input} {output}");
+        }
+        for output in ["other", "new.xml", "metadata.xml"] {
+            assert_eq!(check_apart(&path("metadata"), &path(output)), Ok(()), "{output}");
+        }
+        assert_eq!(check_apart(&path("metadata"), "-"), Ok(()));
+        assert_eq!(check_apart(&path("absent"), &path("absent")), Ok(()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use protocol::wire::form::Form;
 
 use super::ops::Op;
 use super::options::{Given, Known};
-use super::{Tool, Wrong, edits, write_to};
+use super::{Tool, Wrong, check_apart, edits, write_to};
 use crate::absent;
 use crate::connect::{Overrides, describe};
 use crate::reference::Outline;
@@ -60,6 +60,7 @@ fn view(given: &Given) -> Result<(), Wrong> {
         _ => return Err(Wrong::Usage(format!("unknown processor {name}"))),
     };
     let (input, output) = (given.needed("-i")?, given.needed("-o")?);
+    check_apart(input, output)?;
     // What fails while a file is written leaves none.
     let mut failed = None;
     let written = write_to(output, |out| match write(Path::new(input), out) {

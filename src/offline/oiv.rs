@@ -8,7 +8,7 @@ use namenode::offline::Image;
 
 use super::distribution::Classes;
 use super::options::{Given, Known};
-use super::{Tool, Wrong, delimited, distribution, image_xml, write_to};
+use super::{Tool, Wrong, check_apart, delimited, distribution, image_xml, write_to};
 use crate::absent::{self, Absent};
 use crate::connect::{Overrides, describe};
 use crate::reference::Outline;
@@ -77,8 +77,10 @@ pub(crate) fn run(words: &[OsString], _: &Overrides) -> u8 {
 fn view(given: &Given) -> Result<(), Wrong> {
     let processor = processor(given)?;
     let input = given.needed("-i")?;
+    let output = given.value("-o").unwrap_or("-");
+    check_apart(input, output)?;
     let image = Image::read(Path::new(input)).map_err(|error| Wrong::Failed(describe(&error)))?;
-    write_to(given.value("-o").unwrap_or("-"), |out| match &processor {
+    write_to(output, |out| match &processor {
         Processor::Xml => image_xml::write(&image, out),
         Processor::Delimited(delimiter) => {
             delimited::write(image.namespace(), delimiter, &TimeZone::system(), out)

@@ -27,9 +27,9 @@ pub(super) struct Known {
 pub(super) struct Given(Vec<(&'static str, String)>);
 
 impl Given {
-    /// The value of an option; the last counts.
+    /// The value of an option.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| &**value)
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| &**value)
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -67,6 +67,9 @@ pub(super) fn parse(
         };
         let mut value = String::new();
         if option.takes_value {
+            if given.has(option.names[0]) {
+                return Err(Wrong::Usage(format!("option {word} is given twice")));
+            }
             let next = rest.next();
             let missing = || Wrong::Usage(format!("option {word} requires 1 argument."));
             text_of(next.ok_or_else(missing)?)?.clone_into(&mut value);
@@ -96,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn options_have_several_names_and_the_last_value_counts() {
-        let all = given(&["--inputFile", "a", "-format", "-i", "b"]).unwrap();
+    fn options_have_several_names_and_one_value() {
+        let all = given(&["-format", "--inputFile", "b", "-format"]).unwrap();
         assert_eq!((all.value("-i"), all.has("-format")), (Some("b"), true));
         assert!(matches!(all.needed("-o"), Err(Wrong::Usage(_))));
         assert!(matches!(all.bytes("-i"), Err(Wrong::Usage(_))));
@@ -106,7 +109,13 @@ mod tests {
 
     #[test]
     fn what_is_unknown_or_absent_is_told_apart() {
-        for words in [&["x"][..], &["-i"], &["-I", "a"], &["-format", "yes"]] {
+        for words in [
+            &["x"][..],
+            &["-i"],
+            &["-I", "a"],
+            &["-format", "yes"],
+            &["-i", "a", "--inputFile", "a"],
+        ] {
             assert!(matches!(given(words), Err(Wrong::Usage(_))), "{words:?}");
         }
         assert_eq!(given(&["-t", "x"]), Err(Wrong::Refused));

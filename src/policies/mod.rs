@@ -142,6 +142,9 @@ impl Command {
             let Some(at) = self.options.iter().position(|(option, _)| option == word) else {
                 return Err(format!("Can't understand argument: {word}"));
             };
+            if values[at].is_some() {
+                return Err(format!("option {word} is given twice"));
+            }
             values[at] = rest.next().cloned();
             if values[at].is_none() {
                 return Err(format!("option {word} requires 1 argument."));
