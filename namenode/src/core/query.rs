@@ -300,12 +300,19 @@ impl State {
             _ => [self.blocks.holders(block), &self.blocks.arrivals(block).collect::<Vec<_>>()]
                 .concat(),
         };
+        let mut replicas = nearest_first(nodes, &holders, reader, block);
+        // Who asks the members how much there is must not take what only a dead one has for nothing.
+        if open.is_some() && !replicas.is_empty() {
+            let all = holders.iter().map(|index| nodes.node(*index));
+            let dead = all.filter(|node| node.state == DatanodeState::Dead);
+            replicas.extend(dead.map(|node| node.info.clone()));
+        }
         LocatedBlock {
             id: block,
             stamp,
             offset,
             length,
-            replicas: nearest_first(nodes, &holders, reader, block),
+            replicas,
             damaged: nearest_first(nodes, &damaged, reader, block),
             durable_min: 0,
             corrupt,

@@ -340,6 +340,27 @@ fn a_node_that_has_not_told_its_room_is_not_full() {
     assert!(created.first_block.is_none(), "its writer asks for a block, and is refused");
 }
 
+/// It may be the only one with what was flushed: readers must not take what the others say for all.
+#[test]
+fn a_dead_member_of_an_open_block_is_told_to_readers_after_the_others() {
+    let mut h = Harness::with_nodes(1, 3);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+        panic!("not created")
+    };
+    let members = created.first_block.unwrap().replicas;
+    let [dead, here @ ..] = [0, 1, 2].map(|member| members[member].id.0[0]);
+    let located = |h: &mut Harness| {
+        let all = Call::Locations { path: dfs("/f"), offset: 0, length: u64::MAX };
+        let Ok(Reply::Located(located)) = h.call(all) else { panic!("no locations") };
+        located.blocks[0].replicas.iter().map(|node| node.id).collect::<Vec<_>>()
+    };
+    h.pass(2200, &here);
+    let found = located(&mut h);
+    assert_eq!((found.len(), found.last()), (3, Some(&id(dead))));
+    h.pass(2200, &[]);
+    assert_eq!(located(&mut h), [], "nobody can be asked");
+}
+
 /// Its writer must find more before it claims that something is on disk.
 #[test]
 fn a_pipeline_that_became_short_must_still_be_on_two_disks() {
