@@ -53,6 +53,9 @@ pub fn namenode_rows(bytes: &[u8]) {
         }
     }
     if loaded.ns.finish_load().is_ok() {
+        for (id, _) in loaded.ns.all() {
+            let _ = (loaded.ns.path_of(id), loaded.ns.is_within(id, InodeId::ROOT));
+        }
         let _ = (loaded.ns.take_rows(), loaded.retry.take_rows(1));
     }
 }

@@ -16,6 +16,8 @@ pub const BAD_REPLICAS_MAX: usize = 1000;
 pub const CONCAT_SOURCES_MAX: usize = 10_000;
 /// Most moves of replicas in one call.
 pub const MOVES_MAX: usize = 10_000;
+/// Largest block of a new file (1 TiB): a volume of a DataNode has room for a whole one.
+pub const BLOCK_SIZE_MAX: u64 = 1 << 40;
 /// Most replicas a file may want, as `dfs.replication.max`.
 pub const REPLICATION_MAX: u16 = 512;
 /// Most names of attributes in one call: many times what a file can have.

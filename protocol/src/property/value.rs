@@ -1,7 +1,7 @@
 //! Types of property values, read as Hadoop reads them, except that a value which Hadoop would silently ignore is an error.
 
 use crate::jobs::ATTEMPTS_MAX;
-use crate::namenode::REPLICATION_MAX;
+use crate::namenode::{BLOCK_SIZE_MAX, REPLICATION_MAX};
 
 /// A value that a property's text stands for.
 pub trait Value: Sized {
@@ -134,9 +134,6 @@ impl Value for Replicas {
 /// Bytes of the blocks of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSize(pub u64);
-
-/// The largest block (1 TiB): a volume of a DataNode has room for a whole one.
-const BLOCK_SIZE_MAX: u64 = 1 << 40;
 
 impl Value for BlockSize {
     const WANTED: &'static str = "a number of bytes from 1 to 1t, as 134217728 or 128m";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::namenode::{Create, DatanodeState, Publish, WrittenBlock};
+use protocol::namenode::{BLOCK_SIZE_MAX, Create, DatanodeState, Publish, WrittenBlock};
 use protocol::permission::Action;
 use protocol::transfer::WRITE_MANY_BYTES_MAX;
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
@@ -52,6 +52,12 @@ impl Planner<'_> {
             let text = format!(
                 "Specified block size is less than configured minimum value (dfs.namenode.fs-limits.min-block-size): {block_size} < {}",
                 settings.block_size_min
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
+        if block_size > BLOCK_SIZE_MAX {
+            let text = format!(
+                "Specified block size is greater than the largest ({BLOCK_SIZE_MAX}): {block_size}"
             );
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }

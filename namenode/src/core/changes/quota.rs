@@ -94,7 +94,8 @@ impl Budget<'_> {
                 self.make(id, Made { parent, total, block_size, replication })
             }
             Edit::AddBlock { file, .. } => self.resize(file, |made| {
-                made.total.space_consumed += made.block_size.saturating_mul(made.replication);
+                let block = made.block_size.saturating_mul(made.replication);
+                made.total.space_consumed = made.total.space_consumed.saturating_add(block);
             }),
             Edit::DropBlock { file, .. } => self.resize(file, |made| {
                 let block = made.block_size.saturating_mul(made.replication);
@@ -110,7 +111,8 @@ impl Budget<'_> {
                 let length = last.and_then(|block| self.ns.block(*block)).map_or(0, |b| b.length);
                 self.resize(file, |made| {
                     let more = made.block_size.saturating_sub(length);
-                    made.total.space_consumed += more.saturating_mul(made.replication);
+                    let more = more.saturating_mul(made.replication);
+                    made.total.space_consumed = made.total.space_consumed.saturating_add(more);
                 })
             }
             Edit::Truncate { file, length, cut: Some(_), .. } => {
@@ -159,8 +161,9 @@ impl Budget<'_> {
         for source in sources {
             let total = self.planned(*source).total;
             sum = sum.plus(total);
-            after.length += total.length;
-            after.space_consumed += total.length.saturating_mul(before.replication);
+            let space_consumed = total.length.saturating_mul(before.replication);
+            after =
+                after.plus(Totals { length: total.length, space_consumed, ..Totals::default() });
         }
         self.spend(before.parent, &[], (sum, after))
     }

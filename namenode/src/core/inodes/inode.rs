@@ -231,7 +231,7 @@ impl File {
     /// Bytes times replicas; a block that is being written counts with its full size.
     pub fn space_consumed(&self) -> u64 {
         let writing = self.open.as_deref().is_some_and(|open| open.writing);
-        let bytes = self.length + if writing { self.block_size } else { 0 };
+        let bytes = self.length.saturating_add(if writing { self.block_size } else { 0 });
         bytes.saturating_mul(u64::from(self.replication))
     }
 }

@@ -1,4 +1,6 @@
 //! Totals of a subtree. Every directory keeps them, so they include only what changes with its content: quotas are elsewhere.
+//!
+//! They are counted modulo 2^64. What was added can always be taken off again, and no sum of sizes that clients chose ends the process.
 
 /// Totals of a subtree, the top included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,7 +22,7 @@ impl Totals {
 
     /// Names: files and directories.
     pub fn inode_count(&self) -> u64 {
-        self.file_count + self.directory_count
+        self.file_count.wrapping_add(self.directory_count)
     }
 
     /// With `other` added.
@@ -32,11 +34,21 @@ impl Totals {
     /// With `after` in the place of `before`, which is a part of it.
     #[must_use]
     pub fn replacing(self, before: Totals, after: Totals) -> Totals {
+        let replaced =
+            |all: u64, before: u64, after: u64| all.wrapping_add(after).wrapping_sub(before);
         Totals {
-            length: self.length + after.length - before.length,
-            file_count: self.file_count + after.file_count - before.file_count,
-            directory_count: self.directory_count + after.directory_count - before.directory_count,
-            space_consumed: self.space_consumed + after.space_consumed - before.space_consumed,
+            length: replaced(self.length, before.length, after.length),
+            file_count: replaced(self.file_count, before.file_count, after.file_count),
+            directory_count: replaced(
+                self.directory_count,
+                before.directory_count,
+                after.directory_count,
+            ),
+            space_consumed: replaced(
+                self.space_consumed,
+                before.space_consumed,
+                after.space_consumed,
+            ),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `tree` | the [`Namespace`]: following paths, taking deleted trees apart, checking the invariants |
+//! | `tree` | the [`Namespace`]: following paths, taking deleted trees apart |
+//! | `sound` | checking the invariants of one that was loaded |
 //! | `attributes` | access lists, extended attributes, storage policies and quotas of its inodes |
 //! | `apply`, `apply_rewrite` | edits |
 //! | `rows` | checkpoint |
@@ -13,6 +14,7 @@ mod apply_rewrite;
 mod attributes;
 mod lost;
 mod rows;
+mod sound;
 mod tree;
 
 pub use self::lost::Loss;

@@ -17,6 +17,7 @@ use hashbrown::HashSet;
 use protocol::{BlockId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
 
+use super::sound::check_name;
 use super::tree::{Block, Counters, Namespace};
 use crate::core::inodes::{
     BlockList, BlockRow, Body, Children, Directory, File, Inode, NOWHERE, Open, ROW_BLOCKS, Row,
@@ -252,6 +253,13 @@ impl Namespace {
                 })
             }
         };
+        match id {
+            InodeId::ROOT if row.parent != id => {
+                return Err(CoreError::Detached { inode: id, parent: row.parent });
+            }
+            InodeId::ROOT => {}
+            _ => check_name(row.name)?,
+        }
         let inode = Inode {
             parent: row.parent,
             name: row.name.into(),
@@ -276,7 +284,8 @@ impl Namespace {
         };
         for BlockRow { id: block, stamp, length, complete } in rows {
             file.blocks.push(block);
-            file.length += if complete { length } else { 0 };
+            let length_now = file.length.checked_add(if complete { length } else { 0 });
+            file.length = length_now.ok_or(CoreError::BadBlock { inode: id, block })?;
             self.complete_block_count += u64::from(complete);
             let info = Block { file: id, stamp, length, complete };
             if let (false, Some(open)) = (complete, &mut file.open) {
@@ -326,6 +335,7 @@ impl Namespace {
             directory.children = Children::from_sorted(&ids);
         }
         self.sum_up()?;
+        self.check_versions()?;
         self.tie_history()?;
         self.check()
     }

@@ -1,6 +1,6 @@
 //! The namespace: inodes, the durable half of the block map, leases and counters.
 //!
-//! Invariants, checked by [`Namespace::check`] after each load:
+//! Invariants, checked by [`Namespace::check`] (`sound`) after each load:
 //! - every inode but the root and the tops of deleted trees is in its parent's table under its own name;
 //! - `Directory::total` is the sum over its subtree; `File::length` the sum over its complete blocks;
 //! - every block of `blocks` is in exactly one file, and the files know no other;
@@ -21,7 +21,6 @@ use crate::core::inodes::{
     Body, Directory, FeatureTable, File, History, Inode, Leases, NOWHERE, Names, Position, Quotas,
     Table, Totals, VersionBlocks,
 };
-use crate::error::CoreError;
 
 /// First stamp HDFS hands out.
 const STAMP_FIRST: u64 = 1001;
@@ -474,102 +473,6 @@ impl Namespace {
                     targets,
                 });
             }
-        }
-    }
-
-    /// Checks all invariants of the tree; walks everything once.
-    ///
-    /// # Errors
-    /// The first violation.
-    pub fn check(&self) -> Result<(), CoreError> {
-        if self.inodes.is_empty() && self.counters.cluster.is_none() {
-            return Ok(());
-        }
-        if self.counters.cluster.is_none() || !self.inodes.contains_key(&InodeId::ROOT) {
-            return Err(CoreError::NoRoot);
-        }
-        let mut block_count = 0;
-        for (id, inode) in self.inodes.iter() {
-            if id.0 >= self.counters.next_inode {
-                return Err(CoreError::Counter("inodes"));
-            }
-            if let Some(file) = inode.file() {
-                let source = file.open.as_deref().and_then(|open| open.source);
-                block_count += file.blocks.len() + usize::from(source.is_some());
-                if let Some(block) = source.filter(|block| !self.is_source_of(*block, id)) {
-                    return Err(CoreError::BadBlock { inode: id, block });
-                }
-                self.check_file(id, file)?;
-            }
-        }
-        if let Some(id) =
-            self.quotas.keys().find(|id| self.inodes.get(*id).and_then(Inode::directory).is_none())
-        {
-            return Err(CoreError::NoInode { inode: *id, expected: "a directory" });
-        }
-        block_count += self.kept_blocks().count();
-        self.check_features()?;
-        if block_count != self.blocks.len() {
-            return Err(CoreError::Counter("blocks"));
-        }
-        self.check_tree()
-    }
-
-    fn is_source_of(&self, block: BlockId, file: InodeId) -> bool {
-        self.blocks.get(&block).is_some_and(|info| info.complete && info.file == file)
-    }
-
-    fn check_file(&self, id: InodeId, file: &File) -> Result<(), CoreError> {
-        let mut length = 0;
-        for (index, &block) in file.blocks.iter().enumerate() {
-            let info = self.blocks.get(&block).filter(|info| {
-                let open_last = file.open.is_some() && index + 1 == file.blocks.len();
-                info.file == id && (info.complete || open_last)
-            });
-            let info = info.ok_or(CoreError::BadBlock { inode: id, block })?;
-            if block.0 >= self.counters.next_block || info.stamp.0 >= self.counters.next_stamp {
-                return Err(CoreError::Counter("blocks or stamps"));
-            }
-            length += if info.complete { info.length } else { 0 };
-        }
-        let writing = file.open.as_deref().is_some_and(|open| open.writing);
-        if length == file.length && writing == self.open_block(id).is_some() {
-            return Ok(());
-        }
-        let block = file.blocks.last().copied().unwrap_or_default();
-        Err(CoreError::BadBlock { inode: id, block })
-    }
-
-    /// Walks from the root and the tops of deleted trees: each inode is reached once, through the directory it names as its
-    /// parent, in order of names; so there are no rings and no names twice. Compares the totals, too.
-    fn check_tree(&self) -> Result<(), CoreError> {
-        let mut reached = 0_u64;
-        let kept = self.history.homes.keys();
-        let mut stack: Vec<InodeId> = self.garbage.iter().chain(kept).copied().collect();
-        stack.push(InodeId::ROOT);
-        while let Some(id) = stack.pop() {
-            reached += 1;
-            let Some(inode) = self.inodes.get(&id) else { continue };
-            let Some(directory) = inode.directory() else { continue };
-            let mut previous: Option<&[u8]> = None;
-            for (child, entry) in self.children(directory) {
-                let name = entry.name.as_bytes();
-                if entry.parent != id || previous.is_some_and(|previous| previous >= name) {
-                    return Err(CoreError::Detached { inode: child, parent: id });
-                }
-                previous = Some(name);
-                match entry.directory() {
-                    Some(_) => stack.push(child),
-                    None => reached += 1,
-                }
-            }
-            if inode.parent != NOWHERE && self.sum_children(directory) != directory.total {
-                return Err(CoreError::Detached { inode: id, parent: inode.parent });
-            }
-        }
-        match (self.inodes.len() as u64).checked_sub(reached) {
-            Some(0) => Ok(()),
-            difference => Err(CoreError::Unreachable { count: difference.unwrap_or(0) }),
         }
     }
 

@@ -54,43 +54,60 @@ impl Namespace {
         from: SnapshotId,
         until: SnapshotId,
     ) -> Option<SnapshotId> {
-        self.history.live.range(from..until.max(from)).next()?;
-        if let Some(root) = self.history.roots.get(&id)
-            && let Some((snapshot, _)) = root.snapshots.range(from..until).next_back()
-        {
-            return Some(*snapshot);
-        }
-        let inode = self.inodes.get(&id)?;
-        if id == InodeId::ROOT {
-            return None;
-        }
-        // Newest first; neighbours with one parent count as one.
-        let (mut parent, mut low, mut high) = (inode.parent, self.stamp(id), PRESENT);
-        for version in self.versions(id).iter().rev() {
-            if version.parent != parent || version.until != low {
-                if let Some(found) = self.witness_in(parent, low.max(from), high.min(until)) {
-                    return Some(found);
-                }
-                (parent, high) = (version.parent, version.until);
+        // Where it was, and when; what is looked at first lies on top. A tree may be deeper than a stack of calls.
+        let mut stack = vec![(id, from, until.max(from))];
+        while let Some((id, from, until)) = stack.pop() {
+            if self.history.live.range(from..until).next().is_none() {
+                continue;
             }
-            low = version.from;
-            if high <= from {
-                return None;
+            if let Some(root) = self.history.roots.get(&id)
+                && let Some((snapshot, _)) = root.snapshots.range(from..until).next_back()
+            {
+                return Some(*snapshot);
+            }
+            if id != InodeId::ROOT {
+                self.push_places(id, (from, until), &mut stack);
             }
         }
-        self.witness_in(parent, low.max(from), high.min(until))
+        None
     }
 
-    fn witness_in(
+    /// Pushes the directories in which an inode was in `from..until`, the latest last.
+    fn push_places(
         &self,
-        parent: InodeId,
-        from: SnapshotId,
-        until: SnapshotId,
-    ) -> Option<SnapshotId> {
-        match parent == NOWHERE || from >= until {
-            true => None,
-            false => self.witness(parent, from, until),
+        id: InodeId,
+        (from, until): (SnapshotId, SnapshotId),
+        stack: &mut Vec<(InodeId, SnapshotId, SnapshotId)>,
+    ) {
+        let Some(inode) = self.inodes.get(&id) else { return };
+        let bottom = stack.len();
+        let mut push = |parent, low: SnapshotId, high: SnapshotId| {
+            let (from, until) = (low.max(from), high.min(until));
+            if parent != NOWHERE && from < until {
+                stack.push((parent, from, until));
+            }
+        };
+        // Newest first; neighbours with one parent count as one. Each begins where the one before it ends, as `Namespace::at` sees it, even if its own
+        // stamp is gone.
+        let versions = self.versions(id);
+        let end_before = |index: usize| match index.checked_sub(1) {
+            Some(before) => versions.get(before).map_or(0, |version| version.until),
+            None => 0,
+        };
+        let newest = self.stamp(id).max(end_before(versions.len()));
+        let (mut parent, mut low, mut high) = (inode.parent, newest, PRESENT);
+        for (index, version) in versions.iter().enumerate().rev() {
+            if version.parent != parent || version.until != low {
+                push(parent, low, high);
+                (parent, high) = (version.parent, version.until);
+            }
+            low = version.from.max(end_before(index));
+            if high <= from {
+                break;
+            }
         }
+        push(parent, low, high);
+        stack[bottom..].reverse();
     }
 
     /// Keeps the present version of an inode if a snapshot sees it. Call it before every change of what a version records.

@@ -142,8 +142,9 @@ impl Namespace {
                 At::Was(version) => version.file.as_ref().map_or(0, |file| file.replication),
             };
             sum.file_count += 1;
-            sum.length += length;
-            sum.space_consumed += length.saturating_mul(u64::from(replication));
+            sum.length = sum.length.saturating_add(length);
+            let space = length.saturating_mul(u64::from(replication));
+            sum.space_consumed = sum.space_consumed.saturating_add(space);
         }
         Ok(sum)
     }

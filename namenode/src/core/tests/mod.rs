@@ -3,6 +3,7 @@
 mod differences;
 mod formats;
 pub(super) mod harness;
+mod images;
 mod lost;
 mod model;
 mod namespace_model;
