@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use anyhow::{Result, bail};
 use client::ClientConfig;
-use protocol::address::{authority_of, url_of};
+use protocol::address::{authority_of, is_same, url_of};
 use protocol::auth::Role;
 use transport::rpc::{RpcClient, runtime};
 
@@ -121,7 +121,7 @@ fn services(config: &ClientConfig) -> Result<Vec<Service>> {
 /// Finds a NameNode by its id.
 fn with(overrides: &Overrides, id: &str, then: impl FnOnce(&Service) -> Result<u8>) -> Result<u8> {
     let all = services(&overrides.config()?)?;
-    match all.iter().find(|service| service.id == id || service.authority == id) {
+    match all.iter().find(|service| service.id == id || is_same(&service.authority, id)) {
         Some(service) => then(service),
         None => {
             let known = all.iter().map(|service| format!("{} ({})", service.id, service.authority));

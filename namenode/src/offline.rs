@@ -51,7 +51,7 @@ impl Image {
     pub fn read(path: &Path) -> Result<Image, OfflineError> {
         let mut reading = Reading::default();
         if path.is_dir() {
-            reading.last = admin::dump(&journal_of(path), &mut |entry| {
+            reading.last = admin::dump(&journal_of(path)?, &mut |entry| {
                 reading.take(entry).map_err(RecoverError::new)
             })?;
         } else {
@@ -97,16 +97,20 @@ pub fn records(
         see(txid, epoch, &record)
     };
     match path.is_dir() {
-        true => admin::records(&journal_of(path), &mut each)?,
+        true => admin::records(&journal_of(path)?, &mut each)?,
         false => admin::read_log_file(path, &mut each)?,
     }
     Ok(())
 }
 
-/// The journal of a NameNode lies below its data directory; its mirrors lie by themselves.
-fn journal_of(dir: &Path) -> PathBuf {
+/// The journal of a NameNode lies below its data directory; its mirrors lie by themselves. A directory that has none is left as it is.
+fn journal_of(dir: &Path) -> Result<PathBuf, OfflineError> {
     let below = dir.join("journal");
-    if below.is_dir() { below } else { dir.to_owned() }
+    let journal = if below.is_dir() { below } else { dir.to_owned() };
+    match admin::is_journal(&journal)? {
+        true => Ok(journal),
+        false => Err(OfflineError::Nothing { path: dir.to_owned() }),
+    }
 }
 
 /// What has come so far.

@@ -382,7 +382,8 @@ fn with_port(authority: &str) -> String {
     }
 }
 
-fn is_same(left: &str, right: &str) -> bool {
+/// True if two authorities are one: whatever the case of their letters, and `localhost` is the machine itself.
+pub fn is_same(left: &str, right: &str) -> bool {
     let canonical = |text: &str| {
         let text = text.to_ascii_lowercase();
         match text.strip_prefix("localhost") {

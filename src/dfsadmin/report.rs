@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use jiff::tz::TimeZone;
+use protocol::ErrorKind;
 use protocol::namenode::{AdminState, ClusterStatus, DatanodeReport, DatanodeState, Room, calls};
 use serde_json::{Value, json};
 
@@ -88,8 +89,12 @@ fn slow<'a>(
 ) -> Result<Vec<&'a DatanodeReport>, Failure> {
     let mut slow = Vec::new();
     for node in datanodes {
-        let detail = session.ask(calls::Datanode { datanode: node.info.id })?;
-        slow.extend(detail.spared_ms.map(|_| node));
+        match session.client.ask(calls::Datanode { datanode: node.info.id }) {
+            Ok(detail) => slow.extend(detail.spared_ms.map(|_| node)),
+            // It has gone since it was listed, and is spared nothing any more.
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => {}
+            Err(error) => return Err(refused(&error)),
+        }
     }
     Ok(slow)
 }

@@ -1,6 +1,6 @@
 //! The archive under way: every text passes the scrub on its way in, and what could not be had is noted.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 
@@ -29,8 +29,13 @@ impl<W: Write> Bundle<W> {
         match text {
             Ok(text) => {
                 let text = self.scrub.text(&text, kind);
-                self.archive.add(name, text.as_bytes()).context("cannot write the archive")?;
-                self.count += 1;
+                match self.archive.add(name, text.as_bytes()) {
+                    Ok(()) => self.count += 1,
+                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                        self.lacks(name, "its name or its size does not fit into an archive");
+                    }
+                    Err(error) => return Err(error).context("cannot write the archive"),
+                }
             }
             Err(error) => self.lacks(name, &describe(error.as_ref())),
         }

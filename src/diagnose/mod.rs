@@ -11,6 +11,7 @@ mod remote;
 mod scrub;
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,9 @@ use self::scrub::{Kind, Scrub};
 use crate::connect::{self, Overrides};
 use crate::doctor;
 use crate::output::{EXIT_OK, report, say};
+
+/// Behind the name of an archive until it is whole.
+const PART_SUFFIX: &str = ".part";
 
 /// After the help.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -55,13 +59,24 @@ pub(crate) fn run(args: &DiagnoseArgs, overrides: &Overrides) -> Result<u8> {
     let path = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("hanno-diagnose-{}.tar.gz", now.strftime("%Y%m%dT%H%M%SZ")))
     });
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-    let file =
-        file.with_context(|| format!("cannot make {}; name another file with -o", path.display()))?;
-    let packed = pack(args, overrides, (&config, now), file);
+    let cannot = || format!("cannot make {}; name another file with -o", path.display());
+    if path.symlink_metadata().is_ok() {
+        return Err(io::Error::from(io::ErrorKind::AlreadyExists)).with_context(cannot);
+    }
+    // The archive gets its name when it is whole: a part of one helps nobody.
+    let mut part = path.clone().into_os_string();
+    part.push(PART_SUFFIX);
+    let part = PathBuf::from(part);
+    // What an earlier run left that was stopped.
+    let _ = std::fs::remove_file(&part);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
+    let packed = file.with_context(cannot).and_then(|file| {
+        let packed = pack(args, overrides, (&config, now), file)?;
+        sys::fs::rename_new(&part, &path).with_context(cannot)?;
+        Ok(packed)
+    });
     if packed.is_err() {
-        // A part of an archive helps nobody; why there is none is told.
-        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_file(&part);
     }
     let (count, missing) = packed?;
     missing.iter().for_each(|line| report!("not packed: {line}"));

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use client::ClientConfig;
 use protocol::address::url_of;
 use protocol::namenode::DatanodeState;
@@ -48,7 +48,11 @@ pub(super) fn pack<W: Write>(
         bundle.lacks("jobtracker", "no JobTracker is known; name one by --jobtracker");
     }
     for (name, address) in daemons {
-        let figures = connect::open_to_all(&address, "/metrics", ANSWER_BYTES_MAX);
+        let figures = connect::open_to_all(&address, "/metrics", ANSWER_BYTES_MAX + 1);
+        let figures = figures.and_then(|text| match text.len() as u64 > ANSWER_BYTES_MAX {
+            true => bail!("they have over {} MiB", ANSWER_BYTES_MAX >> 20),
+            false => Ok(text),
+        });
         bundle.add(&format!("metrics/{name}.txt"), Kind::Facts, figures)?;
         let settings = settings(config, &address);
         let settings = settings.and_then(|text| without_secrets(&text));

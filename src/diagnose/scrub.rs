@@ -43,6 +43,9 @@ const USERS_FIELDS: &[&str] = &[
     "client_name",
 ];
 
+/// Words of HTTP before what proves who asks.
+const SCHEMES: &[&str] = &["bearer", "negotiate"];
+
 /// What to leave out.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
@@ -99,14 +102,17 @@ impl Scrub {
             let (word, after) = rest.split_at(end);
             let name = word.trim_end_matches(':');
             let follows = after.trim_start_matches(['"', '\'', ' ']);
-            let is_named = name.len() < word.len() || follows.starts_with(['=', ':']);
-            if is_named && is_secret_name(name) {
+            let is_option = name.starts_with('-') && after.starts_with(char::is_whitespace);
+            let is_named = name.len() < word.len() || follows.starts_with(['=', ':']) || is_option;
+            let is_scheme = SCHEMES.iter().any(|scheme| name.eq_ignore_ascii_case(scheme));
+            if (is_named && is_secret_name(name)) || (is_scheme && after.starts_with(' ')) {
                 kept.extend([name, " ", LEFT_OUT]);
                 return;
             }
-            match after.strip_prefix('=') {
-                Some(value) if kind == Kind::Log && USERS_FIELDS.contains(&name) => {
-                    kept.extend([word, "=", LEFT_OUT]);
+            let is_users = kind == Kind::Log && USERS_FIELDS.contains(&name);
+            match after.strip_prefix('=').or_else(|| debug_value(name.len() < word.len(), after)) {
+                Some(value) if is_users => {
+                    kept.extend([word, &after[..after.len() - value.len()], LEFT_OUT]);
                     rest = behind_value(value);
                 }
                 _ => {
@@ -159,10 +165,26 @@ fn is_random(word: &str) -> bool {
         && word.chars().all(may_be)
 }
 
-/// What follows a value: one in quotes, or up to the next separator.
+/// The value of a field as Rust's debug form has it, behind `name:`: in quotes, or in quotes and brackets.
+fn debug_value(has_colon: bool, after: &str) -> Option<&str> {
+    let value = after.strip_prefix(' ').filter(|_| has_colon)?;
+    let inner = value.strip_prefix("Some(").unwrap_or(value);
+    inner.starts_with('"').then_some(inner)
+}
+
+/// What follows a value: one in quotes, or up to where the next field begins or the fields end. A name without quotes may have blanks.
 fn behind_value(text: &str) -> &str {
     let Some(quoted) = text.strip_prefix('"') else {
-        return &text[text.find(is_separator).unwrap_or(text.len())..];
+        let mut end = text.find(['}', '\n']).unwrap_or(text.len());
+        for (at, _) in text[..end].match_indices(' ') {
+            let word = &text[at + 1..end];
+            let name = word.find(|c: char| !c.is_ascii_alphanumeric() && !"_.".contains(c));
+            if name.is_some_and(|name| name > 0 && word[name..].starts_with('=')) {
+                end = at;
+                break;
+            }
+        }
+        return &text[end..];
     };
     let mut is_escaped = false;
     for (at, c) in quoted.char_indices() {
@@ -197,6 +219,8 @@ mod tests {
             check(kind, "GET /?op=OPEN&delegation=abc&x=1", "GET /?op=OPEN&delegation (left out)");
             check(kind, "{\"api_token\": \"a b\", \"c\": 1}\nd", "{\"api_token (left out)\nd");
             check(kind, "tls.key=abc", "tls.key (left out)");
+            check(kind, "sent Bearer abc def", "sent Bearer (left out)");
+            check(kind, "curl --password abc /x", "curl --password (left out)");
         }
     }
 
@@ -226,6 +250,16 @@ mod tests {
             ("file:/home/ann/x", "file:(left out)"),
             ("in /data/hanno/logs/a, not /data/hannover", "in /data/hanno/logs/a, not (left out)"),
             ("/data/hanno/../../home/ann", "(left out)"),
+            ("user=ann smith size=3", "user=(left out) size=3"),
+            ("name=the plan for ann", "name=(left out)"),
+            (
+                "job{name=the plan}: runner: began size=3",
+                "job{name=(left out)}: runner: began size=3",
+            ),
+            (
+                "Status { owner: \"ann s\", group: Some(\"staff\"), size: 3 }",
+                "Status { owner: (left out), group: Some((left out)), size: 3 }",
+            ),
         ] {
             check(Kind::Log, text, expected);
         }

@@ -47,8 +47,9 @@ impl Tool {
 
     /// Runs the words after its name and returns the exit code.
     fn run(&self, words: &[OsString], view: impl FnOnce(&Given) -> Result<(), Wrong>) -> u8 {
+        // Without a word, Hadoop's print the usage as if it had been asked for.
         let done = match self.parse(words) {
-            Ok(given) if given.has("-h") => {
+            Ok(given) if given.has("-h") || words.is_empty() => {
                 say!("{}", self.usage.trim_end());
                 Ok(())
             }

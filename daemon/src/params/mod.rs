@@ -129,6 +129,16 @@ impl Given {
         Ok(self.text(name)?.unwrap_or_default().to_owned())
     }
 
+    /// As [`Given::text`], for what must be there; `why` says what for.
+    ///
+    /// # Errors
+    /// If it is absent or given twice.
+    pub fn required(&self, name: &'static str, why: &str) -> Result<String, BadParameter> {
+        let (missing, why) = (name.to_owned(), why.to_owned());
+        let text = self.text(name)?.map(str::to_owned);
+        text.ok_or(BadParameter::Missing { name: missing, why })
+    }
+
     /// A whole number.
     ///
     /// # Errors

@@ -1,11 +1,13 @@
 //! The name that a page gives to a change: sent again under it, because an answer was lost, the change is made once.
 //!
-//! A session counts as one client of the daemon. The page chooses a number at random, so that its windows need not agree on one.
+//! A session counts as one client of the daemon. The page chooses a number at random, so that its windows need not agree on one. A request is the same
+//! change only if it asks for the same: its method, path and parameters are a part of the name. Under a number that was used for something else, nobody is
+//! told of a success that was never made.
 
 use axum::extract::{FromRef, FromRequestParts};
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use protocol::CallId;
+use sha2::{Digest, Sha256};
 
 use super::{SessionError, Sessions};
 
@@ -24,17 +26,29 @@ impl NamedChange {
 }
 
 impl Sessions {
-    fn named(&self, headers: &HeaderMap) -> Result<NamedChange, SessionError> {
-        let session = self.session(headers).ok_or(SessionError::Missing)?;
-        let number = match headers.get(CALL_HEADER) {
+    fn named(&self, parts: &Parts) -> Result<NamedChange, SessionError> {
+        let session = self.session(&parts.headers).ok_or(SessionError::Missing)?;
+        let number = match parts.headers.get(CALL_HEADER) {
             None => rand::random(),
             Some(text) => {
                 let text = text.to_str().ok().filter(|text| is_number(text));
-                text.and_then(|text| text.parse().ok()).ok_or(SessionError::Name)?
+                let number = text.and_then(|text| text.parse().ok());
+                number_of(number.ok_or(SessionError::Name)?, parts)
             }
         };
         Ok(NamedChange(CallId { client: session.client, number }))
     }
+}
+
+/// The number of what is asked for under the page's `number`. The steps of two changes are as far from each other as random numbers are.
+fn number_of(number: u64, parts: &Parts) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(number.to_be_bytes());
+    hash.update(parts.method.as_str());
+    hash.update([0]);
+    hash.update(parts.uri.path_and_query().map_or("", |asked| asked.as_str()));
+    let hash: [u8; 32] = hash.finalize().into();
+    hash.first_chunk().map_or(number, |first| u64::from_be_bytes(*first))
 }
 
 fn is_number(text: &str) -> bool {
@@ -48,29 +62,37 @@ where
     type Rejection = SessionError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, SessionError> {
-        Sessions::from_ref(state).named(&parts.headers)
+        Sessions::from_ref(state).named(parts)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::Request;
     use protocol::auth::{Key, Service};
 
     use super::*;
     use crate::auth::Authenticator;
 
+    fn asked(
+        sessions: &Sessions,
+        (method, target): (&str, &str),
+        cookie: &str,
+        number: Option<&str>,
+    ) -> Result<NamedChange, SessionError> {
+        let mut request = Request::builder().method(method).uri(target).header("cookie", cookie);
+        if let Some(number) = number {
+            request = request.header(CALL_HEADER, number);
+        }
+        sessions.named(&request.body(()).unwrap().into_parts().0)
+    }
+
     fn named(
         sessions: &Sessions,
         cookie: &str,
-        number: Option<&'static str>,
+        number: Option<&str>,
     ) -> Result<NamedChange, SessionError> {
-        let mut headers = HeaderMap::new();
-        headers.insert("cookie", HeaderValue::from_str(cookie).unwrap());
-        if let Some(number) = number {
-            headers.insert(CALL_HEADER, HeaderValue::from_static(number));
-        }
-        sessions.named(&headers)
+        asked(sessions, ("POST", "/api/v1/files/move?path=/a&to=/b"), cookie, number)
     }
 
     #[test]
@@ -84,7 +106,6 @@ mod tests {
         let (own, other) = (cookie(), cookie());
         let first = named(&sessions, &own, Some("7")).unwrap();
         assert_eq!(named(&sessions, &own, Some("7")), Ok(first));
-        assert_eq!(first.call(0).number, 7);
         let all = [
             first.call(0),
             first.call(1),
@@ -92,11 +113,20 @@ mod tests {
             named(&sessions, &other, Some("7")).unwrap().call(0),
             named(&sessions, &own, None).unwrap().call(0),
             named(&sessions, &own, None).unwrap().call(0),
+            asked(&sessions, ("PUT", "/api/v1/files/move?path=/a&to=/b"), &own, Some("7"))
+                .unwrap()
+                .call(0),
+            asked(&sessions, ("POST", "/api/v1/files/move?path=/a&to=/c"), &own, Some("7"))
+                .unwrap()
+                .call(0),
+            asked(&sessions, ("POST", "/api/v1/files/trash?path=/a"), &own, Some("7"))
+                .unwrap()
+                .call(0),
         ];
         for (place, call) in all.iter().enumerate() {
             assert!(!all[..place].contains(call), "{all:?}");
         }
-        let last = named(&sessions, &own, Some("18446744073709551615")).unwrap();
+        let last = NamedChange(CallId { number: u64::MAX, ..first.call(0) });
         assert_eq!(last.call(1).number, 0);
     }
 

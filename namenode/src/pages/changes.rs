@@ -14,7 +14,7 @@ use protocol::permission::STICKY;
 use protocol::{DfsPath, ErrorKind, RemoteError};
 use serde_json::json;
 
-use super::context::{Hand, Pages, path_of, refused_path};
+use super::context::{Hand, Pages, changed_path, path_of, refused_path};
 use super::files::{Asked, refused, taken};
 use super::trash::Trash;
 
@@ -45,17 +45,6 @@ async fn change<C: Change>(hand: Hand, asked: Asked<C>) -> Response {
     }
 }
 
-/// The path to change. Unlike one that is looked at, it is never the root because it was left out.
-fn path(given: &Given) -> Result<String, BadParameter> {
-    required(given, "path", "it says what is to be changed")
-}
-
-fn required(given: &Given, name: &'static str, why: &str) -> Result<String, BadParameter> {
-    let (missing, why) = (name.to_owned(), why.to_owned());
-    let text = given.text(name)?.map(str::to_owned);
-    text.ok_or(BadParameter::Missing { name: missing, why })
-}
-
 /// To another path; to one that ends with a slash, into that directory.
 #[derive(Debug)]
 struct Moved {
@@ -65,7 +54,7 @@ struct Moved {
 
 impl Parameters for Moved {
     fn read(given: &Given) -> Result<Self, BadParameter> {
-        let (path, to) = (path(given), required(given, "to", "it says where to move it"));
+        let (path, to) = (changed_path(given), given.required("to", "it says where to move it"));
         Ok(Moved { path: path?, to: to? })
     }
 }
@@ -91,7 +80,7 @@ struct Trashed {
 
 impl Parameters for Trashed {
     fn read(given: &Given) -> Result<Self, BadParameter> {
-        Ok(Trashed { path: path(given)? })
+        Ok(Trashed { path: changed_path(given)? })
     }
 }
 
@@ -116,7 +105,8 @@ struct Permitted {
 
 impl Parameters for Permitted {
     fn read(given: &Given) -> Result<Self, BadParameter> {
-        let (path, mode) = (path(given), required(given, "mode", "it has the permission bits"));
+        let (path, mode) =
+            (changed_path(given), given.required("mode", "it has the permission bits"));
         let (path, text) = (path?, mode?);
         let is_octal =
             matches!(text.len(), 3 | 4) && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
@@ -150,7 +140,7 @@ struct Owned {
 
 impl Parameters for Owned {
     fn read(given: &Given) -> Result<Self, BadParameter> {
-        let path = path(given);
+        let path = changed_path(given);
         let (owner, group) = (given.text_or_empty("owner")?, given.text_or_empty("group")?);
         if owner.is_empty() && group.is_empty() {
             let (name, why) = ("owner".to_owned(), "neither owner nor group is named".to_owned());
@@ -184,7 +174,7 @@ struct Replicated {
 
 impl Parameters for Replicated {
     fn read(given: &Given) -> Result<Self, BadParameter> {
-        let path = path(given);
+        let path = changed_path(given);
         let number = given.number("replication", 1..=u64::from(REPLICATION_MAX))?;
         let number = number.and_then(|number| u16::try_from(number).ok());
         let replication = number.ok_or_else(|| BadParameter::Missing {

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use client::namesystem::{CallOrigin, Namesystem};
 use daemon::access::STATIC_USER;
 use daemon::page::live::Board;
+use daemon::params::{BadParameter, Given};
 use daemon::session::{Actor, NamedChange, SessionError, Sessions};
 use protocol::namenode::{FileStatus, ListPage, LocatedBlocks, TypedCall, calls};
 use protocol::{DfsPath, ErrorKind, PathError, RemoteError};
@@ -149,6 +150,11 @@ pub(super) fn status_of(error: &RemoteError) -> StatusCode {
         ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     }
+}
+
+/// The path to change. Unlike one that is looked at, it is never the root because it was left out.
+pub(super) fn changed_path(given: &Given) -> Result<String, BadParameter> {
+    given.required("path", "it says what is to be changed")
 }
 
 /// The path that a query names; the root where it names none.

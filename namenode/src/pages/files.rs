@@ -13,7 +13,7 @@ use protocol::namenode::{DIRECTORY_MODE, LIST_ENTRIES_MAX, LocatedBlock, Located
 use protocol::{ErrorKind, RemoteError};
 use serde_json::{Value, json};
 
-use super::context::{Found, Hand, Pages, path_of, status_of};
+use super::context::{Found, Hand, Pages, changed_path, path_of, status_of};
 use super::upload::upload;
 
 /// A description of the API, for programs.
@@ -61,7 +61,7 @@ struct Made {
 impl Parameters for Made {
     fn read(given: &Given) -> Result<Self, BadParameter> {
         let kind = given.choice("type", &[("file", false), ("directory", true)])?;
-        let (path, overwrite) = (given.text_or_empty("path")?, given.flag("overwrite")?);
+        let (path, overwrite) = (changed_path(given)?, given.flag("overwrite")?);
         let is_directory = kind.unwrap_or(false);
         if is_directory && overwrite {
             return Err(bad_value("overwrite", "true", "false for a directory"));
@@ -79,7 +79,7 @@ struct Deleted {
 
 impl Parameters for Deleted {
     fn read(given: &Given) -> Result<Self, BadParameter> {
-        Ok(Deleted { path: given.text_or_empty("path")?, recursive: given.flag("recursive")? })
+        Ok(Deleted { path: changed_path(given)?, recursive: given.flag("recursive")? })
     }
 }
 
