@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use daemon::ConfigError;
 use daemon::groups::GroupSource;
 use daemon::serve::door::CertificateFiles;
+use protocol::namenode::BLOCK_SIZE_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -247,6 +248,7 @@ impl Config {
             (self.replication > 0 && self.replication <= 512, "replication", "must be 1 to 512"),
             (self.block_size_min > 0, "block_size_min", "must not be 0"),
             (self.block_size >= self.block_size_min, "block_size", "is below block_size_min"),
+            (self.block_size <= BLOCK_SIZE_MAX, "block_size", "is over 1 TiB"),
             (self.heartbeat_ms > 0, "heartbeat_ms", "must not be 0"),
             (self.stale_ms >= self.heartbeat_ms, "stale_ms", "is below heartbeat_ms"),
             (self.dead_ms >= self.stale_ms, "dead_ms", "is below stale_ms"),

@@ -289,7 +289,8 @@ impl Namespace {
         open.recovery = None;
         open.writing = false;
         open.confirm(0);
-        self.file_mut(file)?.length += length;
+        let body = self.file_mut(file)?;
+        body.length = body.length.saturating_add(length);
         let after = self.total_of(file)?;
         self.adjust_above(file, before, after);
         self.effects.push(Effect::Completed(block));

@@ -155,10 +155,11 @@ impl Namespace {
             let before = self.total_of(target)?;
             let body = self.file_mut(target)?;
             body.blocks.extend(blocks.iter().copied());
-            body.length += length;
+            body.length = body.length.saturating_add(length);
             let after = self.total_of(target)?;
             self.adjust_above(target, before, after);
             self.erase(source);
+            self.drop_versions(source);
         }
         self.inode_mut(target)?.mtime_ms = at_ms;
         self.effects.push(Effect::Replication(target));

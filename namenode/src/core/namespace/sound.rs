@@ -1,11 +1,11 @@
 //! What is checked of a namespace that was loaded: it can come from a damaged disk, or from anybody in the place of an image. The invariants are those
 //! of `tree`, and that nothing in it goes round in a ring or beyond what a number can hold.
 
-use protocol::path::ELEMENT_BYTES_MAX;
+use protocol::path::{DEPTH_MAX, ELEMENT_BYTES_MAX};
 use protocol::{BlockId, InodeId};
 
 use super::tree::Namespace;
-use crate::core::inodes::{File, Inode, NOWHERE, Version, VersionBlocks};
+use crate::core::inodes::{File, Inode, NOWHERE, VersionBlocks};
 use crate::error::CoreError;
 
 /// Largest counter. HDFS's are signed, and what comes after it still fits.
@@ -126,16 +126,14 @@ impl Namespace {
         }
     }
 
-    /// Checks what versions are made of: their kinds, names, the lengths of their blocks, and that at no snapshot a directory was
-    /// within itself. Every version
-    /// is loaded; nothing is derived from them yet.
+    /// Checks what versions are made of: their kinds and names, and the lengths of their blocks. Every version is loaded; nothing is derived from them yet.
+    /// At a snapshot, directories that it does not see may be within each other: who follows them counts steps.
     ///
     /// # Errors
     /// The first violation.
     pub(super) fn check_versions(&self) -> Result<(), CoreError> {
         for (id, versions) in &self.history.versions {
             let inode = self.inodes.get(id);
-            let live = inode.map(|inode| inode.parent);
             let is_file = inode.is_some_and(|inode| inode.file().is_some());
             for version in versions {
                 if version.file.is_some() != is_file || self.file(version.parent).is_some() {
@@ -146,8 +144,25 @@ impl Namespace {
                 }
                 if let Some(file) = &version.file {
                     self.check_kept(*id, &file.blocks)?;
-                } else if live != Some(version.parent) {
-                    self.check_former_place(*id, version)?;
+                }
+            }
+        }
+        self.check_roots()
+    }
+
+    /// Checks that no directory with snapshots was within itself at one of them: what is seen through it would have no end.
+    fn check_roots(&self) -> Result<(), CoreError> {
+        for (&id, root) in &self.history.roots {
+            for &moment in root.snapshots.keys() {
+                let mut above = id;
+                for _ in 0..DEPTH_MAX {
+                    match self.at(above, moment) {
+                        Some(state) if above != InodeId::ROOT => above = state.place().0,
+                        _ => break,
+                    }
+                    if above == id {
+                        return Err(CoreError::Detached { inode: id, parent: above });
+                    }
                 }
             }
         }
@@ -160,23 +175,6 @@ impl Namespace {
         for &block in blocks {
             let length = self.blocks.get(&block).map_or(0, |info| info.length);
             sum = sum.checked_add(length).ok_or(CoreError::BadBlock { inode, block })?;
-        }
-        Ok(())
-    }
-
-    /// A ring at a snapshot has a directory in it that is elsewhere now, for today's tree has no rings: it is found from there.
-    fn check_former_place(&self, id: InodeId, version: &Version) -> Result<(), CoreError> {
-        for (&moment, _) in self.history.live.range(version.from..version.until) {
-            let mut above = version.parent;
-            for _ in 0..self.inodes.len() {
-                if above == id {
-                    return Err(CoreError::Detached { inode: id, parent: version.parent });
-                }
-                match self.at(above, moment) {
-                    Some(state) if above != InodeId::ROOT => above = state.place().0,
-                    _ => break,
-                }
-            }
         }
         Ok(())
     }

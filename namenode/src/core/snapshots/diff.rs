@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::InodeId;
 use protocol::namenode::{DiffEntry, DiffKind};
+use protocol::path::DEPTH_MAX;
 
 use crate::core::inodes::{At, SnapshotId};
 use crate::core::namespace::Namespace;
@@ -40,6 +41,10 @@ impl Namespace {
         while id != root {
             let (parent, name) = self.place_at(id, at)?;
             way.push(name);
+            // What the snapshot does not see may have been in a ring then; no path is longer than this.
+            if way.len() > DEPTH_MAX {
+                return None;
+            }
             id = parent;
         }
         way.reverse();

@@ -160,6 +160,12 @@ impl Namespace {
         self.settle(id);
     }
 
+    /// Drops what is left of the versions of an inode that is erased: no snapshot sees them any more, and they were not collected yet.
+    pub(in crate::core) fn drop_versions(&mut self, id: InodeId) {
+        let all: Vec<SnapshotId> = self.versions(id).iter().map(|version| version.until).collect();
+        all.into_iter().for_each(|until| self.drop_version(id, until));
+    }
+
     fn drop_version(&mut self, id: InodeId, until: SnapshotId) {
         let wanted = self.replication_in(id);
         let Some(versions) = self.history.versions.get_mut(&id) else { return };

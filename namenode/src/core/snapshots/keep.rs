@@ -19,6 +19,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+use protocol::path::DEPTH_MAX;
 use protocol::{BlockId, DatanodeId, InodeId};
 
 use crate::core::inodes::{
@@ -54,10 +56,13 @@ impl Namespace {
         from: SnapshotId,
         until: SnapshotId,
     ) -> Option<SnapshotId> {
-        // Where it was, and when; what is looked at first lies on top. A tree may be deeper than a stack of calls.
+        // Where it was, and when; what is looked at first lies on top. A tree may be deeper than a stack of calls. Versions that no snapshot needs any more
+        // and that are not collected yet can lead round in a ring: each place is looked at once.
         let mut stack = vec![(id, from, until.max(from))];
+        let mut seen = HashSet::new();
         while let Some((id, from, until)) = stack.pop() {
-            if self.history.live.range(from..until).next().is_none() {
+            let has_live = self.history.live.range(from..until).next().is_some();
+            if !has_live || !seen.insert((id, from, until)) {
                 continue;
             }
             if let Some(root) = self.history.roots.get(&id)
@@ -180,14 +185,18 @@ impl Namespace {
     pub(super) fn home(&self, id: InodeId) -> Option<InodeId> {
         let version = self.versions(id).last()?;
         let mut home = version.parent;
-        while self.is_charged_to(home, id) {
+        // As in `witness`, there can be a ring; no path is longer than this.
+        for _ in 0..DEPTH_MAX {
+            if !self.is_charged_to(home, id) {
+                return Some(home);
+            }
             let seen = self.witness(id, version.from, version.until);
             home = seen.and_then(|at| self.at(home, at)).map_or(NOWHERE, |state| match state {
                 At::Live(inode) => inode.parent,
                 At::Was(version) => version.parent,
             });
         }
-        Some(home)
+        Some(NOWHERE)
     }
 
     /// True if what snapshots keep at `from` is charged to `id`, too.

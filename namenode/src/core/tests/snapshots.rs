@@ -512,6 +512,43 @@ fn a_directory_is_deleted_with_the_one_that_it_was_in() {
     }
 }
 
+/// Versions that no snapshot needs any more are collected later. Until then directories can have been in each other while a snapshot of another one lives.
+#[test]
+fn directories_that_were_moved_into_each_other_are_followed_to_an_end() {
+    let name = str::to_owned;
+    let rename =
+        |from: &str, to: &str| Op::Rename { from: name(from), to: name(to), overwrite: false };
+    let mut harness = Harness::with_nodes(1, 3);
+    let mut model = Model::default();
+    for op in [
+        Op::Mkdirs(name("/a/b/c")),
+        Op::Mkdirs(name("/m")),
+        Op::Allow(name("/m")),
+        Op::Create { path: name("/m"), name: "s" },
+        Op::Allow(name("/a")),
+        Op::Create { path: name("/a"), name: "t" },
+        rename("/a/b/c", "/c"),
+        Op::Drop { path: name("/a"), name: "t" },
+        rename("/a", "/c/a"),
+        Op::Mkdirs(name("/c/a/b/e")),
+    ] {
+        carry_out(&mut harness, &mut model, &op);
+        check(&harness, &model);
+    }
+    let (from, to) = (name("s"), String::new());
+    let diff = Call::SnapshotDiff { path: dfs("/m"), from, to, skip: 0 };
+    assert!(
+        matches!(harness.read(&diff), Ok(Reply::SnapshotDiff { entries, .. }) if entries.is_empty())
+    );
+    harness.checkpoint();
+    let (mut reloaded, mut replayed) = (harness.reload(), harness.replay());
+    [&mut harness.state.ns, &mut reloaded.ns, &mut replayed.ns].into_iter().for_each(settle);
+    check_settled(&harness, &model);
+    let live = canonical(&mut harness.state.ns);
+    assert_eq!(live, canonical(&mut reloaded.ns));
+    assert_eq!(live, canonical(&mut replayed.ns));
+}
+
 /// Who looks for the place of what only a snapshot has follows the parents of directories up to the root.
 #[test]
 fn damaged_rows_in_which_two_directories_are_in_each_other_are_refused() {
