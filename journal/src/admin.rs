@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::chain::RecordFn;
 use crate::chain::{Chain, Copy, Hole, Proof};
-use crate::disk::{Disk, RealDisk};
+use crate::disk::RealDisk;
 use crate::error::{JournalError, RecoverError, StoreError, chain as error_chain};
 use crate::home::mark::{self, Found};
 use crate::home::mirrors;
@@ -227,15 +227,13 @@ pub fn dump_with(
     Ok(last)
 }
 
-/// True if `dir` has a file of a journal: of its log, an image, or the mark of a start. Nothing is made there, not even a lock.
+/// True if `dir` has anything of a journal: a file of its log, an image, the mark of a start, or a checkpoint. Nothing is made there, not even a lock.
 ///
 /// # Errors
 /// [`JournalError`] if it cannot be listed.
 pub fn is_journal(dir: &Path) -> Result<bool, JournalError> {
-    let names = RealDisk.list(dir).map_err(crate::error::disk("list", dir))?;
-    let has_log = || names.iter().any(|name| segment::first_of(name).is_some());
-    let has_mark = || names.iter().any(|name| name == mark::NAME);
-    Ok(has_log() || has_mark() || !image::list(&RealDisk, dir)?.is_empty())
+    let is_marked = !Home::inspect(&RealDisk, dir)?.is_blank();
+    Ok(is_marked || Options::new(dir).sled_place().is_present().map_err(JournalError::Store)?)
 }
 
 /// Passes on every record that the log of the journal in `dir` has, also those that the checkpoint contains.

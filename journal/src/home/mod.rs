@@ -60,7 +60,7 @@ impl Home {
         Ok(Home { dir: dir.to_owned(), found, starts, images, segments })
     }
 
-    fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         let is_unmarked = self.found.mark().is_none_or(|mark| mark == NOTHING);
         is_unmarked && self.images.is_empty() && self.segments.is_empty()
     }
