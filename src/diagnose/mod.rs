@@ -65,13 +65,11 @@ pub(crate) fn run(args: &DiagnoseArgs, overrides: &Overrides) -> Result<u8> {
     }
     // The archive gets its name when it is whole: a part of one helps nobody.
     let mut part = path.clone().into_os_string();
-    part.push(PART_SUFFIX);
+    part.push(format!(".{}{PART_SUFFIX}", std::process::id()));
     let part = PathBuf::from(part);
-    // What an earlier run left that was stopped.
-    let _ = std::fs::remove_file(&part);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
-    let packed = file.with_context(cannot).and_then(|file| {
-        let packed = pack(args, overrides, (&config, now), file)?;
+    let file = file.with_context(cannot)?;
+    let packed = pack(args, overrides, (&config, now), file).and_then(|packed| {
         sys::fs::rename_new(&part, &path).with_context(cannot)?;
         Ok(packed)
     });

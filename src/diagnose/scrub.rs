@@ -44,7 +44,7 @@ const USERS_FIELDS: &[&str] = &[
 ];
 
 /// Words of HTTP before what proves who asks.
-const SCHEMES: &[&str] = &["bearer", "negotiate"];
+const SCHEMES: &[&str] = &["Bearer", "bearer", "Negotiate"];
 
 /// What to leave out.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Scrub {
             let follows = after.trim_start_matches(['"', '\'', ' ']);
             let is_option = name.starts_with('-') && after.starts_with(char::is_whitespace);
             let is_named = name.len() < word.len() || follows.starts_with(['=', ':']) || is_option;
-            let is_scheme = SCHEMES.iter().any(|scheme| name.eq_ignore_ascii_case(scheme));
+            let is_scheme = SCHEMES.contains(&name);
             if (is_named && is_secret_name(name)) || (is_scheme && after.starts_with(' ')) {
                 kept.extend([name, " ", LEFT_OUT]);
                 return;
@@ -165,26 +165,23 @@ fn is_random(word: &str) -> bool {
         && word.chars().all(may_be)
 }
 
-/// The value of a field as Rust's debug form has it, behind `name:`: in quotes, or in quotes and brackets.
+/// The value of a field as Rust's debug form has it, behind `name:`: in quotes, or in quotes and brackets, or a list, which counts up to the end.
 fn debug_value(has_colon: bool, after: &str) -> Option<&str> {
     let value = after.strip_prefix(' ').filter(|_| has_colon)?;
     let inner = value.strip_prefix("Some(").unwrap_or(value);
-    inner.starts_with('"').then_some(inner)
+    inner.starts_with(['"', '[']).then_some(inner)
 }
 
-/// What follows a value: one in quotes, or up to where the next field begins or the fields end. A name without quotes may have blanks.
+/// What follows a value: one in quotes, or of one without quotes, which may have blanks, the fields behind it if all that follows is fields.
 fn behind_value(text: &str) -> &str {
     let Some(quoted) = text.strip_prefix('"') else {
-        let mut end = text.find(['}', '\n']).unwrap_or(text.len());
-        for (at, _) in text[..end].match_indices(' ') {
-            let word = &text[at + 1..end];
-            let name = word.find(|c: char| !c.is_ascii_alphanumeric() && !"_.".contains(c));
-            if name.is_some_and(|name| name > 0 && word[name..].starts_with('=')) {
-                end = at;
-                break;
-            }
-        }
-        return &text[end..];
+        let fields = text.find(' ').map_or("", |at| &text[at..]);
+        let is_field = |word: &str| {
+            let name = word.split('=').next().unwrap_or_default();
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+            name.len() < word.len() && !name.is_empty() && name.chars().all(is_plain)
+        };
+        return if fields.split_whitespace().all(is_field) { fields } else { "" };
     };
     let mut is_escaped = false;
     for (at, c) in quoted.char_indices() {
