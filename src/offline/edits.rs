@@ -2,6 +2,7 @@
 //! at all. Edits name inodes by ids, and a new name beside its directory's id; Hadoop's have paths.
 
 use std::fmt::Display;
+use std::io::{self, Write};
 
 use namenode::core::edit::{CallKey, Edit, Record};
 use namenode::core::standing::{NodeAway, StandingEdit, Token};
@@ -16,9 +17,12 @@ use crate::xml::{element, hex};
 #[derive(Default)]
 struct Data(String);
 
-/// The records of a transaction of the log.
-pub(super) fn records(txid: impl Display, epoch: impl Display, record: &Record) -> String {
-    let mut text = String::new();
+/// Writes the records of a transaction of the log, one after the other: a transaction can have many.
+pub(super) fn write(
+    (txid, epoch): (impl Display, impl Display),
+    record: &Record,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut start = Data::default();
     start.put("TXID", txid).put("EPOCH", epoch);
     let mut end = Data::default();
@@ -29,23 +33,24 @@ pub(super) fn records(txid: impl Display, epoch: impl Display, record: &Record) 
         }
     }
     let mut push = |op: Op, data: &Data| {
-        text += &format!(
+        write!(
+            out,
             "  <RECORD>\n    <OPCODE>{}</OPCODE>\n    <DATA>\n{}{}{}    </DATA>\n  </RECORD>\n",
             op.name(),
             start.0,
             data.0,
             end.0
-        );
+        )
     };
     for edit in &record.edits {
         let mut data = Data::default();
         let op = describe(edit, &mut data);
-        push(op, &data);
+        push(op, &data)?;
     }
     if record.edits.is_empty() {
-        push(Op::Answer, &Data::default());
+        push(Op::Answer, &Data::default())?;
     }
-    text
+    Ok(())
 }
 
 /// The kinds of its edits. A record without edits only keeps an answer, in case the call is repeated.
@@ -233,6 +238,12 @@ mod tests {
 
     use super::*;
 
+    fn text(txid: u64, epoch: u64, record: &Record) -> String {
+        let mut out = Vec::new();
+        write((txid, epoch), record, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     fn record(call: Option<CallKey>, edits: Vec<Edit>) -> Record {
         Record { call, at_ms: 5, edits, outcome: Outcome::Done }
     }
@@ -249,7 +260,7 @@ mod tests {
             at_ms: 7,
         };
         let call = CallId { client: ClientId([1; 16]), number: 3 };
-        let found = records(9, 2, &record(Some(CallKey { call, index: 0 }), vec![edit]));
+        let found = text(9, 2, &record(Some(CallKey { call, index: 0 }), vec![edit]));
         let expected = [
             "  <RECORD>",
             "    <OPCODE>OP_MKDIR</OPCODE>",
@@ -333,10 +344,10 @@ mod tests {
     fn edits_of_one_call_share_its_number_and_none_is_an_answer() {
         let delete = |inode| Edit::Delete { inode: InodeId(inode), at_ms: 1 };
         let two = record(None, vec![delete(1), delete(2)]);
-        assert_eq!(records(4, 1, &two).matches("<TXID>4</TXID>").count(), 2);
+        assert_eq!(text(4, 1, &two).matches("<TXID>4</TXID>").count(), 2);
         assert_eq!(kinds(&two), [Op::Delete, Op::Delete]);
         let none = record(None, Vec::new());
-        assert!(records(4, 1, &none).contains("<OPCODE>OP_HANNO_ANSWER</OPCODE>"));
+        assert!(text(4, 1, &none).contains("<OPCODE>OP_HANNO_ANSWER</OPCODE>"));
         assert_eq!(kinds(&none), [Op::Answer]);
     }
 }

@@ -91,7 +91,7 @@ fn write_xml(input: &Path, out: &mut dyn Write) -> Result<(), Failed> {
     out.write_all(head.as_bytes()).map_err(Failed::Output)?;
     let mut written = Ok(());
     let read = offline::records(input, &mut |txid, epoch, record| {
-        written = out.write_all(edits::records(txid, epoch, record).as_bytes());
+        written = edits::write((txid, epoch), record, out);
         // The rest need not be read if it cannot be written.
         match written {
             Ok(()) => Ok(()),

@@ -118,6 +118,10 @@ impl Family {
             self.commands.iter().for_each(describe);
             return EXIT_OK;
         };
+        if let [_, more, ..] = names {
+            report!("{} -help describes one command, not {more} too.", self.name);
+            return EXIT_FAILED;
+        }
         let wanted = name.trim_start_matches('-');
         let is_wanted = |command: &&Command| command.name.trim_start_matches('-') == wanted;
         match self.commands.iter().find(is_wanted) {
