@@ -35,6 +35,7 @@ pub mod fuzz;
 pub mod groups;
 pub mod hosts;
 pub mod inspect;
+pub mod last_hour;
 pub mod log;
 pub mod metrics;
 pub mod page;

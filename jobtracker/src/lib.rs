@@ -35,6 +35,7 @@ pub mod sim;
 mod store;
 mod web;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,6 +55,7 @@ use host::{Mailbox, Opening, Policy, Running, Start};
 use journal::{Journal, Options};
 use protocol::auth::{Key, Role, Service};
 use protocol::{ClientId, Epoch};
+use tokio::net::TcpListener;
 use transport::rpc::RpcClient;
 
 pub use config::Config;
@@ -102,9 +104,7 @@ async fn start(
     // Workers and clients have its address in their own configurations.
     let door = Door::new(config.tls.as_ref(), config.allow_unencrypted)?;
     let listener = serve::bind(&config.bind, Advertise::Nothing).await?;
-    let address = listener
-        .local_addr()
-        .map_err(|source| Error::System { action: "tell the address listened on", source })?;
+    let address = address_of(&listener)?;
     let namenode =
         RpcClient::new(&config.namenode, Role::Client, Some(&secret))?.expecting(Service::Namenode);
 
@@ -142,6 +142,7 @@ async fn start(
         groups: Arc::new(config.groups()),
         history,
         board,
+        hour: web::charts::begin(JobHost::new(running.handle()), shutdown.clone()),
         last_overview: LastOverview::default(),
         log_dirs_left_out: Arc::new(move || {
             journal.left_out().iter().map(ToString::to_string).collect()
@@ -170,6 +171,11 @@ async fn start(
         writer.close().await;
     }
     ended.map_err(Error::from)
+}
+
+fn address_of(listener: &TcpListener) -> Result<SocketAddr, Error> {
+    let address = listener.local_addr();
+    address.map_err(|source| Error::System { action: "tell the address listened on", source })
 }
 
 /// Access control and its audit log.

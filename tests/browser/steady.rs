@@ -115,6 +115,24 @@ pub(super) fn the_navigation_can_be_skipped(stage: &Stage, browser: &Browser) {
     browser.assert_quiet("skipping the navigation");
 }
 
+/// Both overviews have charts of the last hour, with their numbers as text, and a page that stays open gets each new point.
+pub(super) fn charts_grow(stage: &Stage, browser: &Browser) {
+    for daemon in [&stage.cluster.namenode, &stage.cluster.jobtracker] {
+        browser.open(&format!("{daemon}/"));
+        let lines = "[...document.querySelectorAll('.chart svg .line')].map((line) => line.getAttribute('d'))";
+        browser.wait("there are charts", &format!("{lines}.length >= 4"));
+        let labels = "[...document.querySelectorAll('.chart svg')].map((chart) => chart.ariaLabel)";
+        let named = format!(
+            "{labels}.every((label) => / in the last hour: now .+, at least /.test(label))"
+        );
+        assert_eq!(browser.script(&format!("return {named}")), true, "a chart says nothing");
+        browser.script(&format!("window.drawn = String({lines}); window.unmoved = true"));
+        browser.wait("a new point", &format!("String({lines}) !== drawn"));
+        assert_eq!(browser.script("return window.unmoved"), true, "the page was loaded again");
+    }
+    browser.assert_quiet("charts");
+}
+
 /// The daemon is killed, and then hangs. Each time the page says so, and is right again once the daemon is back.
 pub(super) fn a_lost_daemon_is_told(stage: &Stage, browser: &Browser, pictures: &Pictures) {
     let cluster = &stage.cluster;

@@ -67,6 +67,11 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
+/// Processor time as cores: `0.25 cores`, from thousandths of one.
+pub fn cores(permille: u64) -> String {
+    format!("{:.2} cores", permille as f64 / 1000.0)
+}
+
 /// A count in groups of three digits.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

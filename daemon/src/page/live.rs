@@ -61,6 +61,14 @@ impl Board {
         });
     }
 
+    /// Notifies the watching pages, whatever it is that has changed.
+    pub fn touch(&self) {
+        self.seen.send_if_modified(|seen| {
+            seen.number += 1;
+            true
+        });
+    }
+
     /// Number of changes so far.
     pub fn number(&self) -> u64 {
         self.seen.borrow().number
@@ -68,11 +76,22 @@ impl Board {
 
     /// Sends `change`, with its number, at every change from now on. The answer ends when the board is gone.
     pub fn changes(&self) -> Response {
-        let changes = stream::unfold(self.seen.subscribe(), |mut seen| async move {
-            seen.changed().await.ok()?;
+        self.changes_beside(&Board::default())
+    }
+
+    /// The same for a page that displays what is on `other`, too. The number is this board's: what is cached of its content is still as new.
+    pub fn changes_beside(&self, other: &Board) -> Response {
+        let (other, seen) = (other.clone(), self.seen.subscribe());
+        let both = (seen, other.seen.subscribe(), other);
+        let changes = stream::unfold(both, |(mut seen, mut beside, other)| async move {
+            tokio::select! {
+                changed = seen.changed() => changed.ok()?,
+                changed = beside.changed() => changed.ok()?,
+            }
+            beside.mark_unchanged();
             let number = seen.borrow_and_update().number;
             let event = Event::default().event("change").data(number.to_string());
-            Some((Ok::<_, Infallible>(event), seen))
+            Some((Ok::<_, Infallible>(event), (seen, beside, other)))
         });
         Sse::new(changes).keep_alive(beat()).into_response()
     }

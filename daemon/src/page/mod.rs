@@ -6,6 +6,7 @@
 
 pub mod about;
 mod assets;
+pub mod chart;
 mod embedded;
 pub mod format;
 mod frame;

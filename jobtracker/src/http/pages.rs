@@ -41,7 +41,8 @@ pub(crate) fn routes(access: &Access, sessions: &Sessions) -> Routes<Shared> {
     let (open, users) = (Audience::Anybody, Audience::Users);
     Routes::new(access)
         .route("/", open, get(overview))
-        .route("/live", open, get(overview_changes))
+        .route("/live", open, get(changes))
+        .route("/live/overview", open, get(overview_changes))
         .route("/jobs", users, get(jobs))
         .route("/jobs/{id}", users, get(job))
         .route("/jobs/{id}/live", users, get(job_changes))
@@ -111,7 +112,8 @@ impl Drawing {
         draw: impl FnOnce(&Overview) -> Markup,
     ) -> Result<Response> {
         let content = draw(&*shared.overview_since(self.change).await?);
-        Ok(self.frame(title, place, Some("/live".to_owned()), &content))
+        let changes = if place == "/" { "/live/overview" } else { "/live" };
+        Ok(self.frame(title, place, Some(changes.to_owned()), &content))
     }
 }
 
@@ -127,7 +129,9 @@ async fn overview(
     let draw = |seen: &Overview| {
         let jobs = viewing.as_ref().map(|desk| seen.jobs.seen_by(desk.viewer()));
         let warning = shared.believes_names.then_some(SIMPLE_WARNING);
-        web::overview::page(seen, (jobs.as_deref(), warning), now_ms())
+        let now_ms = now_ms();
+        let overview = web::overview::page(seen, (jobs.as_deref(), warning), now_ms);
+        maud::html! { (overview) (web::charts::draw(&shared.hour.samples(), now_ms)) }
     };
     viewer.follow(&shared, "Overview", "/", draw).await
 }
@@ -319,6 +323,11 @@ async fn job_changes(desk: Desk, Path(id): Path<String>) -> Result<Response> {
 }
 
 /// Sends an event when the overview changes.
-async fn overview_changes(State(shared): State<Shared>) -> Response {
+async fn changes(State(shared): State<Shared>) -> Response {
     shared.board.changes()
+}
+
+/// The overview has charts besides.
+async fn overview_changes(State(shared): State<Shared>) -> Response {
+    shared.board.changes_beside(shared.hour.board())
 }

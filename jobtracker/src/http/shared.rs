@@ -23,6 +23,7 @@ use crate::core::{Core, Now};
 use crate::history::History;
 use crate::server::Event;
 use crate::server::query::{JobHost, LastOverview, ListedJobs, Overview, Viewer};
+use crate::web::charts::Hour;
 
 /// What the routes share.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) history: History,
     /// Where open pages learn that the overview has changed.
     pub(crate) board: Board,
+    /// Figures of the last hour.
+    pub(crate) hour: Hour,
     /// For pages that are drawn again at the same time.
     pub(crate) last_overview: LastOverview,
     /// The journal's directories that are left out, each with the reason.

@@ -2,7 +2,7 @@
 //!
 //! | page | file |
 //! |---|---|
-//! | cluster at a glance | [`overview`] |
+//! | cluster at a glance | [`overview`], with [`charts`] |
 //! | all jobs, filtered and sorted | [`jobs`] |
 //! | one job | [`job`], with [`timeline`], [`phases`], [`rounds`], [`spread`] and [`advice`] |
 //! | attempts of a job, one attempt, one task | [`attempts`], [`task`] |
@@ -16,6 +16,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod attempts;
+pub(crate) mod charts;
 pub(crate) mod compare;
 pub(crate) mod job;
 pub(crate) mod jobs;

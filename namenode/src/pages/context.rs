@@ -12,6 +12,7 @@ use protocol::namenode::{FileStatus, ListPage, LocatedBlocks, TypedCall, calls};
 use protocol::{DfsPath, ErrorKind, PathError, RemoteError};
 use webhdfs::Auth;
 
+use super::charts::Hour;
 use super::relay::Relay;
 use crate::service::Local;
 
@@ -23,6 +24,8 @@ pub(super) struct Pages {
     pub(super) relay: Relay,
     /// Notifies open pages that what they display has changed.
     pub(super) board: Board,
+    /// Figures of the last hour.
+    pub(super) hour: Hour,
 }
 
 impl FromRef<Pages> for Sessions {

@@ -16,9 +16,14 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Free and used space counts in steps of this size: nobody sees a smaller difference.
 const SPACE_STEP_BYTES: u64 = 16 << 20;
 
-/// Notifies the page when the overview or the list of DataNodes changes.
+/// Notifies the page when the list of DataNodes, or one of them, changes.
 pub(super) async fn changes(State(pages): State<Pages>) -> Response {
     pages.board.changes()
+}
+
+/// Notifies the overview of the same, and of each new point of its charts.
+pub(super) async fn overview_changes(State(pages): State<Pages>) -> Response {
+    pages.board.changes_beside(pages.hour.board())
 }
 
 /// Checks for all open pages together, until the NameNode ends.

@@ -4,7 +4,7 @@
 //!
 //! | page | file |
 //! |---|---|
-//! | overview, DataNodes, one DataNode | [`cluster`], [`datanode`] |
+//! | overview, DataNodes, one DataNode | [`cluster`] with [`charts`], [`datanode`] |
 //! | directories, files and their blocks | [`browse`], [`blocks`] |
 //! | directories with snapshots, what changed between two | [`snapshots`] |
 //! | what a signed-in user can do with files from them | [`forms`] |
@@ -15,6 +15,7 @@
 mod blocks;
 mod browse;
 mod changes;
+mod charts;
 mod cluster;
 mod context;
 mod datanode;
@@ -70,10 +71,13 @@ pub(crate) fn router(
     (sessions, access): (Sessions, &Access),
 ) -> Router {
     let board = Board::default();
+    let hour = charts::Hour::default();
+    tokio::spawn(charts::record(web.clone(), hour.clone()));
     tokio::spawn(live::watch(web.clone(), board.clone()));
     Router::new()
         .route("/", get(overview))
         .route("/live", get(live::changes))
+        .route("/live/overview", get(live::overview_changes))
         .route("/datanodes", get(datanodes))
         .route("/datanodes/{id}", get(datanode))
         .route("/browse", get(browse))
@@ -83,7 +87,7 @@ pub(crate) fn router(
         .merge(changes::routes())
         .merge(page::assets(access))
         .merge(sessions.routes(access))
-        .with_state(Pages { web, sessions, relay: Relay::new(face, secret), board })
+        .with_state(Pages { web, sessions, relay: Relay::new(face, secret), board, hour })
 }
 
 /// What a page is besides its content.
@@ -97,7 +101,9 @@ struct About<'a> {
 impl About<'_> {
     fn answer(&self, content: &Markup) -> Response {
         let &About { title, place, live, user } = self;
-        let live = live.then(|| "/live".to_owned());
+        // The overview has charts besides.
+        let changes = if place == "/" { "/live/overview" } else { "/live" };
+        let live = live.then(|| changes.to_owned());
         Frame { site: SITE, title, place, live, other: None, user }.answer(content)
     }
 
@@ -121,7 +127,9 @@ async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     let about = About { title: "Overview", place: "/", live: true, user: user.as_deref() };
     match seen(&pages.web).await {
         Ok((status, room, nodes)) => {
-            about.answer(&cluster::overview((&status, &room), &nodes, warning(&pages)))
+            let overview = cluster::overview((&status, &room), &nodes, warning(&pages));
+            let charts = charts::draw(&pages.hour.samples(), now_ms());
+            about.answer(&maud::html! { (overview) (charts) })
         }
         Err(error) => about.refused(&error),
     }

@@ -16,12 +16,19 @@ pub(crate) struct Load {
     pub(crate) reads: Histogram,
     pub(crate) changes: Histogram,
     pub(crate) refused: Counter,
+    /// All of them, for the charts.
+    pub(crate) answered: Counter,
 }
 
 impl Default for Load {
     fn default() -> Self {
         let classes = || Histogram::new(CLASSES_S);
-        Load { reads: classes(), changes: classes(), refused: Counter::default() }
+        Load {
+            reads: classes(),
+            changes: classes(),
+            refused: Counter::default(),
+            answered: Counter::default(),
+        }
     }
 }
 
@@ -30,6 +37,7 @@ impl Load {
     pub(crate) fn note(&self, kind: Kind, begin: Instant, answer: &Answer) {
         let class = if kind == Kind::Read { &self.reads } else { &self.changes };
         class.observe(begin.elapsed().as_secs_f64());
+        self.answered.inc();
         if answer.is_err() {
             self.refused.inc();
         }
