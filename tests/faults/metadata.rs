@@ -263,4 +263,16 @@ fn the_metadata_of_a_stopped_namenode_is_shown_in_hadoops_formats() {
     let count: u64 = closed.rsplit(' ').next().unwrap().parse().unwrap();
     assert_eq!(count as usize, all.matches("<OPCODE>OP_CLOSE</OPCODE>").count(), "{stats}");
     assert!(count > 0, "{stats}");
+
+    // A directory without metadata stays as it is; one that lost the mark of its start still holds some.
+    let empty = home.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    for tool in ["oiv", "oev"] {
+        let told = cluster.hanno(&[tool, "-p", "XML", "-i", empty.to_str().unwrap(), "-o", file]);
+        assert!(told.code == 255 && told.stderr.contains("holds no metadata"), "{tool}: {told:?}");
+        assert_eq!(fs::read_dir(&empty).unwrap().count(), 0, "{tool} left something behind");
+    }
+    fs::remove_file(directory.join("journal/epoch")).unwrap();
+    let told = cluster.hanno(&["oiv", "-p", "XML", "-i", input]);
+    assert!(!told.stderr.contains("holds no metadata"), "{told:?}");
 }
