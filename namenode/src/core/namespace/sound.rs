@@ -139,8 +139,12 @@ impl Namespace {
                 if version.file.is_some() != is_file || self.file(version.parent).is_some() {
                     return Err(CoreError::BadRow("a version"));
                 }
-                if *id != InodeId::ROOT {
-                    check_name(&version.name)?;
+                match *id {
+                    InodeId::ROOT if version.parent != *id => {
+                        return Err(CoreError::Detached { inode: *id, parent: version.parent });
+                    }
+                    InodeId::ROOT => {}
+                    _ => check_name(&version.name)?,
                 }
                 if let Some(file) = &version.file {
                     self.check_kept(*id, &file.blocks)?;

@@ -116,6 +116,17 @@ fn put_to_use(loaded: Loaded) {
     harness.checkpoint();
 }
 
+/// The row that was replaced, for who looks for what it did.
+struct Replaced<'a>(&'a [u8], &'a [u8]);
+
+impl Drop for Replaced<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the row {:?} is {:?}", self.0, self.1);
+        }
+    }
+}
+
 /// Numbers that no NameNode writes where they do not belong: extremes, and ids of others.
 fn numbers() -> Vec<u64> {
     let ids = 0..12;
@@ -137,7 +148,8 @@ fn whatever_loads_can_be_used() {
     let mut loaded_count = 0;
     let mut try_one = |index: usize, row: (Vec<u8>, Vec<u8>)| {
         let mut rows = whole.clone();
-        rows[index] = row;
+        let _replaced = Replaced(&row.0, &row.1);
+        rows[index] = row.clone();
         rows.sort();
         if let Some(loaded) = load(&rows) {
             loaded_count += 1;
