@@ -172,16 +172,18 @@ fn debug_value(has_colon: bool, after: &str) -> Option<&str> {
     inner.starts_with(['"', '[']).then_some(inner)
 }
 
-/// What follows a value: one in quotes, or of one without quotes, which may have blanks, the fields behind it if all that follows is fields.
+/// What follows a value: one in quotes, or of one without quotes, which may have blanks, the fields at the end of the line.
 fn behind_value(text: &str) -> &str {
     let Some(quoted) = text.strip_prefix('"') else {
-        let fields = text.find(' ').map_or("", |at| &text[at..]);
+        let behind = text.find(' ').map_or("", |at| &text[at + 1..]);
         let is_field = |word: &str| {
             let name = word.split('=').next().unwrap_or_default();
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
             name.len() < word.len() && !name.is_empty() && name.chars().all(is_plain)
         };
-        return if fields.split_whitespace().all(is_field) { fields } else { "" };
+        let fields = behind.rsplit(' ').take_while(|word| is_field(word));
+        let bytes: usize = fields.map(|word| " ".len() + word.len()).sum();
+        return &text[text.len() - bytes..];
     };
     let mut is_escaped = false;
     for (at, c) in quoted.char_indices() {
@@ -249,10 +251,9 @@ mod tests {
             ("/data/hanno/../../home/ann", "(left out)"),
             ("user=ann smith size=3", "user=(left out) size=3"),
             ("name=the plan for ann", "name=(left out)"),
-            (
-                "job{name=the plan}: runner: began size=3",
-                "job{name=(left out)}: runner: began size=3",
-            ),
+            ("job{name=the {x} for ann}: began size=3", "job{name=(left out) size=3"),
+            ("name=plan a=b ann", "name=(left out)"),
+            ("Status { groups: [\"staff\", \"b\"], size: 3 }", "Status { groups: (left out)"),
             (
                 "Status { owner: \"ann s\", group: Some(\"staff\"), size: 3 }",
                 "Status { owner: (left out), group: Some((left out)), size: 3 }",
