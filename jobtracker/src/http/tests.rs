@@ -190,6 +190,7 @@ const STATELESS: [&str; 17] = [
     "/icon.svg",
     "/live",
     "/live.js",
+    "/live/overview",
     "/login",
     "/logout",
     "/patch.js",
