@@ -183,7 +183,7 @@ async fn the_documentation_lists_every_route_with_whose_it_is() {
 }
 
 /// Routes that display nothing of the state.
-const STATELESS: [&str; 17] = [
+const STATELESS: [&str; 18] = [
     "/actions.js",
     "/api/v1/openapi.json",
     "/hello",
