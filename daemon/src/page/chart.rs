@@ -15,18 +15,17 @@ const GAP_MS: u64 = 30_000;
 pub struct Chart<'a> {
     /// What it is.
     pub title: &'a str,
-    /// Times in milliseconds since the epoch, with the figure at that time; the oldest first.
+    /// Milliseconds since then, with the figure at that time; the oldest first.
     pub points: &'a [(u64, u64)],
     /// How a figure is written.
     pub show: fn(u64) -> String,
 }
 
 impl Chart<'_> {
-    /// Draws it as of a time.
-    pub fn draw(&self, now_ms: u64) -> Markup {
+    /// Draws it.
+    pub fn draw(&self) -> Markup {
         let &Chart { title, show, .. } = self;
-        let begin_ms = now_ms.saturating_sub(SHOWN_MS);
-        let seen = self.points.iter().filter(|(at_ms, _)| (begin_ms..=now_ms).contains(at_ms));
+        let seen = self.points.iter().filter(|(age_ms, _)| *age_ms <= SHOWN_MS);
         let points: Vec<(u64, u64)> = seen.copied().collect();
         let values = || points.iter().map(|(_, value)| *value);
         let (Some(least), Some(most), Some(last)) =
@@ -35,8 +34,8 @@ impl Chart<'_> {
             return html! { figure.chart { figcaption { (title) ": no figures yet" } } };
         };
         let told = format!("now {}, at least {}, at most {}", show(last), show(least), show(most));
-        let place = |(at_ms, value): (u64, u64)| {
-            let x = (at_ms - begin_ms) as f64 / SHOWN_MS as f64 * WIDTH;
+        let place = |(age_ms, value): (u64, u64)| {
+            let x = WIDTH - age_ms as f64 / SHOWN_MS as f64 * WIDTH;
             (x, HEIGHT - value as f64 / most.max(1) as f64 * HEIGHT)
         };
         html! {
@@ -53,7 +52,7 @@ impl Chart<'_> {
 
 /// The points between gaps.
 fn pieces(points: &[(u64, u64)]) -> impl Iterator<Item = &[(u64, u64)]> {
-    points.chunk_by(|(before, _), (after, _)| after.saturating_sub(*before) <= GAP_MS)
+    points.chunk_by(|(before, _), (after, _)| before.saturating_sub(*after) <= GAP_MS)
 }
 
 /// A line through points. A single one is a short stroke.
@@ -75,20 +74,15 @@ mod tests {
     use super::*;
     use crate::page::format;
 
-    const NOW_MS: u64 = 1_700_000_000_000;
-
     fn drawn(points: &[(u64, u64)]) -> String {
-        Chart { title: "Calls", points, show: format::count }.draw(NOW_MS).into_string()
+        Chart { title: "Calls", points, show: format::count }.draw().into_string()
     }
 
     #[test]
     fn numbers_are_told_and_what_is_older_is_left_out() {
         let ages_s = [3700, 3600, 1800, 0];
-        let points: Vec<(u64, u64)> = ages_s
-            .iter()
-            .zip([99, 10, 50, 30])
-            .map(|(age, value)| (NOW_MS - age * 1000, value))
-            .collect();
+        let points: Vec<(u64, u64)> =
+            ages_s.iter().zip([99, 10, 50, 30]).map(|(age, value)| (age * 1000, value)).collect();
         let page = drawn(&points);
         let told = "Calls in the last hour: now 30, at least 10, at most 50";
         assert!(page.contains(&format!("aria-label=\"{told}\"")), "{page}");
@@ -100,7 +94,7 @@ mod tests {
     #[test]
     fn a_line_has_gaps_where_nothing_was_measured() {
         let points: Vec<(u64, u64)> =
-            [100, 90, 80, 20, 10].iter().map(|age| (NOW_MS - age * 1000, 0)).collect();
+            [100, 90, 80, 20, 10].iter().map(|age| (age * 1000, 0)).collect();
         let lines: Vec<usize> = pieces(&points).map(<[_]>::len).collect();
         assert_eq!(lines, [3, 2]);
         let page = drawn(&points);
@@ -110,7 +104,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_nothing() {
-        for points in [&[][..], &[(NOW_MS + 1000, 5)], &[(5, 5)]] {
+        for points in [&[][..], &[(SHOWN_MS + 1000, 5)], &[(u64::MAX, 5)]] {
             let page = drawn(points);
             assert!(page.contains("no figures yet") && !page.contains("<svg"), "{page}");
         }

@@ -129,9 +129,8 @@ async fn overview(
     let draw = |seen: &Overview| {
         let jobs = viewing.as_ref().map(|desk| seen.jobs.seen_by(desk.viewer()));
         let warning = shared.believes_names.then_some(SIMPLE_WARNING);
-        let now_ms = now_ms();
-        let overview = web::overview::page(seen, (jobs.as_deref(), warning), now_ms);
-        maud::html! { (overview) (web::charts::draw(&shared.hour.samples(), now_ms)) }
+        let overview = web::overview::page(seen, (jobs.as_deref(), warning), now_ms());
+        maud::html! { (overview) (shared.hour.draw()) }
     };
     viewer.follow(&shared, "Overview", "/", draw).await
 }

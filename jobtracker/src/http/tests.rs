@@ -33,7 +33,7 @@ use crate::resources::Room;
 use crate::server::query::{JobHost, LastOverview};
 use crate::server::{JobTracker, Outside};
 use crate::store::Replay;
-use crate::web::charts::Hour;
+use crate::web::charts;
 
 /// A tick that never comes by itself.
 const NEVER: Duration = Duration::from_secs(1 << 20);
@@ -119,7 +119,7 @@ impl Bench {
             groups: Arc::new(Config::default().groups()),
             history,
             board,
-            hour: Hour::default(),
+            hour: charts::empty(),
             last_overview: LastOverview::default(),
             log_dirs_left_out: Arc::new(Vec::new),
             journal_stats: Arc::new(journal::Stats::default),

@@ -71,8 +71,7 @@ pub(crate) fn router(
     (sessions, access): (Sessions, &Access),
 ) -> Router {
     let board = Board::default();
-    let hour = charts::Hour::default();
-    tokio::spawn(charts::record(web.clone(), hour.clone()));
+    let hour = charts::begin(&web);
     tokio::spawn(live::watch(web.clone(), board.clone()));
     Router::new()
         .route("/", get(overview))
@@ -128,7 +127,7 @@ async fn overview(State(pages): State<Pages>, headers: HeaderMap) -> Response {
     match seen(&pages.web).await {
         Ok((status, room, nodes)) => {
             let overview = cluster::overview((&status, &room), &nodes, warning(&pages));
-            let charts = charts::draw(&pages.hour.samples(), now_ms());
+            let charts = pages.hour.draw();
             about.answer(&maud::html! { (overview) (charts) })
         }
         Err(error) => about.refused(&error),
