@@ -17,6 +17,7 @@
 //! All tables are empty while there is no snapshot.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -27,6 +28,15 @@ use crate::core::inodes::{
     At, FileVersion, Inode, NOWHERE, PRESENT, SnapshotId, Totals, Version, VersionBlocks,
 };
 use crate::core::namespace::{Effect, Namespace};
+
+/// Where an inode was, from one moment until another.
+type Place = (InodeId, SnapshotId, SnapshotId);
+
+/// A directory in which an inode was in `held`, as far as that is in `within`.
+fn place_in(parent: InodeId, held: Range<SnapshotId>, within: Range<SnapshotId>) -> Option<Place> {
+    let (from, until) = (held.start.max(within.start), held.end.min(within.end));
+    (parent != NOWHERE && from < until).then_some((parent, from, until))
+}
 
 impl Namespace {
     pub(in crate::core) fn stamp(&self, id: InodeId) -> SnapshotId {
@@ -56,13 +66,11 @@ impl Namespace {
         from: SnapshotId,
         until: SnapshotId,
     ) -> Option<SnapshotId> {
-        // Where it was, and when; what is looked at first lies on top. A tree may be deeper than a stack of calls. Versions that no snapshot needs any more
-        // and that are not collected yet can lead round in a ring: each place is looked at once.
-        let mut stack = vec![(id, from, until.max(from))];
-        let mut seen = HashSet::new();
-        while let Some((id, from, until)) = stack.pop() {
-            let has_live = self.history.live.range(from..until).next().is_some();
-            if !has_live || !seen.insert((id, from, until)) {
+        // Where it was, and when; what is looked at first lies on top. A tree may be deeper than a stack of calls.
+        let mut next = Some((id, from, until.max(from)));
+        let (mut stack, mut seen) = (Vec::new(), HashSet::new());
+        while let Some((id, from, until)) = next.take().or_else(|| stack.pop()) {
+            if self.history.live.range(from..until).next().is_none() {
                 continue;
             }
             if let Some(root) = self.history.roots.get(&id)
@@ -70,31 +78,36 @@ impl Namespace {
             {
                 return Some(*snapshot);
             }
-            if id != InodeId::ROOT {
-                self.push_places(id, (from, until), &mut stack);
+            // Versions that no snapshot needs any more, and that are not collected yet, can lead round in a ring: each place is looked at once. Without
+            // versions there is one place, and nothing to remember.
+            match self.versions(id) {
+                _ if id == InodeId::ROOT => {}
+                [] => {
+                    let parent = self.inodes.get(&id).map_or(NOWHERE, |inode| inode.parent);
+                    next = place_in(parent, self.stamp(id)..PRESENT, from..until);
+                }
+                versions => {
+                    if seen.insert((id, from, until)) {
+                        self.push_places(id, versions, from..until, &mut stack);
+                    }
+                }
             }
         }
         None
     }
 
-    /// Pushes the directories in which an inode was in `from..until`, the latest last.
+    /// Pushes the directories in which an inode with versions was in `within`, the latest last.
     fn push_places(
         &self,
         id: InodeId,
-        (from, until): (SnapshotId, SnapshotId),
-        stack: &mut Vec<(InodeId, SnapshotId, SnapshotId)>,
+        versions: &[Version],
+        within: Range<SnapshotId>,
+        stack: &mut Vec<Place>,
     ) {
         let Some(inode) = self.inodes.get(&id) else { return };
         let bottom = stack.len();
-        let mut push = |parent, low: SnapshotId, high: SnapshotId| {
-            let (from, until) = (low.max(from), high.min(until));
-            if parent != NOWHERE && from < until {
-                stack.push((parent, from, until));
-            }
-        };
         // Newest first; neighbours with one parent count as one. Each begins where the one before it ends, as `Namespace::at` sees it, even if its own
         // stamp is gone.
-        let versions = self.versions(id);
         let end_before = |index: usize| match index.checked_sub(1) {
             Some(before) => versions.get(before).map_or(0, |version| version.until),
             None => 0,
@@ -103,15 +116,15 @@ impl Namespace {
         let (mut parent, mut low, mut high) = (inode.parent, newest, PRESENT);
         for (index, version) in versions.iter().enumerate().rev() {
             if version.parent != parent || version.until != low {
-                push(parent, low, high);
+                stack.extend(place_in(parent, low..high, within.clone()));
                 (parent, high) = (version.parent, version.until);
             }
             low = version.from.max(end_before(index));
-            if high <= from {
+            if high <= within.start {
                 break;
             }
         }
-        push(parent, low, high);
+        stack.extend(place_in(parent, low..high, within));
         stack[bottom..].reverse();
     }
 

@@ -480,12 +480,14 @@ proptest! {
     }
 }
 
+fn rename(from: &str, to: &str) -> Op {
+    Op::Rename { from: from.to_owned(), to: to.to_owned(), overwrite: false }
+}
+
 /// What snapshots keep of such directories would be charged to itself.
 #[test]
 fn a_directory_is_deleted_with_the_one_that_it_was_in() {
     let name = str::to_owned;
-    let rename =
-        |from: &str, to: &str| Op::Rename { from: name(from), to: name(to), overwrite: false };
     let mut harness = Harness::with_nodes(1, 3);
     let mut model = Model::default();
     for op in [
@@ -516,8 +518,6 @@ fn a_directory_is_deleted_with_the_one_that_it_was_in() {
 #[test]
 fn directories_that_were_moved_into_each_other_are_followed_to_an_end() {
     let name = str::to_owned;
-    let rename =
-        |from: &str, to: &str| Op::Rename { from: name(from), to: name(to), overwrite: false };
     let mut harness = Harness::with_nodes(1, 3);
     let mut model = Model::default();
     for op in [
