@@ -48,7 +48,7 @@ fn number_of(number: u64, parts: &Parts) -> u64 {
     hash.update([0]);
     hash.update(parts.uri.path_and_query().map_or("", |asked| asked.as_str()));
     let hash: [u8; 32] = hash.finalize().into();
-    hash.first_chunk().map_or(number, |first| u64::from_be_bytes(*first))
+    u64::from_be_bytes(std::array::from_fn(|at| hash[at]))
 }
 
 fn is_number(text: &str) -> bool {
