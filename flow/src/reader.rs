@@ -291,9 +291,10 @@ pub enum Said {
 }
 
 impl VisibleLength {
-    /// Of a block of which the NameNode knows this many bytes.
-    pub fn new(known: u64) -> Self {
-        VisibleLength { known, silent: false, absent: false }
+    /// Of a block of which the NameNode knows this many bytes; with members that nobody can ask, because the NameNode has not heard of them yet, if
+    /// `has_unseen`.
+    pub fn new(known: u64, has_unseen: bool) -> Self {
+        VisibleLength { known, silent: has_unseen, absent: false }
     }
 
     /// Takes what a DataNode says. The first one that has no fewer bytes than the NameNode knows of decides.

@@ -186,7 +186,8 @@ impl Reader {
         match (&mut task.stage, answer) {
             (Stage::Locating, Ok(Reply::Located(located))) => {
                 let last = located.blocks.last().filter(|block| block.open && located.status.open);
-                let visible = last.map(|block| VisibleLength::new(block.length));
+                let visible =
+                    last.map(|block| VisibleLength::new(block.length, block.has_unseen_members));
                 task.stage = Stage::Measuring { located, visible, place: 0 };
                 self.measure((now, random), oracle, out);
             }

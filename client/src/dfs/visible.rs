@@ -10,7 +10,7 @@ use super::link::Link;
 
 /// Bytes of `block` that its pipeline has, at least as many as the NameNode knows of; `None` if none can say now.
 pub(super) fn visible_length(link: &Link, block: &LocatedBlock) -> Option<u64> {
-    let mut visible = VisibleLength::new(block.length);
+    let mut visible = VisibleLength::new(block.length, block.has_unseen_members);
     for datanode in &block.replicas {
         let said = match ask(link, block, datanode) {
             Ok(length) => Said::Length(length),

@@ -37,6 +37,7 @@ fn block(index: u64, replicas: &[u8]) -> LocatedBlock {
         durable_min: 0,
         corrupt: false,
         open: false,
+        has_unseen_members: false,
         token: TokenKeys::new(&Key::new([3; 32])).issue(id_of, stamp, AccessMode::Read, 0),
     }
 }
@@ -262,7 +263,7 @@ fn reading_goes_on_in_a_block_that_was_cut() {
 #[test]
 fn the_first_datanode_that_has_all_decides_on_the_length() {
     let said = |known, all: &[Said]| {
-        let mut visible = VisibleLength::new(known);
+        let mut visible = VisibleLength::new(known, false);
         let decided = all.iter().find_map(|said| visible.take(*said));
         decided.or_else(|| visible.end())
     };
@@ -271,6 +272,9 @@ fn the_first_datanode_that_has_all_decides_on_the_length() {
     assert_eq!(said(0, &[Said::Absent, Said::Absent]), Some(0));
     assert_eq!(said(0, &[Said::Absent, Said::Nothing]), None);
     assert_eq!(said(1, &[Said::Absent]), None);
+    let mut unseen = VisibleLength::new(0, true);
+    assert_eq!((unseen.take(Said::Absent), unseen.end()), (None, None), "another may have bytes");
+    assert_eq!(VisibleLength::new(0, true).take(Said::Length(5)), Some(5));
     assert_eq!(said(0, &[]), None, "the NameNode does not know yet who has it");
     let pauses: Duration = (0..).map_while(length_pause).sum();
     assert_eq!(pauses, Duration::from_millis(1560));

@@ -307,6 +307,8 @@ impl State {
             let dead = all.filter(|node| node.state == DatanodeState::Dead);
             replicas.extend(dead.map(|node| node.info.clone()));
         }
+        let has_unseen_members =
+            open.is_some_and(|open| open.targets.iter().any(|id| nodes.index(*id).is_none()));
         LocatedBlock {
             id: block,
             stamp,
@@ -317,6 +319,7 @@ impl State {
             durable_min: 0,
             corrupt,
             open: open.is_some(),
+            has_unseen_members,
             token: self.token(block, stamp, AccessMode::Read, reader.now),
         }
     }

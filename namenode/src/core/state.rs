@@ -409,6 +409,7 @@ impl State {
             durable_min,
             corrupt: false,
             open: true,
+            has_unseen_members: false,
             token: self.token(block.id, block.stamp, AccessMode::Write, now),
         })
     }

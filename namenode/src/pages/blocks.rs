@@ -182,6 +182,7 @@ mod tests {
             durable_min: 0,
             corrupt: false,
             open: false,
+            has_unseen_members: false,
             token: keys.issue(BlockId(number), GenerationStamp(1), AccessMode::Read, 0),
         };
         let status = FileStatus { replication: 2, ..FileStatus::default() };

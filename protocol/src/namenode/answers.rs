@@ -116,6 +116,8 @@ pub struct LocatedBlock {
     pub corrupt: bool,
     /// True while it is written: its DataNodes may have more than `length`.
     pub open: bool,
+    /// For readers: true if this run of the NameNode has not heard of a member of its pipeline. That one may have more than all of `replicas`.
+    pub has_unseen_members: bool,
     /// Permission to read, or to write if the call asked for that.
     pub token: BlockToken,
 }

@@ -63,6 +63,7 @@ fn located() -> LocatedBlock {
         durable_min: 2,
         corrupt: false,
         open: true,
+        has_unseen_members: true,
         token: TokenKeys::new(&Key::new([1; 32])).token(BLOCK, STAMP, name),
     }
 }
@@ -298,7 +299,7 @@ fn requests_are_sent_as_ever() {
     let one = Request::new(ClientId([1; 16]), 300, "ann", "h", Call::RenewLease);
     let batch = Body::Batch(vec![Call::RenewLease, Call::Status(dfs("/a"))]);
     let batch = Request { body: batch, ..one.clone() };
-    let head = "0401010101010101010101010101010101ac0203616e6e0168";
+    let head = "0501010101010101010101010101010101ac0203616e6e0168";
     assert_eq!(hex(&wire::encode(&one)), format!("{head}000d"));
     assert_eq!(hex(&wire::encode(&batch)), format!("{head}01020d00022f61"));
 }

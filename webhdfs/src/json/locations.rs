@@ -202,6 +202,7 @@ pub(crate) mod tests {
             durable_min: 0,
             corrupt: false,
             open: false,
+            has_unseen_members: false,
             token: keys.issue(id, stamp, AccessMode::Read, 1),
         }
     }

@@ -86,6 +86,7 @@ impl NameNode {
             durable_min: self.durable_min,
             corrupt: false,
             open: true,
+            has_unseen_members: false,
             token: keys.issue(*id, *stamp, AccessMode::Write, 0),
         }
     }

@@ -361,6 +361,26 @@ fn a_dead_member_of_an_open_block_is_told_to_readers_after_the_others() {
     assert_eq!(located(&mut h), [], "nobody can be asked");
 }
 
+/// Nor what those say who have registered with a NameNode that was just restarted.
+#[test]
+fn readers_of_an_open_block_learn_that_a_member_has_not_registered_yet() {
+    let mut h = Harness::with_nodes(1, 3);
+    let created = h.call(create("/f", false, Some(3), true));
+    assert!(matches!(created, Ok(Reply::Created(_))), "{created:?}");
+    let located = |h: &mut Harness| {
+        let all = Call::Locations { path: dfs("/f"), offset: 0, length: u64::MAX };
+        let Ok(Reply::Located(located)) = h.call(all) else { panic!("no locations") };
+        let block = &located.blocks[0];
+        (block.replicas.len(), block.has_unseen_members)
+    };
+    assert_eq!(located(&mut h), (3, false));
+    h.restart_alone();
+    for (number, expected) in [(1, (1, true)), (2, (2, true)), (3, (3, false))] {
+        h.register(number);
+        assert_eq!(located(&mut h), expected);
+    }
+}
+
 /// Its writer must find more before it claims that something is on disk.
 #[test]
 fn a_pipeline_that_became_short_must_still_be_on_two_disks() {
