@@ -646,6 +646,28 @@ fn blocks_that_were_moved_stay_when_a_snapshot_of_their_former_file_is_collected
     }
 }
 
+/// A replay does not collect between the records: former versions of a file can wait for that when the file is joined to another.
+#[test]
+fn what_a_replay_makes_of_a_joined_file_that_had_former_versions_loads_again() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.call(Call::Mkdirs { path: dfs("/d"), mode: 0o755, unmasked: None, parents: true }).unwrap();
+    h.call(Call::AllowSnapshot(dfs("/d"))).unwrap();
+    h.write("/d/f", 500, 3);
+    h.write("/d/b", 700, 3);
+    h.call(Call::CreateSnapshot { path: dfs("/d"), name: Some("s".to_owned()) }).unwrap();
+    h.call(Call::SetMode { path: dfs("/d/b"), mode: 0o600 }).unwrap();
+    h.call(Call::DeleteSnapshot { path: dfs("/d"), name: "s".to_owned() }).unwrap();
+    h.work();
+    h.call(Call::Concat { target: dfs("/d/f"), sources: vec![dfs("/d/b")] }).unwrap();
+    let rows = h.replay().ns.take_rows();
+    h.rows = rows.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    h.rows_at = h.records.len();
+    let loaded = h.reload();
+    h.restart(loaded);
+    h.work();
+    assert_eq!((h.state.ns.block_count(), length_of(&mut h, "/d/f")), (2, (1200, false)));
+}
+
 /// Ends the cut that was ordered last.
 fn end_cut(h: &mut Harness, path: &str, length: u64) {
     h.commands.clear();
