@@ -33,8 +33,8 @@ Example:
 ";
 
 const KNOWN: &[Known] = &[
-    Known { names: &["-i", "--inputFile", "-inputFile"], takes_value: true },
-    Known { names: &["-o", "--outputFile", "-outputFile"], takes_value: true },
+    Known { names: &["-i", "--inputFile", "-inputFile", "--inputFilename"], takes_value: true },
+    Known { names: &["-o", "--outputFile", "-outputFile", "--outputFilename"], takes_value: true },
     Known { names: &["-p", "--processor", "-processor"], takes_value: true },
     Known { names: &["-h", "--help", "-help"], takes_value: false },
 ];
@@ -157,6 +157,9 @@ mod tests {
         std::fs::write(&input, "no log").unwrap();
         let (input, output_text) = (input.to_str().unwrap(), output.to_str().unwrap());
         assert!(matches!(wrong(&["-i", input, "-o", output_text]), Wrong::Failed(_)));
+        // Hadoop declares these names, and describes shorter ones, which it takes for their beginnings.
+        let long = ["--inputFilename", input, "--outputFilename", output_text];
+        assert!(matches!(wrong(&long), Wrong::Failed(_)));
         assert!(!output.try_exists().unwrap());
     }
 
