@@ -1,7 +1,7 @@
 //! The charts of a daemon's overview: figures of the last hour, one sample every ten seconds. Each daemon names figures of its own; to them come the processor
 //! and the memory that it uses.
 //!
-//! Invariant: there are at most [`SAMPLES_MAX`] samples, however long the daemon runs. They are in memory, and begin anew with the daemon.
+//! Invariant: there are at most `SAMPLES_MAX` samples, however long the daemon runs. They are in memory, and begin anew with the daemon.
 
 use std::collections::VecDeque;
 use std::io;
