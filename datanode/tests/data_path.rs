@@ -1,15 +1,11 @@
 //! Files through real DataNodes and a real NameNode: every size, damage, stopped DataNodes, restarts.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
-
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 
+use crate::common::{Cluster, dfs, flip, sample, until};
 use client::dfs::{CreateOptions, DfsError, Parents};
-use common::{Cluster, dfs, flip, sample, until};
 use protocol::ErrorKind;
 
 const MIB: usize = 1 << 20;

@@ -1,16 +1,11 @@
 //! Many small files written together, through real DataNodes and a real NameNode: each has its own outcome, whatever becomes of the others.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
-
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::common::{Cluster, dfs, sample, until};
 use client::dfs::{
     CreateOptions, DfsClient, Parents, SMALL_FILE_BYTES_MAX, SMALL_FILES_MAX, SmallFile,
 };
-use common::{Cluster, dfs, sample, until};
 use protocol::ErrorKind;
 
 fn file(path: &str, bytes: Vec<u8>) -> SmallFile {

@@ -1,7 +1,5 @@
 //! Whole local jobs over every input format and codec.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-
 use std::fs;
 use std::path::Path;
 

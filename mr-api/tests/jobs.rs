@@ -1,7 +1,5 @@
 //! Whole jobs in this process: the same output whatever the splits, the memory and the combiner; unusual shapes; failures.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! Jobs in rounds, in this process: the same output whatever the splits, the memory and the number of tasks; early ends; failures.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-
 use std::collections::BTreeMap;
 use std::fs;
 

@@ -1,7 +1,5 @@
 //! Many small files share maps, and each keeps a mapper of its own.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-
 use std::fs;
 use std::path::Path;
 

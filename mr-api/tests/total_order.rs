@@ -1,7 +1,5 @@
 //! Jobs in total order: whatever their input is, the parts are sorted one after the other and about equally long.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-
 use std::io::Read;
 
 use mr_api::codec::FileCodec;

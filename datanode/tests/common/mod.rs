@@ -1,7 +1,6 @@
 //! A NameNode and DataNodes in this process, with real sockets and real directories.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its cluster fails")]
-#![allow(unreachable_pub, reason = "shared by test files, each its own crate")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +18,7 @@ use transport::rpc::CallOptions;
 /// How long a condition can take to become true.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-pub struct Daemon {
+pub(crate) struct Daemon {
     shutdown: Shutdown,
     thread: Option<JoinHandle<()>>,
 }
@@ -42,9 +41,9 @@ impl Drop for Daemon {
     }
 }
 
-pub struct Cluster {
-    pub client: DfsClient,
-    pub datanodes: Vec<Option<Daemon>>,
+pub(crate) struct Cluster {
+    pub(crate) client: DfsClient,
+    pub(crate) datanodes: Vec<Option<Daemon>>,
     config: ClientConfig,
     _namenode: Daemon,
     root: tempfile::TempDir,
@@ -57,7 +56,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 impl Cluster {
     /// `local_socket`: offer Unix sockets, so clients map replicas; otherwise everything goes over TCP.
-    pub fn start(count: usize, local_socket: bool) -> Self {
+    pub(crate) fn start(count: usize, local_socket: bool) -> Self {
         let root = tempfile::tempdir().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -102,7 +101,7 @@ impl Cluster {
         cluster
     }
 
-    pub fn start_datanode(&mut self, number: usize) {
+    pub(crate) fn start_datanode(&mut self, number: usize) {
         let config = datanode::Config {
             namenode: self.config.namenode.clone().unwrap(),
             secret_file: self.config.secret_file.clone().unwrap(),
@@ -121,16 +120,16 @@ impl Cluster {
     }
 
     /// Stops a DataNode; its connections break.
-    pub fn stop_datanode(&mut self, number: usize) {
+    pub(crate) fn stop_datanode(&mut self, number: usize) {
         self.datanodes[number] = None;
     }
 
-    pub fn directory(&self, number: usize) -> PathBuf {
+    pub(crate) fn directory(&self, number: usize) -> PathBuf {
         self.root.path().join(format!("datanode-{number}"))
     }
 
     /// The number of the DataNode with this identity.
-    pub fn number_of(&self, id: DatanodeId) -> usize {
+    pub(crate) fn number_of(&self, id: DatanodeId) -> usize {
         (0..self.datanodes.len())
             .find(|number| {
                 let version = fs::read_to_string(self.directory(*number).join("VERSION"));
@@ -139,7 +138,7 @@ impl Cluster {
             .unwrap()
     }
 
-    pub fn wait_live(&self, count: usize) {
+    pub(crate) fn wait_live(&self, count: usize) {
         until("DataNodes are live", || {
             self.client
                 .cluster_status()
@@ -148,11 +147,11 @@ impl Cluster {
     }
 
     /// Another client, with its own connections.
-    pub fn connect(&self) -> DfsClient {
+    pub(crate) fn connect(&self) -> DfsClient {
         connect(&self.config)
     }
 
-    pub fn put(&self, path: &str, data: &[u8], block_size: u64) {
+    pub(crate) fn put(&self, path: &str, data: &[u8], block_size: u64) {
         use std::io::Write;
         let options = CreateOptions { block_size: Some(block_size), ..CreateOptions::default() };
         let mut writer = self.client.create(&dfs(path), options).unwrap();
@@ -160,19 +159,19 @@ impl Cluster {
         writer.close().unwrap();
     }
 
-    pub fn get(&self, path: &str) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn get(&self, path: &str) -> std::io::Result<Vec<u8>> {
         use std::io::Read;
         let mut data = Vec::new();
         self.client.open(&dfs(path))?.read_to_end(&mut data)?;
         Ok(data)
     }
 
-    pub fn locations(&self, path: &str) -> LocatedBlocks {
+    pub(crate) fn locations(&self, path: &str) -> LocatedBlocks {
         self.client.locations(&dfs(path), 0, u64::MAX).unwrap()
     }
 
     /// Block files of all finalized replicas of a DataNode.
-    pub fn block_files(&self, number: usize) -> Vec<PathBuf> {
+    pub(crate) fn block_files(&self, number: usize) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for folder in fs::read_dir(self.directory(number).join("finalized")).unwrap() {
             let folder = folder.unwrap().path();
@@ -197,12 +196,12 @@ fn connect(config: &ClientConfig) -> DfsClient {
     DfsClient::connect_with(config, options, timeouts).unwrap()
 }
 
-pub fn dfs(path: &str) -> DfsPath {
+pub(crate) fn dfs(path: &str) -> DfsPath {
     DfsPath::parse(path).unwrap()
 }
 
 /// Polls until `condition` holds; panics after a deadline.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !condition() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
@@ -211,7 +210,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Bytes without a repeating pattern.
-pub fn sample(length: usize, seed: u32) -> Vec<u8> {
+pub(crate) fn sample(length: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761).max(1);
     (0..length)
         .map(|_| {
@@ -224,7 +223,7 @@ pub fn sample(length: usize, seed: u32) -> Vec<u8> {
 }
 
 /// Flips one bit of a file in place.
-pub fn flip(path: &std::path::Path, at: u64) {
+pub(crate) fn flip(path: &std::path::Path, at: u64) {
     use std::os::unix::fs::FileExt;
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
