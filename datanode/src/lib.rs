@@ -7,7 +7,8 @@
 //! | [`transfer`] | the block transfer service |
 //! | `namenode` | registration, reports, commands |
 //! | [`scanner`] | verifies replicas in the background |
-//! | `heartbeats` `metrics` | figures for monitors |
+//! | `heartbeats` `traffic` `metrics` | figures for monitors |
+//! | `page` `monitor` | what people and monitors see of it |
 
 mod config;
 pub mod core;
@@ -19,8 +20,10 @@ mod heartbeats;
 mod metrics;
 mod monitor;
 mod namenode;
+mod page;
 pub mod scanner;
 pub mod store;
+mod traffic;
 pub mod transfer;
 
 use std::sync::Arc;
@@ -108,7 +111,8 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let threads = Threads::start(sockets, &service, &config)?;
     let router = router(&config, &service)
         .merge(web(&config, &secret, &web_address)?)
-        .merge(monitor::router(&config, &secret, &service, &info));
+        .merge(monitor::router(&config, &secret, &service, &info))
+        .merge(page::router((&config, &secret), (&service, &info), shutdown.clone()));
     let names: Vec<String> =
         config.webhdfs.hosts.iter().cloned().chain([info.host.clone()]).collect();
     let hosts = Hosts::new(&web_address, &names, webhdfs::config::HOSTS_KEY);

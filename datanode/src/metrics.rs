@@ -45,6 +45,7 @@ fn volumes(registry: &mut Registry, service: &Service) {
 
 fn work(registry: &mut Registry, service: &Service) {
     let (scans, heartbeats) = (service.store.scans(), service.heartbeats());
+    let traffic = service.traffic();
     counters(
         registry,
         &[
@@ -54,6 +55,8 @@ fn work(registry: &mut Registry, service: &Service) {
                 "Registrations and heartbeats that failed or were refused",
                 heartbeats.failed(),
             ),
+            ("received_bytes", "Bytes of replicas that were sent here", traffic.received()),
+            ("sent_bytes", "Bytes of replicas sent to readers and as copies", traffic.sent()),
             ("scanned_blocks", "Replicas that the scanner read", scans.blocks()),
             ("scanned_bytes", "Bytes that the scanner read", scans.bytes()),
             ("scan_errors", "Bad replicas that the scanner found", scans.errors()),
@@ -102,6 +105,8 @@ mod tests {
         for is_answered in [true, true, false] {
             service.heartbeats().note(is_answered);
         }
+        service.traffic().note_received(70_000);
+        service.traffic().note_sent(5);
         service.store.scans().note(4096);
         service.store.scans().note_bad();
         let text = daemon::metrics::text(&registry(&service));
@@ -112,6 +117,8 @@ mod tests {
             "datanode_balancer_bandwidth_bytes 77",
             "datanode_heartbeats_total 2",
             "datanode_heartbeat_failures_total 1",
+            "datanode_received_bytes_total 70000",
+            "datanode_sent_bytes_total 5",
             "datanode_scanned_blocks_total 1",
             "datanode_scanned_bytes_total 4096",
             "datanode_scan_errors_total 1",

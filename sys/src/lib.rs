@@ -17,6 +17,7 @@ pub mod family;
 pub mod fs;
 pub mod holding;
 pub mod host;
+pub mod machine;
 pub mod map;
 pub mod measure;
 pub mod orphans;

@@ -90,7 +90,7 @@ pub fn die_with_parent() -> io::Result<()> {
 
 /// Units of processor time in `/proc/self/stat` per second: `USER_HZ`, which is part of the kernel's interface and 100 on every
 /// architecture that this program is built for.
-const TICKS_PER_SECOND: u64 = 100;
+pub(crate) const TICKS_PER_SECOND: u64 = 100;
 
 /// The resources that this process uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

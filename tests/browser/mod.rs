@@ -45,7 +45,7 @@ fn people_see_and_steer_the_cluster_in_a_browser() {
     finished_jobs(&stage, &browser, &pictures);
     steady::tables_are_sorted(&stage, &browser);
     steady::the_navigation_can_be_skipped(&stage, &browser);
-    steady::charts_grow(&stage, &browser);
+    steady::charts_grow(&stage, &browser, &pictures);
     let running = stage.start_waiting(HOSTILE, "first");
     steady::updates_leave_people_alone(&stage, &browser, &running);
     a_running_job(&stage, &browser, &pictures, &running);

@@ -115,12 +115,28 @@ pub(super) fn the_navigation_can_be_skipped(stage: &Stage, browser: &Browser) {
     browser.assert_quiet("skipping the navigation");
 }
 
-/// Both overviews have charts of the last hour, with their numbers as text, and a page that stays open gets each new point.
-pub(super) fn charts_grow(stage: &Stage, browser: &Browser) {
-    for daemon in [&stage.cluster.namenode, &stage.cluster.jobtracker] {
-        browser.open(&format!("{daemon}/"));
+/// Both overviews and the pages of the nodes have charts of the last hour, with their numbers as text, and a page that stays open gets each new point.
+pub(super) fn charts_grow(stage: &Stage, browser: &Browser, pictures: &Pictures) {
+    let (namenode, jobtracker) = (&stage.cluster.namenode, &stage.cluster.jobtracker);
+    // From the list of nodes to one of them, and to where that one's own page is.
+    let own_page = |list: &str, row: &str| {
+        browser.open(list);
+        browser.click(row);
+        browser.wait("its own page", "document.querySelector('main a[href^=http]')");
+        let page = browser.script("return document.querySelector('main a[href^=http]').href");
+        page.as_str().unwrap().to_owned()
+    };
+    let datanode = own_page(&format!("{namenode}/datanodes"), "td a[href^='/datanodes/']");
+    let worker = own_page(&format!("{jobtracker}/workers"), "td a[href^='/workers/']");
+    for (page, name, charts_min) in [
+        (namenode, "", 4),
+        (jobtracker, "", 4),
+        (&datanode, "datanode-overview", 11),
+        (&worker, "worker-overview", 12),
+    ] {
+        browser.open(page);
         let lines = "[...document.querySelectorAll('.chart svg .line')].map((line) => line.getAttribute('d'))";
-        browser.wait("there are charts", &format!("{lines}.length >= 4"));
+        browser.wait("there are charts", &format!("{lines}.length >= {charts_min}"));
         let labels = "[...document.querySelectorAll('.chart svg')].map((chart) => chart.ariaLabel)";
         let named = format!(
             "{labels}.every((label) => / in the last hour: now .+, at least /.test(label))"
@@ -129,6 +145,9 @@ pub(super) fn charts_grow(stage: &Stage, browser: &Browser) {
         browser.script(&format!("window.drawn = String({lines}); window.unmoved = true"));
         browser.wait("a new point", &format!("String({lines}) !== drawn"));
         assert_eq!(browser.script("return window.unmoved"), true, "the page was loaded again");
+        if !name.is_empty() {
+            pictures.take(browser, name);
+        }
     }
     browser.assert_quiet("charts");
 }

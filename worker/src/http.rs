@@ -34,6 +34,7 @@ use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
 use tokio::sync::{mpsc, oneshot};
 use transport::rpc::Health;
 
+use crate::core::Attempts;
 use crate::input::Input;
 use crate::metrics;
 use crate::outputs::{Held, Outputs};
@@ -58,24 +59,35 @@ pub(crate) struct Shared {
     pub(crate) slot_count: u32,
     /// A description of the confinement of tasks here.
     pub(crate) isolation: String,
+    /// Bytes of map outputs sent so far.
+    pub(crate) served: Arc<AtomicU64>,
+}
+
+impl Shared {
+    /// The attempts here; `None` while the worker stops.
+    pub(crate) async fn attempts(&self) -> Option<Attempts> {
+        let (reply, answer) = oneshot::channel();
+        // A loop that has ended drops the request.
+        let _ = self.inputs.send(Input::Figures(reply)).await;
+        answer.await.ok()
+    }
 }
 
 /// All routes.
 pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Routes {
-    let served = Arc::new(AtomicU64::new(0));
     let figures = {
-        let (shared, served) = (shared.clone(), Arc::clone(&served));
+        let shared = shared.clone();
         get(move || async move {
-            match registry(&shared, served.load(Ordering::Relaxed)).await {
+            match registry(&shared).await {
                 Some(registry) => daemon::metrics::answer(&registry),
                 None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
             }
         })
     };
     let beans = {
-        let (shared, served, since) = (shared.clone(), Arc::clone(&served), Instant::now());
+        let (shared, since) = (shared.clone(), Instant::now());
         get(move |Params(wanted): Params<beans::Wanted>| async move {
-            match registry(&shared, served.load(Ordering::Relaxed)).await {
+            match registry(&shared).await {
                 Some(figures) => {
                     beans::answer(beans::common("Worker", &figures, since.elapsed()), &wanted)
                 }
@@ -84,6 +96,7 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
         })
     };
     let (for_fetches, for_logs, for_health) = (shared.outputs, shared.logs, shared.secret_file);
+    let served = shared.served;
     let fetchers = &[Role::Client, Role::Worker, Role::Task];
     let fetches = rpc::signed_get(auth.clone(), fetchers, move |signer, request| {
         let (outputs, served) = (for_fetches.clone(), Arc::clone(&served));
@@ -126,11 +139,8 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
 }
 
 /// The current figures; `None` while the worker stops.
-async fn registry(shared: &Shared, served: u64) -> Option<Registry> {
-    let (reply, answer) = oneshot::channel();
-    // A loop that has ended drops the request.
-    let _ = shared.inputs.send(Input::Figures(reply)).await;
-    let attempts = answer.await.ok()?;
+async fn registry(shared: &Shared) -> Option<Registry> {
+    let (attempts, served) = (shared.attempts().await?, shared.served.load(Ordering::Relaxed));
     Some(metrics::registry(shared.slot_count, &attempts, &shared.watch.seen(), served))
 }
 
@@ -282,6 +292,7 @@ async fn attempt_logs(root: OpenDir, uri: Uri, LogRange { stream, tail }: LogRan
 
 #[cfg(test)]
 mod tests {
+    use daemon::Shutdown;
     use daemon::access::Auth;
     use daemon::inspect;
     use protocol::auth::{Key, Service};
@@ -290,8 +301,8 @@ mod tests {
     use crate::config::Config;
     use crate::walls::Confinement;
 
-    #[test]
-    fn the_documentation_lists_every_route_with_whose_it_is() {
+    #[tokio::test]
+    async fn the_documentation_lists_every_route_with_whose_it_is() {
         let directory = tempfile::tempdir().unwrap();
         let place = OpenDir::open(directory.path()).unwrap();
         let shared = Shared {
@@ -302,10 +313,14 @@ mod tests {
             secret_file: PathBuf::new(),
             slot_count: 1,
             isolation: String::new(),
+            served: Arc::default(),
         };
         let auth = Authenticator::new(&Key::new([1; 32]), Service::Worker);
         let access = Access::new(auth.clone(), None, Auth::Token);
-        let all = routes(shared, &access, auth).merge(inspect::routes(&access, Vec::new()));
+        let page = crate::page::of((&Config::default(), &shared), String::new(), Shutdown::new());
+        let all = routes(shared, &access, auth)
+            .merge(page.routes(&access))
+            .merge(inspect::routes(&access, Vec::new()));
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/routes.md");
         let page = std::fs::read_to_string(page).unwrap();
         let table = format!("## Workers\n\n{}", all.table());

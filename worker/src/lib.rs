@@ -31,6 +31,7 @@ mod input;
 mod logs;
 mod metrics;
 mod outputs;
+mod page;
 mod runner;
 mod scratch;
 mod walls;
@@ -111,7 +112,9 @@ pub async fn run_with(
         secret_file: absolute(&config.secret_file)?,
         slot_count: config.slots(),
         isolation: isolation(&config, &sandbox),
+        served: Arc::default(),
     };
+    let page = page::of((&config, &shared), http_address.clone(), shutdown.clone());
     let cache = directories.binaries.clone();
     let register = register(&config, worker, http_address.clone(), isolation(&config, &sandbox));
     let around = Surroundings {
@@ -150,7 +153,7 @@ pub async fn run_with(
     let access = Access::new(auth.clone(), None, Auth::Token);
     let inspected = inspect::routes(&access, settings);
     let hosts = Hosts::new(&http_address, &config.hosts, "`hosts`");
-    let routes = http::routes(shared, &access, auth).merge(inspected);
+    let routes = http::routes(shared, &access, auth).merge(page.routes(&access)).merge(inspected);
     let router = front::guard(routes.into(), hosts);
     let serving = serve::serve(listener, door, router, Limits::default(), shutdown.clone());
     let watching = tokio::spawn(watch.run());

@@ -41,7 +41,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages_load_only_what_their_policy_allows_and_their_daemon_serves() {
-        let site = Site { name: "Hanno", entries: &[], search: None };
+        let site = Site { name: "Hanno", entries: &[], search: None, has_login: true };
         let frame = Frame { site, title: "", place: "", live: None, other: None, user: None };
         let policy = frame.answer(&html! {}).headers()[header::CONTENT_SECURITY_POLICY].clone();
         let policy = policy.to_str().unwrap();

@@ -67,6 +67,11 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
+/// Bytes per second.
+pub fn byte_rate(count: u64) -> String {
+    format!("{}/s", bytes(count))
+}
+
 /// Processor time as cores: `0.25 cores`, from thousandths of one.
 pub fn cores(permille: u64) -> String {
     format!("{:.2} cores", permille as f64 / 1000.0)

@@ -17,6 +17,8 @@ pub struct Site {
     pub entries: &'static [(&'static str, &'static str)],
     /// The search at the top of each page.
     pub search: Option<Search>,
+    /// Whether users can sign in.
+    pub has_login: bool,
 }
 
 /// A field that leads to a page of results.
@@ -79,7 +81,8 @@ impl Frame<'_> {
                                     span.who { (user) }
                                     (action("POST", "/logout", "Sign out", &Action { then: Some("/"), ..Action::default() }))
                                 }
-                                None => a.who href="/login" title="How to sign in" { "read-only" },
+                                None if self.site.has_login => a.who href="/login" title="How to sign in" { "read-only" },
+                                None => span.who { "read-only" },
                             }
                         }
                     }
@@ -181,7 +184,8 @@ mod tests {
     #[test]
     fn titles_and_addresses_are_escaped() {
         let hostile = "\"><img src=x onerror=alert(1)>";
-        let site = Site { name: "Hanno", entries: &[("/", "Overview")], search: None };
+        let site =
+            Site { name: "Hanno", entries: &[("/", "Overview")], search: None, has_login: true };
         let frame = Frame {
             site,
             title: hostile,

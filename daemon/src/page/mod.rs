@@ -11,6 +11,7 @@ mod embedded;
 pub mod format;
 mod frame;
 pub mod live;
+pub mod node;
 mod refusal;
 
 pub use assets::assets;

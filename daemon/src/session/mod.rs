@@ -241,7 +241,8 @@ fn explain(status: StatusCode, reason: Option<&str>) -> Response {
         }
         p { a href="/" { "Back to the overview" } }
     };
-    let site = page::Site { name: "Hanno", entries: &[("/", "Overview")], search: None };
+    let site =
+        page::Site { name: "Hanno", entries: &[("/", "Overview")], search: None, has_login: true };
     let frame =
         page::Frame { site, title: "Signing in", place: "", live: None, other: None, user: None };
     let mut response = frame.answer(&content);

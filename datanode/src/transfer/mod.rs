@@ -34,6 +34,7 @@ use crate::core::throttle::Throttle;
 use crate::error::OperationError;
 use crate::heartbeats::Heartbeats;
 use crate::store::Store;
+use crate::traffic::Traffic;
 
 pub use keep::keep;
 pub use recover::lead_recovery;
@@ -77,6 +78,7 @@ pub struct Service {
     limits: Limits,
     balancing: Balancing,
     heartbeats: Heartbeats,
+    traffic: Traffic,
     transfers: AtomicUsize,
     callers: Arc<Guests<Caller>>,
 }
@@ -158,6 +160,7 @@ impl Service {
             limits,
             balancing: Balancing::new(balancer_bandwidth),
             heartbeats: Heartbeats::default(),
+            traffic: Traffic::default(),
             transfers: AtomicUsize::new(0),
             callers: Guests::new(limits.connections_max, limits.connections_max / OWN_PART),
         })
@@ -171,6 +174,11 @@ impl Service {
     /// What became of heartbeats.
     pub(crate) fn heartbeats(&self) -> &Heartbeats {
         &self.heartbeats
+    }
+
+    /// Bytes that came and went.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Operations that run now.

@@ -25,6 +25,7 @@ impl Service {
                 return if before.is_empty() { Ok(After::Close) } else { Err(error.into()) };
             }
             connection.send_packet(&before, &packet)?;
+            self.traffic.note_sent(packet.header.data_bytes);
             if packet.header.last {
                 return Ok(After::Keep);
             }

@@ -89,7 +89,11 @@ impl Service {
                         if balancing {
                             self.balancing.pace(u64::from(piece.header.data_bytes));
                         }
-                        copying.sent(pipe.send(&packet).map(drop).map_err(OperationError::from));
+                        let sent = pipe.send(&packet);
+                        if sent.is_ok() {
+                            self.traffic.note_sent(piece.header.data_bytes);
+                        }
+                        copying.sent(sent.map(drop).map_err(OperationError::from));
                     }
                     Err(error) => copying.unread(error.into()),
                 },

@@ -122,6 +122,7 @@ impl Reception<'_> {
                         tracing::debug!(error = %protocol::error::chain(&error), "writer is gone");
                         Broken
                     })?;
+                    self.service.traffic.note_received(packet.header.data_bytes);
                     self.receive(packet)?;
                 }
                 Event::Ack => self.take_ack()?,

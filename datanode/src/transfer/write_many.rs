@@ -62,6 +62,7 @@ impl Service {
         for block in &mut blocks {
             let mut packet = self.packets.take();
             connection.read_packet(&mut packet)?;
+            self.traffic.note_received(packet.header.data_bytes);
             if !packet.header.last || packet.header.data_bytes > WRITE_MANY_BYTES_MAX {
                 return Err(OperationError::Invalid("a block of several is one small packet"));
             }

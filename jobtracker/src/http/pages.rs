@@ -70,6 +70,7 @@ const SITE: Site = Site {
         ("/about", "About"),
     ],
     search: Some(Search { path: "/jobs", parameter: "q", hint: "job, user, queue" }),
+    has_login: true,
 };
 
 /// Draws pages for one viewer.

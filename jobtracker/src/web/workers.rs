@@ -96,7 +96,7 @@ pub(crate) fn one(picture: &WorkerPicture, now_ms: u64) -> Markup {
         h2 { "Failed there" }
         @if picture.failed.is_empty() { p.empty { "No attempt of a job that you may see failed there lately." } }
         @else { (failed(&picture.failed)) }
-        p.soft { "Of the worker itself: " a href={ (web_url_of(&worker.http_address)) "/metrics" } { "metrics" } }
+        p.soft { "Of the worker itself: " a href=(web_url_of(&worker.http_address)) { "charts of the last hour" } ", " a href={ (web_url_of(&worker.http_address)) "/metrics" } { "metrics" } }
     }
 }
 

@@ -62,6 +62,7 @@ const SITE: Site = Site {
         ("/about", "About"),
     ],
     search: Some(Search { path: "/browse", parameter: "path", hint: "path, e.g. /user" }),
+    has_login: true,
 };
 
 /// All pages. Bytes of files go over `face`, to DataNodes that know the `secret`.

@@ -1,7 +1,9 @@
 //! The charts of a daemon's overview: figures of the last hour, one sample every ten seconds. Each daemon names figures of its own; to them come the processor
-//! and the memory that it uses.
+//! and the memory that it uses, and on nodes those of the machine with its disks and its network (`meters`).
 //!
 //! Invariant: there are at most `SAMPLES_MAX` samples, however long the daemon runs. They are in memory, and begin anew with the daemon.
+
+mod meters;
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
 use parking_lot::Mutex;
-use sys::process::Usage;
 use tokio::time::MissedTickBehavior;
 
+pub use self::meters::Rate;
+use self::meters::{MachineMeter, MachineUse, Meter, Used};
 use crate::page::chart::Chart;
 use crate::page::format;
 use crate::page::live::Board;
@@ -22,7 +25,7 @@ use crate::shutdown::Shutdown;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Time until the first sample: what a shorter time shows is chance.
 const FIRST: Duration = Duration::from_secs(2);
-/// Most samples, an hour of them: 12 KB with two figures of a daemon's own.
+/// Most samples, an hour of them: 40 KB with two figures of a daemon's own.
 const SAMPLES_MAX: usize = 360;
 
 /// One of a daemon's own figures.
@@ -34,6 +37,19 @@ pub struct Series {
     pub show: fn(u64) -> String,
 }
 
+/// How a figure of the machine is taken out of a sample.
+type OfMachine = fn(&MachineUse) -> u64;
+
+/// The figures of the machine.
+const MACHINE: [(&str, fn(u64) -> String, OfMachine); 6] = [
+    ("Processors of the machine", format::cores, |used| used.cpu_permille),
+    ("Memory of the machine", format::bytes, |used| used.memory_bytes),
+    ("Read from its disks", format::byte_rate, |used| used.disk_read_rate),
+    ("Written to its disks", format::byte_rate, |used| used.disk_write_rate),
+    ("Received from other machines", format::byte_rate, |used| used.receive_rate),
+    ("Sent to other machines", format::byte_rate, |used| used.send_rate),
+];
+
 /// Figures at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sample<const N: usize> {
@@ -41,15 +57,8 @@ struct Sample<const N: usize> {
     at: Instant,
     own: [u64; N],
     used: Used,
-}
-
-/// What a process uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Used {
-    /// Processor time since the sample before, in thousandths of one core.
-    cpu_permille: u64,
-    /// Resident memory.
-    resident_bytes: u64,
+    /// What all of the machine does, where that is measured.
+    machine: Option<MachineUse>,
 }
 
 /// The samples of the last hour. Clones share them.
@@ -58,6 +67,7 @@ pub struct LastHour<const N: usize> {
     /// The name of the daemon.
     daemon: &'static str,
     own: [Series; N],
+    has_machine: bool,
     samples: Arc<Mutex<VecDeque<Sample<N>>>>,
     board: Board,
 }
@@ -65,7 +75,13 @@ pub struct LastHour<const N: usize> {
 impl<const N: usize> LastHour<N> {
     /// Without a sample.
     pub fn new(daemon: &'static str, own: [Series; N]) -> Self {
-        LastHour { daemon, own, samples: Arc::default(), board: Board::default() }
+        let (samples, board) = (Arc::default(), Board::default());
+        LastHour { daemon, own, has_machine: false, samples, board }
+    }
+
+    /// With figures of the whole machine as well.
+    pub fn with_machine(self) -> Self {
+        LastHour { has_machine: true, ..self }
     }
 
     /// Takes samples until the daemon ends; `figures` returns its own ones, or nothing if they cannot be had now.
@@ -86,6 +102,7 @@ impl<const N: usize> LastHour<N> {
         mut figures: impl FnMut() -> F,
     ) -> io::Result<()> {
         let mut meter = Meter::begin()?;
+        let mut machine = self.has_machine.then(MachineMeter::begin).and_then(told);
         let mut ticks = tokio::time::interval_at((Instant::now() + first).into(), period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -95,8 +112,9 @@ impl<const N: usize> LastHour<N> {
                 _ = ticks.tick() => {}
             }
             let used = meter.read()?;
+            let machine = machine.as_mut().and_then(|meter| meter.read().ok());
             if let Some(own) = figures().await {
-                self.keep(Sample { at: Instant::now(), own, used });
+                self.keep(Sample { at: Instant::now(), own, used, machine });
             }
         }
     }
@@ -134,63 +152,27 @@ impl<const N: usize> LastHour<N> {
                 }
                 (chart(&format!("Processor of the {daemon}"), format::cores, &|sample| sample.used.cpu_permille))
                 (chart(&format!("Memory of the {daemon}"), format::bytes, &|sample| sample.used.resident_bytes))
+                @if samples.last().is_some_and(|sample| sample.machine.is_some()) {
+                    @for (title, show, value) in MACHINE {
+                        (chart(title, show, &|sample| sample.machine.as_ref().map_or(0, value)))
+                    }
+                }
             }
         }
     }
 }
 
+/// A meter of the machine, or a warning that there is none.
+fn told(meter: io::Result<MachineMeter>) -> Option<MachineMeter> {
+    meter
+        .inspect_err(
+            |error| tracing::warn!(%error, "no charts of the machine: /proc cannot be read"),
+        )
+        .ok()
+}
+
 fn age_ms<const N: usize>(sample: &Sample<N>) -> u64 {
     u64::try_from(sample.at.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Reads what this process uses, from one sample to the next.
-#[derive(Clone, Copy, Debug)]
-struct Meter {
-    at: Instant,
-    cpu_time: Duration,
-}
-
-impl Meter {
-    fn begin() -> io::Result<Self> {
-        let Usage { cpu_time, .. } = sys::process::own_usage()?;
-        Ok(Meter { at: Instant::now(), cpu_time })
-    }
-
-    /// What was used since the last time.
-    fn read(&mut self) -> io::Result<Used> {
-        let Usage { cpu_time, resident_bytes, .. } = sys::process::own_usage()?;
-        let (before, now) = (*self, Instant::now());
-        *self = Meter { at: now, cpu_time };
-        let share = permille(cpu_time.saturating_sub(before.cpu_time), now - before.at);
-        Ok(Used { cpu_permille: share, resident_bytes })
-    }
-}
-
-fn permille(part: Duration, whole: Duration) -> u64 {
-    let share = part.as_micros() * 1000 / whole.as_micros().max(1);
-    u64::try_from(share).unwrap_or(u64::MAX)
-}
-
-/// Makes rates of a count that only grows.
-#[derive(Clone, Copy, Debug)]
-pub struct Rate {
-    at: Instant,
-    count: u64,
-}
-
-impl Rate {
-    /// Begins with a count.
-    pub fn begin(count: u64) -> Self {
-        Rate { at: Instant::now(), count }
-    }
-
-    /// By how much it grew since the last time, in thousandths per second: what happens now and then is not nothing.
-    pub fn permille_per_second(&mut self, count: u64) -> u64 {
-        let (before, now) = (*self, Instant::now());
-        *self = Rate { at: now, count };
-        let ms = u64::try_from((now - before.at).as_millis()).unwrap_or(u64::MAX).max(1);
-        count.saturating_sub(before.count).saturating_mul(1_000_000) / ms
-    }
 }
 
 #[cfg(test)]
@@ -200,7 +182,7 @@ mod tests {
     const OWN: [Series; 1] = [Series { title: "Calls", show: format::count }];
 
     fn sample(number: u64) -> Sample<1> {
-        Sample { at: Instant::now(), own: [number], used: Used::default() }
+        Sample { at: Instant::now(), own: [number], used: Used::default(), machine: None }
     }
 
     #[test]
@@ -238,20 +220,5 @@ mod tests {
         for title in ["Calls", "Processor of the NameNode", "Memory of the NameNode"] {
             assert!(page.contains(&format!("{title} in the last hour: now ")), "{title}: {page}");
         }
-    }
-
-    #[test]
-    fn shares_and_rates() {
-        let ms = Duration::from_millis;
-        for (part, whole, share) in [(0, 10, 0), (5, 10, 500), (20, 10, 2000), (1, 0, 1_000_000)] {
-            assert_eq!(permille(ms(part), ms(whole)), share, "{part} of {whole}");
-        }
-        let mut meter = Meter::begin().unwrap();
-        assert!(meter.read().unwrap().resident_bytes > 0);
-        let mut rate = Rate::begin(10);
-        rate.at -= Duration::from_secs(10);
-        let grown = rate.permille_per_second(1010);
-        assert!((90_000..=100_000).contains(&grown), "{grown}");
-        assert_eq!(rate.permille_per_second(5), 0, "it began anew");
     }
 }
