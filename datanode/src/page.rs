@@ -1,5 +1,6 @@
 //! The DataNode's own page: what it is, and charts of the last hour.
 
+use std::future::{self, Ready};
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,6 +12,7 @@ use daemon::page::format;
 use daemon::page::node::{self, NodePage};
 use protocol::auth::{self, Key};
 use protocol::namenode::DatanodeInfo;
+use transport::rpc::now_ms;
 
 use crate::config::Config;
 use crate::transfer::Service;
@@ -29,14 +31,14 @@ pub(crate) fn router(
     shutdown: Shutdown,
 ) -> Router {
     let hour = LastHour::new("DataNode", OWN).with_machine();
-    tokio::spawn(hour.clone().record(shutdown, figures(service)));
+    tokio::spawn(hour.clone().record(shutdown, figures(Arc::clone(service))));
     let page = NodePage {
         name: "Hanno DataNode",
         host: info.host.clone(),
         master: (node::of_master(&config.namenode, &format!("/datanodes/{}", info.id)), "NameNode"),
         facts: vec![
             node::version(),
-            node::since(),
+            node::since(now_ms()),
             ("Id", info.id.to_string()),
             ("Address", info.transfer_address.clone()),
             ("Rack", info.rack.clone()),
@@ -47,13 +49,12 @@ pub(crate) fn router(
     page.routes(&Access::new(auth, None, config.webhdfs.auth)).into()
 }
 
-fn figures(service: &Arc<Service>) -> impl FnMut() -> std::future::Ready<Option<[u64; OWN.len()]>> {
-    let service = Arc::clone(service);
+fn figures(service: Arc<Service>) -> impl FnMut() -> Ready<Option<[u64; OWN.len()]>> {
     let (mut received, mut sent) =
         (Rate::begin(service.traffic().received()), Rate::begin(service.traffic().sent()));
     move || {
         let traffic = service.traffic();
         let rates = [received.per_second(traffic.received()), sent.per_second(traffic.sent())];
-        std::future::ready(Some([service.store.usage_lately().used, rates[0], rates[1]]))
+        future::ready(Some([service.store.usage_lately().used, rates[0], rates[1]]))
     }
 }

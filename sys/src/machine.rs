@@ -37,7 +37,8 @@ pub struct Usage {
 pub fn usage() -> io::Result<Usage> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let is_device = |class: &str, name: &str| {
-        !name.contains('/') && Path::new("/sys").join(class).join(name).join("device").exists()
+        let device = Path::new("/sys").join(class).join(name).join("device");
+        !name.contains('/') && device.try_exists().unwrap_or(false)
     };
     let is_disk = |name: &str| is_device("block", name);
     let is_adapter = |name: &str| is_device("class/net", name);

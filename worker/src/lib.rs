@@ -46,11 +46,12 @@ use daemon::auth::Authenticator;
 use daemon::front;
 use daemon::hosts::Hosts;
 use daemon::inspect;
+use daemon::page::node::NodePage;
 use daemon::serve::door::Door;
 use daemon::serve::{self, Advertise, Limits};
 use daemon::supervisor;
 use protocol::WorkerId;
-use protocol::auth::{Role, Service};
+use protocol::auth::{Key, Role, Service};
 use protocol::level::Supported;
 use protocol::tracker::{self, Register};
 use tokio::net::TcpListener;
@@ -148,13 +149,7 @@ pub async fn run_with(
         idle_max: Duration::from_millis(config.runner_idle_ms),
     };
     let agent = Agent::new(rules, around).run(inbox, shutdown.clone());
-    let auth = Authenticator::new(&secret, Service::Worker);
-    let settings = inspect::settings("worker", &config);
-    let access = Access::new(auth.clone(), None, Auth::Token);
-    let inspected = inspect::routes(&access, settings);
-    let hosts = Hosts::new(&http_address, &config.hosts, "`hosts`");
-    let routes = http::routes(shared, &access, auth).merge(page.routes(&access)).merge(inspected);
-    let router = front::guard(routes.into(), hosts);
+    let router = router((&config, &secret), shared, page, &http_address);
     let serving = serve::serve(listener, door, router, Limits::default(), shutdown.clone());
     let watching = tokio::spawn(watch.run());
     supervisor::ready();
@@ -162,6 +157,21 @@ pub async fn run_with(
     watching.abort();
     sandbox.close();
     Ok(())
+}
+
+/// All that is served over HTTP.
+fn router<const N: usize>(
+    (config, secret): (&Config, &Key),
+    shared: http::Shared,
+    page: NodePage<N>,
+    address: &str,
+) -> front::Guarded {
+    let auth = Authenticator::new(secret, Service::Worker);
+    let access = Access::new(auth.clone(), None, Auth::Token);
+    let inspected = inspect::routes(&access, inspect::settings("worker", config));
+    let routes = http::routes(shared, &access, auth);
+    let routes = routes.merge(page.routes(&access)).merge(inspected);
+    front::guard(routes.into(), Hosts::new(address, &config.hosts, "`hosts`"))
 }
 
 /// Listens, and returns who is let in, and the address under which others reach it.

@@ -6,6 +6,7 @@ use daemon::Shutdown;
 use daemon::last_hour::{LastHour, Rate, Series};
 use daemon::page::format;
 use daemon::page::node::{self, NodePage};
+use transport::rpc::now_ms;
 
 use crate::config::Config;
 use crate::http::Shared;
@@ -43,7 +44,7 @@ pub(crate) fn of(
         master: (node::of_master(&config.jobtracker, "/workers"), "JobTracker"),
         facts: vec![
             node::version(),
-            node::since(),
+            node::since(now_ms()),
             ("Address", address),
             ("Rack", config.rack.clone()),
             ("Slots", shared.slot_count.to_string()),

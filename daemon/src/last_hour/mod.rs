@@ -41,13 +41,17 @@ pub struct Series {
 type OfMachine = fn(&MachineUse) -> u64;
 
 /// The figures of the machine.
-const MACHINE: [(&str, fn(u64) -> String, OfMachine); 6] = [
-    ("Processors of the machine", format::cores, |used| used.cpu_permille),
-    ("Memory of the machine", format::bytes, |used| used.memory_bytes),
-    ("Read from its disks", format::byte_rate, |used| used.disk_read_rate),
-    ("Written to its disks", format::byte_rate, |used| used.disk_write_rate),
-    ("Received from other machines", format::byte_rate, |used| used.receive_rate),
-    ("Sent to other machines", format::byte_rate, |used| used.send_rate),
+const MACHINE: [(Series, OfMachine); 6] = [
+    (Series { title: "Processors of the machine", show: format::cores }, |used| used.cpu_permille),
+    (Series { title: "Memory of the machine", show: format::bytes }, |used| used.memory_bytes),
+    (Series { title: "Read from its disks", show: format::byte_rate }, |used| used.disk_read_rate),
+    (Series { title: "Written to its disks", show: format::byte_rate }, |used| {
+        used.disk_write_rate
+    }),
+    (Series { title: "Received from other machines", show: format::byte_rate }, |used| {
+        used.receive_rate
+    }),
+    (Series { title: "Sent to other machines", show: format::byte_rate }, |used| used.send_rate),
 ];
 
 /// Figures at one time.
@@ -153,7 +157,7 @@ impl<const N: usize> LastHour<N> {
                 (chart(&format!("Processor of the {daemon}"), format::cores, &|sample| sample.used.cpu_permille))
                 (chart(&format!("Memory of the {daemon}"), format::bytes, &|sample| sample.used.resident_bytes))
                 @if samples.last().is_some_and(|sample| sample.machine.is_some()) {
-                    @for (title, show, value) in MACHINE {
+                    @for (Series { title, show }, value) in MACHINE {
                         (chart(title, show, &|sample| sample.machine.as_ref().map_or(0, value)))
                     }
                 }

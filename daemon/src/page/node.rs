@@ -5,7 +5,6 @@ use axum::routing::get;
 use maud::{Markup, html};
 
 use protocol::address::{authority_of, web_url_of};
-use transport::rpc::now_ms;
 
 use super::{Frame, Site, assets, format};
 use crate::access::{Access, Audience, Routes};
@@ -41,9 +40,9 @@ pub fn version() -> (&'static str, String) {
     ("Version", format!("Hanno {}", env!("CARGO_PKG_VERSION")))
 }
 
-/// The fact of when the daemon started, which is now.
-pub fn since() -> (&'static str, String) {
-    ("Running since", format!("{} (UTC)", format::time(now_ms())))
+/// The fact of when the daemon started, in milliseconds since 1970.
+pub fn since(start_ms: u64) -> (&'static str, String) {
+    ("Running since", format!("{} (UTC)", format::time(start_ms)))
 }
 
 impl<const N: usize> NodePage<N> {
