@@ -127,12 +127,15 @@ pub(super) fn options<'a>(
     while let Some(word) = words.next() {
         let (name, takes) = named(command, known, word)?;
         let mut values = Vec::new();
-        let is_value = |word: &&str| !word.starts_with('-');
-        while takes != Takes::Nothing
-            && (takes == Takes::List || values.is_empty())
-            && let Some(value) = words.next_if(is_value)
-        {
-            values.extend(value.split(',').map(str::trim).filter(|part| !part.is_empty()));
+        let mut next = || words.next_if(|word| !word.starts_with('-'));
+        match takes {
+            Takes::Nothing => {}
+            Takes::One => values.extend(next().filter(|value| !value.is_empty())),
+            Takes::List => {
+                while let Some(value) = next() {
+                    values.extend(value.split(',').map(str::trim).filter(|part| !part.is_empty()));
+                }
+            }
         }
         if takes != Takes::Nothing && values.is_empty() {
             return Err(Wrong::new(format!("Missing argument for option {name}")));
@@ -217,10 +220,11 @@ mod tests {
     fn options_and_their_values() {
         let known =
             [("-list", Takes::Nothing), ("-appStates", Takes::List), ("-appId", Takes::One)];
-        let words = split("-list -appstates RUNNING,KILLED FAILED -appId x");
+        // What is one value is not taken apart, so that nothing of it is left out.
+        let words = split("-list -appstates RUNNING,KILLED FAILED -appId x,y");
         let Ok(Asked::Do(found)) = options("application", &known, &words) else { panic!() };
         assert_eq!(found["-appStates"], ["RUNNING", "KILLED", "FAILED"]);
-        assert_eq!(found["-appId"], ["x"]);
+        assert_eq!(found["-appId"], ["x,y"]);
         for (line, expected) in [
             ("-list -list", "option -list is given twice"),
             ("-appStates", "Missing argument for option -appStates"),
