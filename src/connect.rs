@@ -2,7 +2,6 @@
 //!
 //! The first contact of a command gives up soon, so a wrong address is reported at once; later calls wait for a daemon that restarts.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -169,10 +168,17 @@ pub(crate) fn daemon(config: &ClientConfig, address: &str) -> Result<RpcClient> 
     Ok(RpcClient::new(address, Role::Client, secret.as_ref())?)
 }
 
-/// Where the daemon at `address` says that the cluster's secret is on its machine.
-pub(crate) fn secret_file(address: &str) -> Option<PathBuf> {
-    let rpc = RpcClient::new(address, Role::Client, None).ok()?;
-    runtime().block_on(rpc.health()).ok()?.secret_file
+/// The file of this machine that holds the cluster's secret: the configured one, or the one that the NameNode names. Anybody may name a file, so that one counts only if
+/// the NameNode has its secret.
+pub(crate) fn secret_file(config: &ClientConfig) -> Option<PathBuf> {
+    if config.secret_file.is_some() {
+        return config.secret_file.clone();
+    }
+    let rpc = RpcClient::new(config.namenode.as_deref()?, Role::Client, None).ok()?;
+    let path = runtime().block_on(rpc.health()).ok()?.secret_file?;
+    let secret = Some(read_secret(&path).ok()?);
+    let client = DfsClient::connect(&ClientConfig { secret, ..config.clone() }).ok()?;
+    client.cluster_status().ok().map(|_| path)
 }
 
 /// What anybody may read of the daemon at `address`, about `bytes_max` bytes of it at most.
@@ -228,7 +234,7 @@ fn given_or_found(given: Option<Key>, health: Health) -> Result<Option<Key>> {
 
 /// True for a file that exists and that this user may not read.
 fn is_of_another(path: &Path) -> bool {
-    File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    sys::fs::open_input(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 #[cfg(test)]

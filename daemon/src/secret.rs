@@ -5,17 +5,17 @@
 //! crc32 8 hexadecimal digits: of the 64
 //! ```
 //!
-//! A file of root's may be readable for one group, too ([`sys::fs::is_private`]).
+//! A file of root's may be readable for one group, too ([`sys::fs::open_private`]).
 //!
 //! The second line keeps a changed digit from making another key. A file without it is accepted; a process that may create secrets adds it.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use protocol::auth::Key;
 use rand::TryRng;
+use sys::fs::{Private, PrivateError};
 
 use crate::error::ServeError;
 
@@ -25,15 +25,11 @@ use crate::error::ServeError;
 /// [`ServeError::Secret`] if it is missing, readable by others, not a secret, or cannot be written.
 pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
     let fail = |reason: String| ServeError::Secret { path: path.to_owned(), reason };
-    match fs::metadata(path) {
-        Ok(metadata) if !sys::fs::is_private(&metadata) => {
-            Err(fail("other users can read it; run chmod 600 on it".to_owned()))
-        }
-        Ok(metadata) => {
-            let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    match sys::fs::read_private(path, Key::FILE_BYTES_MAX) {
+        Ok(Private { text, owner }) => {
             let key = Key::from_file_text(&text).map_err(|reason| fail(reason.to_owned()))?;
             if create
-                && metadata.uid() == sys::host::user_id()
+                && owner == sys::host::user_id()
                 && !Key::has_checksum(&text)
                 && let Err(error) = sys::fs::write_atomic(path, key.file_text().as_bytes(), 0o600)
             {
@@ -41,7 +37,7 @@ pub fn load(path: &Path, create: bool) -> Result<Key, ServeError> {
             }
             Ok(key)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
+        Err(PrivateError::System(error)) if error.kind() == io::ErrorKind::NotFound && create => {
             let mut bytes = [0; protocol::auth::KEY_BYTES];
             rand::rngs::SysRng
                 .try_fill_bytes(&mut bytes)

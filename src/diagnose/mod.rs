@@ -116,12 +116,7 @@ fn about(now: &Timestamp) -> String {
 
 /// The directory of `hanno cluster`, if this machine has it: its secret is there, beside its logs.
 fn cluster_directory(config: &ClientConfig) -> Option<PathBuf> {
-    let told = || {
-        let address = config.namenode.as_deref()?;
-        connect::secret_file(address)
-    };
-    let secret = config.secret_file.clone().or_else(told)?;
-    let directory = secret.parent()?.canonicalize().ok()?;
+    let directory = connect::secret_file(config)?.parent()?.canonicalize().ok()?;
     directory.join("logs").is_dir().then_some(directory)
 }
 

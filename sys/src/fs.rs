@@ -1,7 +1,7 @@
 //! Files: atomic replacement, directory syncs, locks, free space.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, IntoInnerError, Write};
+use std::io::{self, BufWriter, IntoInnerError, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -234,10 +234,54 @@ pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// True for a file that may hold a secret: nobody but its owner can use it. Or it is root's, who lets a group read it and nobody else, as Kubernetes hands a secret
-/// to a process that is not root.
-pub fn is_private(metadata: &fs::Metadata) -> bool {
-    is_private_mode(metadata.mode(), metadata.uid())
+/// Why a file that should hold a secret is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivateError {
+    /// Its secret is none.
+    #[error("other users can read it; run chmod 600 on it")]
+    Exposed,
+    /// It is not there, is no file, or cannot be read.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Opens a file that holds a secret, which somebody else may have named: nobody but its owner can use it. Or it is root's, who lets a group read it and nobody else,
+/// as Kubernetes hands a secret to a process that is not root. What was checked is what is read, and the call waits for nothing.
+///
+/// # Errors
+/// [`PrivateError`]
+pub fn open_private(path: &Path) -> Result<File, PrivateError> {
+    let file = open_input(path)?;
+    let metadata = file.metadata()?;
+    match is_private_mode(metadata.mode(), metadata.uid()) {
+        true => Ok(file),
+        false => Err(PrivateError::Exposed),
+    }
+}
+
+/// A file that holds a secret, as it was read.
+#[derive(Debug)]
+pub struct Private {
+    /// What it holds.
+    pub text: String,
+    /// The id of the user whose it is.
+    pub owner: u32,
+}
+
+/// Reads such a file, of `bytes_max` bytes at most.
+///
+/// # Errors
+/// [`PrivateError`]; [`io::ErrorKind::InvalidData`] if it is longer, or no text.
+pub fn read_private(path: &Path, bytes_max: u64) -> Result<Private, PrivateError> {
+    let (file, mut text) = (open_private(path)?, String::new());
+    let owner = file.metadata()?.uid();
+    file.take(bytes_max + 1).read_to_string(&mut text)?;
+    match text.len() as u64 <= bytes_max {
+        true => Ok(Private { text, owner }),
+        false => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long for a secret").into())
+        }
+    }
 }
 
 fn is_private_mode(mode: u32, owner: u32) -> bool {
@@ -414,7 +458,31 @@ pub fn is_full(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+
+    #[test]
+    fn a_secret_is_read_from_the_file_that_was_checked_and_nothing_is_waited_for() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        let make = |text: &str, mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            read_private(&path, 5)
+        };
+        let Private { text, owner } = make("12345", 0o600).unwrap();
+        assert_eq!((text.as_str(), owner), ("12345", crate::host::user_id()));
+        assert!(matches!(make("12345", 0o644), Err(PrivateError::Exposed)));
+        let kind = |result| match result {
+            Err(PrivateError::System(error)) => error.kind(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kind(make("123456", 0o600)), io::ErrorKind::InvalidData);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(kind(read_private(&path, 5)), io::ErrorKind::NotFound);
+        // Without a writer, opening this to read waits for ever.
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+        assert_eq!(kind(read_private(&path, 5)), io::ErrorKind::InvalidInput);
+    }
 
     #[test]
     fn a_secret_is_its_owners_or_of_one_group_that_root_chose() {

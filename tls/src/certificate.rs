@@ -1,13 +1,14 @@
 //! The certificate of a daemon: made at its start and never written down, or from an operator's files.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::{fmt, fs};
 
 use protocol::auth::Fingerprint;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use sys::fs::PrivateError;
 
 use crate::error::TlsError;
 use crate::provider;
@@ -50,12 +51,11 @@ impl Certificate {
         if chain.is_empty() {
             return Err(fail(what, certificate)(pem::Error::NoItemsFound));
         }
-        let private = PrivateKeyDer::from_pem_file(key).map_err(fail("a private key", key))?;
-        let metadata =
-            fs::metadata(key).map_err(|error| fail("a private key", key)(pem::Error::Io(error)))?;
-        if !sys::fs::is_private(&metadata) {
-            return Err(TlsError::Exposed { path: key.to_owned() });
-        }
+        let file = sys::fs::open_private(key).map_err(|error| match error {
+            PrivateError::Exposed => TlsError::Exposed { path: key.to_owned() },
+            PrivateError::System(error) => fail("a private key", key)(pem::Error::Io(error)),
+        })?;
+        let private = PrivateKeyDer::from_pem_reader(file).map_err(fail("a private key", key))?;
         Certificate::with(chain, private).map_err(|reason| TlsError::Unusable {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
@@ -99,6 +99,7 @@ impl fmt::Debug for Certificate {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

@@ -21,6 +21,9 @@ impl Key {
         Key(bytes)
     }
 
+    /// Most bytes that a secret file is read for: more than its two lines with any blanks about them.
+    pub const FILE_BYTES_MAX: u64 = 4096;
+
     /// Reads the hexadecimal form.
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut bytes = [0; KEY_BYTES];

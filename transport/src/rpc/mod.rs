@@ -15,7 +15,6 @@ mod lane;
 mod pass;
 mod together;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -682,12 +681,9 @@ impl RpcClient {
 /// [`RpcError::Secret`] if it is unreadable, readable by others, or no secret.
 pub fn read_secret(path: &Path) -> Result<Key, RpcError> {
     let fail = |reason: String| RpcError::Secret { path: path.to_owned(), reason };
-    let metadata = fs::metadata(path).map_err(|error| fail(error.to_string()))?;
-    if !sys::fs::is_private(&metadata) {
-        return Err(fail("other users can read it; run chmod 600 on it".to_owned()));
-    }
-    let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    Key::from_file_text(&text).map_err(|reason| fail(reason.to_owned()))
+    let file = sys::fs::read_private(path, Key::FILE_BYTES_MAX);
+    let file = file.map_err(|error| fail(error.to_string()))?;
+    Key::from_file_text(&file.text).map_err(|reason| fail(reason.to_owned()))
 }
 
 /// The runtime that drives HTTP for callers without one: one thread, started at first use.
