@@ -6,7 +6,7 @@
 //! - what comes from other machines is encrypted ([`door`]);
 //! - every request that reaches a route has passed [`front`](crate::front);
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would read a whole body into memory;
-//! - on shutdown the service accepts no connection and finishes running requests, for at most `drain_max`.
+//! - on shutdown the service accepts no connection and finishes running requests, for at most `drain_max`; streams of events, which have no end, end then.
 
 pub mod descriptors;
 pub mod door;
@@ -21,7 +21,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::http::header;
 use axum::response::Response;
+use futures_util::StreamExt;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -45,6 +47,9 @@ const HEADERS_MAX: usize = 64;
 const READ_BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX;
 /// Pause after a failed accept (out of descriptors), to keep the loop from spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The kind of an answer that has no end.
+const EVENTS: &str = "text/event-stream";
 
 /// Limits of a service.
 #[derive(Clone, Copy, Debug)]
@@ -201,13 +206,13 @@ async fn connection(
         line.begin();
         request.extensions_mut().insert(Peer { address, certificate, line: Arc::clone(&line) });
         let answering = (!is_refused).then(|| routes.answer(request));
-        let line = &line;
+        let (line, shutdown) = (&line, shutdown.clone());
         async move {
             let response = match answering {
                 Some(answering) => answering.await,
                 None => door::upgrade_required(),
             };
-            Ok::<_, Infallible>(finish(response, line))
+            Ok::<_, Infallible>(finish(until(response, shutdown), line))
         }
     });
     let connection = http1::Builder::new()
@@ -228,6 +233,16 @@ async fn connection(
     if let Err(error) = result {
         tracing::debug!(%error, "connection ended");
     }
+}
+
+/// Ends an answer without an end of its own, events for an open page or a program, at `shutdown`: it would hold up the end of the daemon.
+fn until(response: Response, shutdown: Shutdown) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes())) {
+        return response;
+    }
+    let end = async move { shutdown.wait().await };
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
 }
 
 /// Signs an answer that needs a signature, and notes its end if that decides whether the connection is idle.
@@ -377,5 +392,28 @@ mod tests {
         assert!(read > ANSWER_BYTES, "only {read} bytes came");
         shutdown.begin();
         server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn streams_of_events_do_not_hold_up_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let board = crate::page::live::Board::default();
+        let events = get(move || async move { board.changes() });
+        let hosts = crate::hosts::Hosts::new("h:1", &[], "`hosts`");
+        let router = crate::front::guard(Router::new().route("/live", events), hosts);
+        let (door, shutdown) = (Door::new(None, false).unwrap(), Shutdown::new());
+        let limits = Limits { drain_max: Duration::from_secs(3600), ..Limits::default() };
+        let server = tokio::spawn(serve(listener, door, router, limits, shutdown.clone()));
+
+        let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET /live HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+        let mut head = Vec::new();
+        while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        assert!(String::from_utf8(head).unwrap().contains(EVENTS));
+        shutdown.begin();
+        tokio::time::timeout(Duration::from_secs(60), server).await.unwrap().unwrap();
     }
 }
