@@ -109,16 +109,22 @@ impl<const N: usize> LastHour<N> {
         let mut machine = self.has_machine.then(MachineMeter::begin).and_then(told);
         let mut ticks = tokio::time::interval_at((Instant::now() + first).into(), period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_told = false;
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.wait() => return Ok(()),
                 _ = ticks.tick() => {}
             }
-            let used = meter.read()?;
             let machine = machine.as_mut().and_then(|meter| meter.read().ok());
-            if let Some(own) = figures().await {
-                self.keep(Sample { at: Instant::now(), own, used, machine });
+            match (meter.read(), figures().await) {
+                (Ok(used), Some(own)) => {
+                    self.keep(Sample { at: Instant::now(), own, used, machine });
+                }
+                (Err(error), _) if !std::mem::replace(&mut is_told, true) => {
+                    tracing::warn!(%error, "a chart has a gap: /proc could not be read");
+                }
+                _ => {}
             }
         }
     }
@@ -142,9 +148,10 @@ impl<const N: usize> LastHour<N> {
     /// The charts.
     pub fn draw(&self) -> Markup {
         let samples: Vec<Sample<N>> = self.samples.lock().iter().copied().collect();
-        let chart = |title: &str, show, value: &dyn Fn(&Sample<N>) -> u64| {
-            let point = |sample| (age_ms(sample), value(sample));
-            let points: Vec<(u64, u64)> = samples.iter().map(point).collect();
+        // A sample without a figure is a gap, and no nought.
+        let chart = |title: &str, show, value: &dyn Fn(&Sample<N>) -> Option<u64>| {
+            let point = |sample| Some((age_ms(sample), value(sample)?));
+            let points: Vec<(u64, u64)> = samples.iter().filter_map(point).collect();
             Chart { title, points: &points, show }.draw()
         };
         let daemon = self.daemon;
@@ -152,13 +159,13 @@ impl<const N: usize> LastHour<N> {
             h2 { "The last hour" }
             div.charts {
                 @for (index, Series { title, show }) in self.own.iter().enumerate() {
-                    (chart(title, *show, &|sample| sample.own[index]))
+                    (chart(title, *show, &|sample| Some(sample.own[index])))
                 }
-                (chart(&format!("Processor of the {daemon}"), format::cores, &|sample| sample.used.cpu_permille))
-                (chart(&format!("Memory of the {daemon}"), format::bytes, &|sample| sample.used.resident_bytes))
-                @if samples.last().is_some_and(|sample| sample.machine.is_some()) {
+                (chart(&format!("Processor of the {daemon}"), format::cores, &|sample| Some(sample.used.cpu_permille)))
+                (chart(&format!("Memory of the {daemon}"), format::bytes, &|sample| Some(sample.used.resident_bytes)))
+                @if samples.iter().any(|sample| sample.machine.is_some()) {
                     @for (Series { title, show }, value) in MACHINE {
-                        (chart(title, show, &|sample| sample.machine.as_ref().map_or(0, value)))
+                        (chart(title, show, &|sample| sample.machine.as_ref().map(value)))
                     }
                 }
             }
