@@ -6,9 +6,10 @@
 //!
 //! It proves no more than `user.name` does, and is honoured only where that is believed. Reading is total: any text is a user or nothing.
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use daemon::session::cookie;
 use protocol::auth::Key;
 
 use crate::identity::is_user;
@@ -32,10 +33,7 @@ pub fn sealed(user: &str, key: &Key, now_ms: u64) -> HeaderValue {
 
 /// Who a request with it comes from.
 pub fn user(headers: &HeaderMap, key: &Key, now_ms: u64) -> Option<String> {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|p| p.split_once('='));
-    let (_, value) = pairs.find(|(name, _)| name.trim() == NAME)?;
-    let value = value.trim().trim_matches('"');
+    let value = cookie(headers, NAME)?.trim_matches('"');
     let (text, mac) = value.split_once(SIGNATURE).filter(|_| value.len() <= BYTES_MAX)?;
     let mac = STANDARD.decode(mac).ok()?;
     if !cookie_key(key).mac_matches(&[text.as_bytes()], &mac) {
@@ -53,6 +51,8 @@ fn cookie_key(key: &Key) -> Key {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     const NOW: u64 = 1_700_000_000_000;

@@ -8,6 +8,7 @@
 //! header, and a script elsewhere would need a preflight, which nothing here allows. The cookie alone would not suffice: everything that listens on the same
 //! host shares it.
 
+mod cookie;
 mod login;
 mod named;
 
@@ -25,6 +26,7 @@ use parking_lot::Mutex;
 use protocol::ClientId;
 use protocol::auth::{LOGIN_METHOD, Role, SignedRequest, login_target};
 
+pub use self::cookie::cookie;
 pub use self::named::{CALL_HEADER, NamedChange};
 
 use crate::auth::{AuthError, Authenticator};
@@ -117,11 +119,7 @@ impl Sessions {
     }
 
     fn id<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
-        let cookies =
-            headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
-        pairs.find(|(name, _)| name.trim() == self.inner.cookie).map(|(_, id)| id.trim())
+        cookie(headers, &self.inner.cookie)
     }
 
     /// Begins a session of `user`; returns its cookie, which over an encrypted connection is for such connections alone.
