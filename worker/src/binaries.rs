@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use client::job::hash_opened;
 use parking_lot::Mutex;
@@ -37,6 +37,8 @@ pub trait BinarySource: Send + Sync {
 pub(crate) struct Binaries {
     place: OpenDir,
     bytes_max: u64,
+    /// How long a file stays after it was asked for, whatever there is room for: a process of it is about to start.
+    kept_min: Duration,
     known: Arc<Mutex<HashMap<BinaryHash, Known>>>,
 }
 
@@ -67,6 +69,8 @@ impl Stamp {
     }
 }
 
+/// The default of `kept_min`: far longer than from the question to the start.
+const KEPT_MIN: Duration = Duration::from_secs(60);
 const TEMPORARY_SUFFIX: &str = ".fetch";
 /// Readable and executable, also by the users of jobs, who know the names of their own programs.
 const MODE: u32 = 0o555;
@@ -79,7 +83,7 @@ impl Binaries {
                 place.dir.remove(name)?;
             }
         }
-        Ok(Binaries { place, bytes_max, known: Arc::default() })
+        Ok(Binaries { place, bytes_max, kept_min: KEPT_MIN, known: Arc::default() })
     }
 
     /// Where the executable is while it is in the cache.
@@ -175,8 +179,11 @@ impl Binaries {
         let known = self.known.lock().clone();
         let uses: HashMap<OsString, SystemTime> =
             known.into_iter().map(|(hash, known)| (hash.to_string().into(), known.used)).collect();
+        // What is fetched beside this has its own way to end.
+        let is_whole = |name: &OsString| !name.to_string_lossy().ends_with(TEMPORARY_SUFFIX);
         let mut files: Vec<(SystemTime, u64, OsString)> = names
             .into_iter()
+            .filter(is_whole)
             .filter_map(|name| {
                 let metadata = self.place.dir.file(&name).ok()?.metadata().ok()?;
                 let modified = metadata.modified().ok()?;
@@ -186,11 +193,12 @@ impl Binaries {
             .collect();
         files.sort();
         let mut bytes: u64 = files.iter().map(|(_, length, _)| length).sum();
-        for (_, length, name) in files {
+        let is_wanted = |used: SystemTime| used.elapsed().is_ok_and(|ago| ago < self.kept_min);
+        for (used, length, name) in files {
             if bytes <= self.bytes_max {
                 break;
             }
-            if name != keep && self.place.dir.remove(&name).is_ok() {
+            if name != keep && !is_wanted(used) && self.place.dir.remove(&name).is_ok() {
                 self.known.lock().retain(|hash, _| hash.to_string().as_str() != name);
                 bytes -= length;
             }
@@ -238,7 +246,7 @@ impl Write for Hashing {
 mod tests {
     use std::fs;
     use std::path::Path;
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use super::*;
 
@@ -265,7 +273,26 @@ mod tests {
     }
 
     fn cache(directory: &Path, bytes_max: u64) -> Binaries {
-        Binaries::new(OpenDir::open(directory).unwrap(), bytes_max).unwrap()
+        let binaries = Binaries::new(OpenDir::open(directory).unwrap(), bytes_max).unwrap();
+        Binaries { kept_min: Duration::ZERO, ..binaries }
+    }
+
+    #[test]
+    fn what_is_about_to_start_and_what_is_fetched_beside_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let binaries = Binaries { kept_min: KEPT_MIN, ..cache(directory.path(), 15) };
+        let [first, second] = [b"the first", b"the other"].map(|program| program.to_vec());
+        binaries.obtain(hash(&first), &Memory(first.clone())).unwrap();
+        fs::write(directory.path().join("ab.fetch"), "half of another").unwrap();
+        binaries.obtain(hash(&second), &Memory(second.clone())).unwrap();
+        for program in [&first, &second] {
+            assert!(binaries.known(hash(program)).is_some(), "it is started next");
+        }
+        assert!(directory.path().join("ab.fetch").try_exists().unwrap());
+        // Once they have had their time, the older one goes.
+        let later = Binaries { kept_min: Duration::ZERO, ..binaries };
+        later.evict(&hash(&second).to_string());
+        assert!(later.known(hash(&first)).is_none() && later.known(hash(&second)).is_some());
     }
 
     #[test]
