@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
+use journal::RecoverError;
 use journal::admin::{Entry, GivenUp, Repair};
 
 use crate::connect::{self, Overrides, describe};
@@ -287,14 +288,22 @@ fn asked(question: &str) -> Result<bool> {
 
 fn dump(dir: &Path) -> Result<u8> {
     let mut out = Buffered::new()?;
-    let mut written = Ok(());
-    journal::admin::dump(&journal_dir(dir)?, &mut |entry| {
-        if written.is_ok() {
-            written = out.write_all(entry_text(entry).as_bytes());
+    let mut broken = None;
+    let read = journal::admin::dump(&journal_dir(dir)?, &mut |entry| {
+        // Whoever reads has enough, or the disk has: the rest is not read for nobody.
+        out.write_all(entry_text(entry).as_bytes()).map_err(|error| {
+            let text = error.to_string();
+            broken = Some(error);
+            RecoverError::new(text)
+        })
+    });
+    match broken {
+        Some(error) => unless_reader_left(Err(error))?,
+        None => {
+            read?;
+            unless_reader_left(out.flush())?;
         }
-        Ok(())
-    })?;
-    unless_reader_left(written.and_then(|()| out.flush()))?;
+    }
     Ok(EXIT_OK)
 }
 

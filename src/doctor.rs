@@ -22,8 +22,6 @@ The exit code is 1 if something will not work here, 0 if all does, or does with 
 const OPEN_FILES_WANTED: u64 = 65_536;
 /// Below this even a small cluster fails.
 const OPEN_FILES_MIN: u64 = 1024;
-/// Free bytes of a disk below which daemons stop writing to it: the default reserve of a worker.
-const FREE_BYTES_MIN: u64 = 1 << 30;
 /// Free part of a disk, bytes or inodes, below which it is time to act.
 const FREE_PERCENT_WANTED: u64 = 5;
 /// Created in each examined directory, and removed.
@@ -96,7 +94,7 @@ pub(crate) fn findings(
     let mut findings = vec![Finding::new("kernel", Status::Ok, kernel, "")];
     findings.extend([open_files(), clock()]);
     for directory in directories {
-        findings.extend([room(directory), inodes(directory)]);
+        findings.extend([room(directory, config.disk_reserve_bytes), inodes(directory)]);
         findings.extend(walls(directory, &mut config));
     }
     Ok(findings)
@@ -134,14 +132,15 @@ fn clock() -> Finding {
     Finding::new("clock", status, found, remedy)
 }
 
-fn room(directory: &Path) -> Finding {
+/// Below `reserve_bytes` a worker there ends tasks, and other daemons stop writing soon.
+fn room(directory: &Path, reserve_bytes: u64) -> Finding {
     let path = directory.display();
     match sys::fs::space(directory) {
         Err(error) => unreachable("room", directory, &error),
         Ok(sys::fs::Space { capacity, available }) => {
             let (free, all) = (human_size(available), human_size(capacity));
             let found = format!("{path}: {free} of {all} free");
-            let status = judge_room(available, capacity, FREE_BYTES_MIN);
+            let status = judge_room(available, capacity, reserve_bytes);
             Finding::new("room", status, found, "free space there, or a larger disk")
         }
     }
@@ -230,7 +229,7 @@ mod tests {
         let missing = Path::new("/no/such/directory");
         let mut config = worker::Config::default();
         let mut found = walls(missing, &mut config);
-        found.extend([room(missing), inodes(missing)]);
+        found.extend([room(missing, 1), inodes(missing)]);
         assert_eq!(found.len(), 3);
         for finding in found {
             assert_eq!(finding.status, Status::Fail, "{finding:?}");

@@ -113,6 +113,15 @@ pub(crate) struct Given {
     pub(crate) properties: Vec<(String, String)>,
 }
 
+/// The words of a command line as texts. One that is none is refused: another word in its place would name something else.
+pub(crate) fn texts(arguments: &[OsString]) -> Result<Vec<String>, String> {
+    let text = |word: &OsString| {
+        let text = word.to_str().map(str::to_owned);
+        text.ok_or_else(|| format!("{}: it is not UTF-8", word.display()))
+    };
+    arguments.iter().map(text).collect()
+}
+
 /// The same for a command that reads the properties `wanted`.
 pub(crate) fn generic_with(
     arguments: &[OsString],
@@ -120,10 +129,7 @@ pub(crate) fn generic_with(
     wanted: &[&str],
 ) -> Result<Given, String> {
     let mut overrides = overrides.clone();
-    let mut words = Vec::new();
-    for argument in arguments {
-        words.push(argument.to_str().ok_or("an argument that is not UTF-8")?.to_owned());
-    }
+    let mut words = texts(arguments)?;
     let (mut files, mut given) = (Vec::new(), Vec::new());
     // `-fs` wins wherever it stands.
     let (mut by_option, mut by_property) = (None, None);
@@ -197,6 +203,18 @@ mod tests {
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_word_that_is_no_text_is_refused_and_never_another() {
+        use std::os::unix::ffi::OsStringExt;
+        let broken = [OsString::from("-ls"), OsString::from_vec(b"/o\xff".to_vec())];
+        assert_eq!(texts(&broken[..1]), Ok(vec!["-ls".to_owned()]));
+        assert!(texts(&broken).unwrap_err().ends_with("it is not UTF-8"));
+        for run in [crate::job::streaming, crate::job::run, crate::debug::run] {
+            let line = [OsString::from("verifyMeta"), broken[1].clone()];
+            assert_ne!(run(&line, &Overrides::default()), 0);
+        }
     }
 
     #[test]

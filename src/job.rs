@@ -25,7 +25,7 @@ use self::exit::{known, unknown, with_args};
 use self::wrong::{Wrong, too_many};
 use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
-use crate::generic::{self, generic};
+use crate::generic::{self, generic, texts};
 use crate::output::{
     EXIT_FAILED, EXIT_OK, EXIT_USAGE, human_size, print_json, report, report_text, say,
 };
@@ -194,7 +194,13 @@ pub(crate) fn streaming(arguments: &[OsString], overrides: &Overrides) -> u8 {
             _ => words.extend(["-D".to_owned(), property()]),
         }
     }
-    words.extend(arguments.iter().map(|word| word.to_string_lossy().into_owned()));
+    match texts(arguments) {
+        Ok(texts) => words.extend(texts),
+        Err(text) => {
+            report!("streaming: {text}");
+            return EXIT_USAGE;
+        }
+    }
     mr_api::streaming::run(&["job", "streaming"], &words)
 }
 
@@ -212,8 +218,13 @@ pub(crate) fn jar(arguments: &[OsString], overrides: &Overrides) -> u8 {
 }
 
 fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let mut words: Vec<String> =
-        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut words = match texts(arguments) {
+        Ok(words) => words,
+        Err(text) => {
+            report!("job: {text}");
+            return EXIT_USAGE;
+        }
+    };
     let count = words.len();
     words.retain(|word| word != "--json" && word != "-json");
     let json = words.len() < count;

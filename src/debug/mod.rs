@@ -10,6 +10,7 @@ use protocol::ErrorKind;
 use crate::absent;
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
+use crate::generic::texts;
 use crate::output::{EXIT_FAILED, EXIT_OK, report, report_text, say};
 use crate::reference::{Outline, Word, options_in};
 
@@ -42,11 +43,10 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     };
     let name = command.to_string_lossy();
     let name = name.trim_start_matches('-');
-    let texts = || rest.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     match name {
         "recoverLease" => recover_lease(rest, overrides),
-        "verifyMeta" => meta::verify(&texts()),
-        "computeMeta" => meta::compute(&texts()),
+        "verifyMeta" => with_texts(rest, meta::verify),
+        "computeMeta" => with_texts(rest, meta::compute),
         "help" => {
             say!("{}", USAGE.trim_end());
             EXIT_OK
@@ -55,6 +55,16 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
         _ => {
             report!("Unknown command {}", command.to_string_lossy());
             report_text!("{USAGE}");
+            EXIT_FAILED
+        }
+    }
+}
+
+fn with_texts(words: &[OsString], command: fn(&[String]) -> u8) -> u8 {
+    match texts(words) {
+        Ok(words) => command(&words),
+        Err(text) => {
+            report!("debug: {text}");
             EXIT_FAILED
         }
     }
