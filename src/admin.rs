@@ -297,13 +297,14 @@ fn dump(dir: &Path) -> Result<u8> {
             RecoverError::new(text)
         })
     });
-    match broken {
-        Some(error) => unless_reader_left(Err(error))?,
+    let written = match broken {
+        Some(error) => Err(error),
         None => {
             read?;
-            unless_reader_left(out.flush())?;
+            out.flush()
         }
-    }
+    };
+    unless_reader_left(written)?;
     Ok(EXIT_OK)
 }
 

@@ -90,7 +90,7 @@ pub fn load_or_make(path: &Path, copies: &[PathBuf]) -> Result<Key, ServeError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn a_lost_one_comes_back_from_its_copy_and_is_never_replaced_by_another() {
