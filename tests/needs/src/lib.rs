@@ -44,6 +44,8 @@ pub enum Need {
     Manuals,
     /// An address that other machines could reach, and curl.
     Network,
+    /// curl alone.
+    Curl,
 }
 
 impl Need {
@@ -62,6 +64,7 @@ impl Need {
             Need::Shells => "shells",
             Need::Manuals => "manuals",
             Need::Network => "network",
+            Need::Curl => "curl",
         }
     }
 }
