@@ -317,7 +317,8 @@ mod tests {
         };
         let auth = Authenticator::new(&Key::new([1; 32]), Service::Worker);
         let access = Access::new(auth.clone(), None, Auth::Token);
-        let page = crate::page::of((&Config::default(), &shared), String::new(), Shutdown::new());
+        let page =
+            crate::page::of((&Config::default(), &shared), Default::default(), Shutdown::new());
         let all = routes(shared, &access, auth)
             .merge(page.routes(&access))
             .merge(inspect::routes(&access, Vec::new()));

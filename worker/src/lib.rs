@@ -115,7 +115,8 @@ pub async fn run_with(
         isolation: isolation(&config, &sandbox),
         served: Arc::default(),
     };
-    let page = page::of((&config, &shared), http_address.clone(), shutdown.clone());
+    let page =
+        page::of((&config, &shared), (host(&config), http_address.clone()), shutdown.clone());
     let cache = directories.binaries.clone();
     let register = register(&config, worker, http_address.clone(), isolation(&config, &sandbox));
     let around = Surroundings {

@@ -19,10 +19,10 @@ const OWN: [Series; 4] = [
     Series { title: "Map outputs sent to reduces", show: format::byte_rate },
 ];
 
-/// The page of the worker that others reach at `address`. Its figures are taken until `shutdown`.
+/// The page of the worker on `host`, which others reach at `address`. Its figures are taken until `shutdown`.
 pub(crate) fn of(
     (config, shared): (&Config, &Shared),
-    address: String,
+    (host, address): (String, String),
     shutdown: Shutdown,
 ) -> NodePage<{ OWN.len() }> {
     let hour = LastHour::new("worker", OWN).with_machine();
@@ -40,7 +40,7 @@ pub(crate) fn of(
     tokio::spawn(hour.clone().record(shutdown, figures));
     NodePage {
         name: "Hanno worker",
-        host: crate::host(config),
+        host,
         master: (node::of_master(&config.jobtracker, "/workers"), "JobTracker"),
         facts: vec![
             node::version(),
