@@ -37,7 +37,10 @@ fn facts(detail: &DatanodeDetail, now_ms: u64) -> Markup {
             caption.unseen { "This DataNode" }
             tr { th scope="row" { "State" } td.wide { (state(node)) ", last heard of " (format::duration(node.last_contact_ms)) " ago" } }
             tr { th scope="row" { "Id" } td.wide { code { (node.info.id) } } }
-            tr { th scope="row" { "Address" } td.wide { (node.info.transfer_address) @if !node.info.http_address.is_empty() { ", " a href=(web_url_of(&node.info.http_address)) { "its own page" } " with charts at " (node.info.http_address) } } }
+            tr { th scope="row" { "Address" } td.wide { (node.info.transfer_address) } }
+            @if !node.info.http_address.is_empty() {
+                tr { th scope="row" { "Its own page, with charts" } td.wide { a href=(web_url_of(&node.info.http_address)) { (node.info.http_address) } } }
+            }
             tr { th scope="row" { "Rack" } td.wide { (node.info.rack) } }
             tr { th scope="row" { "Version" } td.wide { @if detail.program.is_empty() { "not told" } @else { "Hanno " (detail.program) } } }
             tr { th scope="row" { "Capacity" } td.wide { (format::bytes(node.capacity)) ", beside " (format::bytes(reserved)) " reserved for other programs" } }
