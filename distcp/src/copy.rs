@@ -195,12 +195,14 @@ impl<'a> Copier<'a> {
     fn pump(
         &mut self,
         entry: &Entry,
-        mut source: Box<dyn Read>,
+        source: Box<dyn Read>,
         (mut writer, target): (Box<dyn Writer>, &Location),
         expected: u64,
         progress: &mut dyn Progress,
     ) -> Result<u64> {
         let mut found = 0;
+        // One byte more than expected says enough: a source may have no end.
+        let mut source = source.take(expected.saturating_add(1));
         loop {
             let count = match source.read(&mut self.buffer) {
                 Ok(0) => break,
@@ -315,6 +317,7 @@ fn is_beginning(
 mod tests {
     use std::fs;
     use std::path::Path;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::attributes::Attributes;
@@ -369,6 +372,43 @@ mod tests {
         let direct = Order { temporary: None, ..overwrite };
         assert_eq!(copy(root, &direct).unwrap(), Done::Copied { bytes: 8 });
         assert_eq!(fs::read_dir(root.join("to/.distcp.tmp.1")).unwrap().count(), 0);
+    }
+
+    /// Keeps how many bytes came at a time.
+    #[derive(Clone, Default)]
+    struct Pieces(Arc<Mutex<Vec<usize>>>);
+
+    impl io::Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().push(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Writer for Pieces {
+        fn finish(self: Box<Self>) -> std::result::Result<(), PlaceError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_source_without_an_end_is_left_at_its_length() {
+        let order = Order::of_test(Path::new("/"));
+        let places = Places::new(None, String::new(), Default::default());
+        let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
+        let source = Location::of_test(Path::new("/dev/zero"));
+        let entry =
+            Entry { source: source.clone(), relative: String::new(), status: Status::default() };
+        let written = Pieces::default();
+        let writer = Box::new(written.clone());
+        let endless = Box::new(io::repeat(0));
+        let error = copier.pump(&entry, endless, (writer, &source), 4, &mut Count(0)).unwrap_err();
+        assert!(matches!(error, Error::Length { expected: 4, found: 5, .. }), "{error}");
+        assert_eq!(*written.0.lock().unwrap(), [3, 2]);
     }
 
     #[test]

@@ -219,7 +219,7 @@ impl Copy<'_> {
             Some(path) => {
                 let path = path.strip_prefix("file://").unwrap_or(path);
                 let own = |source| Error::Own { what: "read", path: path.to_owned(), source };
-                Filters::parse(&fs::read_to_string(path).map_err(own)?)
+                Filters::parse(&sys::fs::read_input(Path::new(path)).map_err(own)?)
             }
         }
     }

@@ -1,7 +1,6 @@
 //! The options of the balancer: Hadoop's options and properties, each honoured, or refused by name.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -188,7 +187,7 @@ fn hosts(text: &str) -> BTreeSet<String> {
 /// The lines of a file; a `#` starts a comment.
 fn listed(file: &Path) -> Result<BTreeSet<String>> {
     let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        sys::fs::read_input(file).with_context(|| format!("cannot read {}", file.display()))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     Ok(hosts(&lines.collect::<Vec<_>>().join("\n")))
 }
@@ -280,7 +279,7 @@ mod tests {
         );
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("hosts");
-        fs::write(&file, "a # the old one\n\n10.0.0.2:9867\n").unwrap();
+        std::fs::write(&file, "a # the old one\n\n10.0.0.2:9867\n").unwrap();
         let words = ["-exclude", "-f", file.to_str().unwrap()];
         assert_eq!(part(&words), [(false, true), (true, true), (false, true)]);
         let known: Vec<&DatanodeInfo> = nodes.iter().collect();

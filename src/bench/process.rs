@@ -180,7 +180,7 @@ impl Process {
 
     fn proc(&self, name: &str) -> Result<String> {
         let path = format!("/proc/{}/{name}", self.child.id());
-        fs::read_to_string(&path).with_context(|| format!("read {path}"))
+        sys::fs::read_input(Path::new(&path)).with_context(|| format!("read {path}"))
     }
 }
 

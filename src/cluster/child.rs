@@ -185,7 +185,7 @@ fn death_text(spec: &Spec, end: &str, log_start: u64) -> String {
 
 /// The last line that starts at or after `start` and is not empty.
 fn last_line(log: &Path, start: u64) -> io::Result<Option<String>> {
-    let file = File::open(log)?;
+    let file = sys::fs::open_input(log)?;
     let end = file.metadata()?.len();
     let tail_bytes = end.saturating_sub(start).min(LOG_TAIL_BYTES);
     let mut tail = vec![0; tail_bytes as usize];

@@ -98,7 +98,7 @@ impl Layout {
     /// The kept ports where they are free, otherwise new ones; with a port base, exactly those.
     pub(super) fn choose_ports(&self, plan: &Plan) -> Result<Ports> {
         let path = self.root.join("conf/ports.toml");
-        let kept = match fs::read_to_string(&path) {
+        let kept = match sys::fs::read_input(&path) {
             Ok(text) => toml::from_str(&text)
                 .with_context(|| format!("cannot use {}; it can be deleted", path.display()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ports::default(),

@@ -107,7 +107,7 @@ fn options(words: &[String], names: [&str; 2]) -> Result<[Option<PathBuf>; 2], S
 }
 
 fn open_meta(path: &Path) -> Result<(BufReader<File>, Layout), String> {
-    let mut file = BufReader::new(File::open(path).map_err(|error| error.to_string())?);
+    let mut file = BufReader::new(sys::fs::open_input(path).map_err(|error| error.to_string())?);
     let mut header = [0; PREAMBLE_BYTES];
     file.read_exact(&mut header).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => meta::MetaError::Header.to_string(),
@@ -131,7 +131,7 @@ impl From<io::Error> for Mismatch {
 
 /// Compares every byte of a block; too few or too many checksums are a mismatch too.
 fn compare(meta: &mut BufReader<File>, layout: Layout, block: &Path) -> Result<(), Mismatch> {
-    let mut block = File::open(block)?;
+    let mut block = sys::fs::open_input(block)?;
     let (length, meta_length) = (block.metadata()?.len(), meta.get_ref().metadata()?.len());
     let expected = layout.file_bytes(length);
     if meta_length != expected {
@@ -161,7 +161,7 @@ fn compare(meta: &mut BufReader<File>, layout: Layout, block: &Path) -> Result<(
 }
 
 fn write_meta(block: &Path, out: &mut dyn Write) -> io::Result<()> {
-    let mut block = File::open(block)?;
+    let mut block = sys::fs::open_input(block)?;
     out.write_all(&meta::header())?;
     let mut data = vec![0; STEP_BYTES];
     let mut crcs = Vec::new();

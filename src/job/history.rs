@@ -1,7 +1,6 @@
 //! `hanno job -history`: the history of a job, from the JobTracker or from a file, as Hadoop's command prints it or as JSON.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -110,7 +109,7 @@ impl Wanted {
 /// The text of a file that holds the whole history, or says that it may not.
 fn of_file(file: &str) -> Result<String> {
     let text =
-        fs::read_to_string(Path::new(file)).with_context(|| format!("cannot read {file}"))?;
+        sys::fs::read_input(Path::new(file)).with_context(|| format!("cannot read {file}"))?;
     if checked(&text, file)?.end == End::Open {
         report!("job: {file} has no end: it was written while the job ran, or it is cut");
     }

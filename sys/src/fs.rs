@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::disk;
 
+pub mod tree;
+
 pub use crate::disk::{DIRECT_ALIGNMENT_BYTES, Space, space, sync_dir, write_cached_at};
 
 /// Reserves room on the disk for `bytes` of `file` from `offset`. The file grows to that length, and unwritten parts read as zeros.
@@ -22,7 +24,7 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if it is not a file; else the system's error.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    open_without_waiting(path, rustix::fs::OFlags::NOFOLLOW)
+    open_without_waiting(path, OpenOptions::new().read(true), rustix::fs::OFlags::NOFOLLOW)
 }
 
 /// Opens a file for reading that a user names, perhaps by a link: as [`open_regular`] the call never waits, and refuses what is not a file.
@@ -30,12 +32,34 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if it is not a file; else the system's error.
 pub fn open_input(path: &Path) -> io::Result<File> {
-    open_without_waiting(path, rustix::fs::OFlags::empty())
+    open_file(path, OpenOptions::new().read(true))
 }
 
-fn open_without_waiting(path: &Path, flags: rustix::fs::OFlags) -> io::Result<File> {
+/// The text of a file that a user names, opened as by [`open_input`].
+///
+/// # Errors
+/// As [`open_input`]; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
+pub fn read_input(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open_input(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// As [`open_input`], for writing, too.
+///
+/// # Errors
+/// As [`open_input`]; the system's error for a FIFO that nobody reads.
+pub fn open_file(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    open_without_waiting(path, options, rustix::fs::OFlags::empty())
+}
+
+fn open_without_waiting(
+    path: &Path,
+    options: &mut OpenOptions,
+    flags: rustix::fs::OFlags,
+) -> io::Result<File> {
     let flags = (flags | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = options.custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
     }
@@ -516,6 +540,9 @@ mod tests {
         text.clear();
         open_input(&link).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello", "a user may name a link");
+        assert_eq!(read_input(&link).unwrap(), "hello");
+        let no_file = open_file(Path::new("/dev/null"), OpenOptions::new().write(true));
+        assert_eq!(no_file.unwrap_err().kind(), io::ErrorKind::InvalidInput);
         let no_file = open_input(Path::new("/dev/null")).unwrap_err();
         assert_eq!(no_file.kind(), io::ErrorKind::InvalidInput);
     }

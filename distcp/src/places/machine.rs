@@ -1,14 +1,18 @@
-//! This machine's file system.
+//! This machine's file system. What a link leads to is copied, as Hadoop does and by the rules of the shell ([`tree`]).
+//!
+//! Invariant: only files are opened, and no opening waits: a FIFO or a device is refused.
 
-use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
+use std::ffi::OsStr;
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
+use sys::fs::tree;
 use sys::host::users;
 
 use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
@@ -25,17 +29,11 @@ fn lacks<T>(what: &'static str) -> Outcome<T> {
     Err(PlaceError::Lacks { what })
 }
 
-fn status(path: &Path, name: String) -> io::Result<Option<Status>> {
-    // What a link leads to is copied, as Hadoop does.
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+fn described(name: String, metadata: &Metadata) -> Status {
     let ms = |seconds: i64, nanos: i64| {
         u64::try_from(seconds).unwrap_or(0) * 1000 + u64::try_from(nanos).unwrap_or(0) / 1_000_000
     };
-    Ok(Some(Status {
+    Status {
         name,
         directory: metadata.is_dir(),
         length: if metadata.is_dir() { 0 } else { metadata.len() },
@@ -47,7 +45,19 @@ fn status(path: &Path, name: String) -> io::Result<Option<Status>> {
         mtime_ms: ms(metadata.mtime(), metadata.mtime_nsec()),
         atime_ms: ms(metadata.atime(), metadata.atime_nsec()),
         has_acl: false,
-    }))
+    }
+}
+
+fn described_all(entries: Vec<(PathBuf, Metadata)>) -> Outcome<Vec<Status>> {
+    let one = |(path, metadata): (PathBuf, Metadata)| match path.file_name().and_then(OsStr::to_str)
+    {
+        Some(name) => Ok(described(name.to_owned(), &metadata)),
+        None => {
+            let text = format!("{} is not UTF-8", path.display());
+            Err(PlaceError::Machine(io::Error::new(io::ErrorKind::InvalidData, text)))
+        }
+    };
+    entries.into_iter().map(one).collect()
 }
 
 /// What Hadoop says of local files.
@@ -61,31 +71,19 @@ impl Writer for File {
 
 impl Files for Machine {
     fn status(&self, path: &str) -> Outcome<Option<Status>> {
-        known(status(Path::new(path), String::new()))
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(described(String::new(), &metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(PlaceError::Machine(error)),
+        }
     }
 
     fn list(&self, path: &str) -> Outcome<Vec<Status>> {
-        let mut found = Vec::new();
-        for entry in known(fs::read_dir(path))? {
-            let entry = known(entry)?;
-            let Ok(name) = entry.file_name().into_string() else {
-                let text = format!("{} is not UTF-8", entry.path().display());
-                return Err(PlaceError::Machine(io::Error::new(io::ErrorKind::InvalidData, text)));
-            };
-            match known(status(&entry.path(), name))? {
-                Some(status) => found.push(status),
-                None => {
-                    let text = format!("{} leads nowhere", entry.path().display());
-                    return Err(PlaceError::Machine(io::Error::new(io::ErrorKind::NotFound, text)));
-                }
-            }
-        }
-        found.sort_by(|left, right| left.name.cmp(&right.name));
-        Ok(found)
+        described_all(known(tree::list(Path::new(path)))?)
     }
 
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>> {
-        let mut file = known(File::open(path))?;
+        let mut file = known(sys::fs::open_input(Path::new(path)))?;
         known(file.seek(SeekFrom::Start(offset)))?;
         Ok(Box::new(file))
     }
@@ -97,11 +95,12 @@ impl Files for Machine {
             true => options.create(true).truncate(true),
             false => options.create_new(true),
         };
-        Ok(Box::new(known(options.open(path))?))
+        Ok(Box::new(known(sys::fs::open_file(Path::new(path), &mut options))?))
     }
 
     fn append(&self, path: &str) -> Outcome<Box<dyn Writer>> {
-        Ok(Box::new(known(OpenOptions::new().append(true).open(path))?))
+        let mut options = OpenOptions::new();
+        Ok(Box::new(known(sys::fs::open_file(Path::new(path), options.append(true)))?))
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {
@@ -176,5 +175,37 @@ impl Files for Machine {
 
     fn changes(&self, _: &str, _: &str, _: &str) -> Outcome<Vec<DiffEntry>> {
         lacks("snapshots")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_by_the_rules_of_the_shell_and_only_files_are_opened() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+        fs::create_dir(at("d")).unwrap();
+        fs::write(at("d/f"), "text").unwrap();
+        for (to, name) in [("f", "link"), ("nowhere", "lost"), ("/dev/zero", "zero"), (".", "a")] {
+            symlink(to, at(&format!("d/{name}"))).unwrap();
+        }
+        assert!(std::process::Command::new("mkfifo").arg(at("d/pipe")).status().unwrap().success());
+        let names: Vec<String> =
+            Machine.list(&at("d")).unwrap().into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["a", "f", "link", "pipe", "zero"]);
+        let ring = Machine.list(&at("d/a")).unwrap_err().to_string();
+        assert!(ring.contains("Too many levels"), "{ring}");
+        let mut text = String::new();
+        Machine.open(&at("d/link"), 1).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "ext");
+        for name in ["d/pipe", "d/zero"] {
+            let refused = Machine.open(&at(name), 0).err().unwrap().to_string();
+            assert_eq!(refused, "it is no file");
+            assert!(Machine.append(&at(name)).is_err(), "{name}");
+        }
     }
 }
