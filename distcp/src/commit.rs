@@ -7,9 +7,9 @@ use std::io::BufRead;
 
 use crate::error::{Error, Result};
 use crate::keep::keep;
-use crate::listing::{Filters, below, file};
+use crate::listing::{file, within};
 use crate::order::{Entry, Order};
-use crate::places::Places;
+use crate::places::{Files, Location, Places};
 
 /// What the last step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,32 +31,14 @@ pub(crate) fn commit(
     for entry in read(list) {
         let entry = entry?;
         if order.delete {
-            wanted.insert(entry.relative.clone());
+            wanted.extend(leading_to(&entry.relative).map(str::to_owned));
         }
         if entry.status.directory && order.preserve.of_directories() {
             directories.push(entry);
         }
     }
     if order.delete {
-        let top = (order.work.clone(), String::new());
-        let mut gone: Option<String> = None;
-        let mut all = match files.status(&order.work.path).map_err(file("look for", &order.work))? {
-            Some(status) if status.directory => below(&*files, top, 1, &Filters::none())?,
-            _ => Vec::new(),
-        };
-        all.sort_by(|left, right| left.relative.cmp(&right.relative));
-        for Entry { source, relative, .. } in all {
-            alive();
-            let is_below = |gone: &String| {
-                relative.strip_prefix(gone.as_str()).is_some_and(|rest| rest.starts_with('/'))
-            };
-            if wanted.contains(&relative) || gone.as_ref().is_some_and(is_below) {
-                continue;
-            }
-            files.delete(&source.path).map_err(file("delete", &source))?;
-            committed.deleted += 1;
-            gone = Some(relative);
-        }
+        committed.deleted = delete_others(&*files, &order.work, &wanted, alive)?;
     }
     // Those below come first: what is set above may forbid to go there, and changes below change times above.
     for entry in directories.iter().rev() {
@@ -67,6 +49,40 @@ pub(crate) fn commit(
     }
     publish(order, places)?;
     Ok(committed)
+}
+
+/// A path and all above it, without the empty one.
+fn leading_to(path: &str) -> impl Iterator<Item = &str> {
+    let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+    above.chain([path]).filter(|path| !path.is_empty())
+}
+
+/// Deletes what is not wanted below a directory; how many entries of directories that stay. A link is one of them: what it leads to was not named for that.
+fn delete_others(
+    files: &dyn Files,
+    top: &Location,
+    wanted: &BTreeSet<String>,
+    alive: &mut dyn FnMut(),
+) -> Result<u64> {
+    let there = files.status(&top.path).map_err(file("look for", top))?;
+    let mut left: Vec<String> = Vec::new();
+    left.extend(there.filter(|status| status.directory).map(|_| String::new()));
+    let mut deleted = 0;
+    while let Some(directory) = left.pop() {
+        let at = top.below(&directory);
+        for entry in files.list_unfollowed(&at.path).map_err(file("list", &at))? {
+            alive();
+            let relative = within(&directory, &entry.name);
+            if wanted.contains(&relative) {
+                left.extend(entry.directory.then_some(relative));
+                continue;
+            }
+            let gone = files.delete_below(&top.path, &relative);
+            let is_gone = gone.map_err(file("delete", &top.below(&relative)))?;
+            deleted += u64::from(is_gone);
+        }
+    }
+    Ok(deleted)
 }
 
 /// Deletes what killed attempts left.
@@ -92,7 +108,7 @@ pub(crate) fn abandon(order: &Order, places: &Places) -> Result<()> {
 fn publish(order: &Order, places: &Places) -> Result<()> {
     let Some(target) = &order.publish else { return Ok(()) };
     let files = places.files(&target.place).map_err(file("reach", target))?;
-    let there = |at: &crate::places::Location| files.status(&at.path).map_err(file("look for", at));
+    let there = |at: &Location| files.status(&at.path).map_err(file("look for", at));
     match (there(&order.work)?.is_some(), there(target)?.is_some()) {
         (true, true) => Err(Error::AtomicTarget { target: target.to_string() }),
         // An attempt before this one did it.
@@ -120,7 +136,7 @@ mod tests {
 
     use super::*;
     use crate::attributes::Attributes;
-    use crate::places::{Location, Status};
+    use crate::places::Status;
 
     fn order(root: &Path) -> Order {
         Order { update: true, delete: true, ..Order::of_test(root) }
@@ -169,6 +185,31 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let mode = fs::metadata(root.join("to/d")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn links_in_the_target_are_entries_and_no_ways() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        for path in ["outside/kept", "to/d/x", "to/a/x"] {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        for name in ["wanted", "other", "d/other"] {
+            std::os::unix::fs::symlink(root.join("outside"), root.join("to").join(name)).unwrap();
+        }
+        let places = Places::new(None, String::new(), Default::default());
+        // Of `a` only what is in it was listed.
+        let list = list(root, &["wanted", "d", "d/x", "a/x"]);
+        let done = commit(&order(root), &places, &list[..], &mut || {}).unwrap();
+        assert_eq!(done.deleted, 2);
+        assert!(root.join("outside/kept").is_file());
+        for (name, is_there) in
+            [("wanted", true), ("other", false), ("d/other", false), ("a/x", true)]
+        {
+            assert_eq!(root.join("to").join(name).symlink_metadata().is_ok(), is_there, "{name}");
+        }
     }
 
     #[test]

@@ -207,6 +207,14 @@ pub(crate) fn below(
     Ok(all)
 }
 
+/// The path below the target of an entry of a directory there.
+pub(crate) fn within(directory: &str, name: &str) -> String {
+    match directory {
+        "" => name.to_owned(),
+        directory => format!("{directory}/{name}"),
+    }
+}
+
 fn children_of(
     files: &dyn Files,
     directory: &Location,
@@ -216,10 +224,7 @@ fn children_of(
     let list = files.list(&directory.path).map_err(file("list", directory))?;
     let entry = |status: Status| Entry {
         source: directory.below(&status.name),
-        relative: match relative {
-            "" => status.name.clone(),
-            relative => format!("{relative}/{}", status.name),
-        },
+        relative: within(relative, &status.name),
         status,
     };
     Ok(list.into_iter().map(entry).filter(|entry| filters.wants(&entry.source)).collect())

@@ -8,6 +8,7 @@ use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
 use serde::{Deserialize, Serialize};
 
+use super::location::join;
 use crate::error::PlaceError;
 
 pub(crate) type Outcome<T> = Result<T, PlaceError>;
@@ -64,6 +65,10 @@ pub(crate) trait Files: Send + Sync {
     fn status(&self, path: &str) -> Outcome<Option<Status>>;
     /// The entries of a directory, by name.
     fn list(&self, path: &str) -> Outcome<Vec<Status>>;
+    /// As [`Files::list`], but each entry as itself: a link is no directory.
+    fn list_unfollowed(&self, path: &str) -> Outcome<Vec<Status>> {
+        self.list(path)
+    }
     /// The bytes from `offset` on.
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>>;
     /// A new file; its directory exists.
@@ -76,6 +81,10 @@ pub(crate) trait Files: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> Outcome<()>;
     /// Deletes a tree; false if there is none.
     fn delete(&self, path: &str) -> Outcome<bool>;
+    /// Deletes a tree by its path below a directory, and passes no link on the way; false if there is none.
+    fn delete_below(&self, directory: &str, relative: &str) -> Outcome<bool> {
+        self.delete(&join(directory, relative))
+    }
     /// The checksum of a file, if the place has such.
     fn checksum(&self, path: &str) -> Outcome<Option<Checksum>>;
     fn set_mode(&self, path: &str, mode: u16) -> Outcome<()>;

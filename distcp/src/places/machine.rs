@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
+use sys::beneath::Dir;
 use sys::fs::tree;
 use sys::host::users;
 
@@ -82,6 +83,10 @@ impl Files for Machine {
         described_all(known(tree::list(Path::new(path)))?)
     }
 
+    fn list_unfollowed(&self, path: &str) -> Outcome<Vec<Status>> {
+        described_all(known(tree::list_unfollowed(Path::new(path)))?)
+    }
+
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>> {
         let mut file = known(sys::fs::open_input(Path::new(path)))?;
         known(file.seek(SeekFrom::Start(offset)))?;
@@ -121,6 +126,23 @@ impl Files for Machine {
         match removed {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(PlaceError::Machine(error)),
+        }
+    }
+
+    fn delete_below(&self, directory: &str, relative: &str) -> Outcome<bool> {
+        let delete = || {
+            let top = Dir::open(Path::new(directory))?;
+            let (parent, name) = match relative.rsplit_once('/') {
+                Some((parent, name)) => (top.dir(parent)?, name),
+                None => (top, relative),
+            };
+            parent.identity(name)?;
+            parent.remove(name)
+        };
+        match delete() {
+            Ok(()) => Ok(true),
+            Err(error) if tree::is_missing(&error) => Ok(false),
             Err(error) => Err(PlaceError::Machine(error)),
         }
     }
