@@ -106,13 +106,17 @@ pub(crate) fn abandon(order: &Order, places: &Places) -> Result<()> {
 
 /// Gives an atomic copy its name.
 fn publish(order: &Order, places: &Places) -> Result<()> {
-    let Some(target) = &order.publish else { return Ok(()) };
+    let Some(path) = &order.publish else { return Ok(()) };
+    let target = &Location { place: order.work.place.clone(), path: path.clone() };
     let files = places.files(&target.place).map_err(file("reach", target))?;
     let there = |at: &Location| files.status(&at.path).map_err(file("look for", at));
     match (there(&order.work)?.is_some(), there(target)?.is_some()) {
         (true, true) => Err(Error::AtomicTarget { target: target.to_string() }),
         // An attempt before this one did it.
-        (false, _) => Ok(()),
+        (false, true) => Ok(()),
+        (false, false) => {
+            Err(Error::NoWork { work: order.work.to_string(), target: target.to_string() })
+        }
         (true, false) => {
             let parent = target.parent();
             files.make_directories(&parent.path).map_err(file("make the directory", &parent))?;
@@ -217,12 +221,13 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();
         let order = Order {
-            publish: Some(Location::of_test(&root.join("deep/target"))),
+            publish: Some(root.join("deep/target").to_str().unwrap().to_owned()),
             delete: false,
             ..order(root)
         };
         let places = Places::new(None, String::new(), Default::default());
         let step = || commit(&order, &places, &b""[..], &mut || {});
+        assert!(matches!(step().unwrap_err(), Error::NoWork { .. }));
         fs::create_dir(root.join("to")).unwrap();
         step().unwrap();
         assert!(root.join("deep/target").is_dir() && !root.join("to").try_exists().unwrap());

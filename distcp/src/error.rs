@@ -51,6 +51,14 @@ pub enum Error {
         /// The target.
         target: String,
     },
+    /// An atomic copy that is neither where it was made nor where it shall be.
+    #[error("There is neither {work} nor {target}: nothing was copied, or somebody deleted it.")]
+    NoWork {
+        /// Where it was made.
+        work: String,
+        /// The target.
+        target: String,
+    },
     /// Two sources would become the same file.
     #[error("File {first} and {second} would cause duplicates. Aborting")]
     Duplicate {

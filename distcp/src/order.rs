@@ -17,8 +17,8 @@ pub(crate) struct Order {
     pub(crate) bundles: u32,
     /// Where files go; with `publish` they are renamed from there.
     pub(crate) work: Location,
-    /// The target of an atomic copy.
-    pub(crate) publish: Option<Location>,
+    /// The target of an atomic copy: a path in the place of `work`, for nothing is renamed from one place to another.
+    pub(crate) publish: Option<String>,
     /// Where files are while they are written; `None` to write them in place.
     pub(crate) temporary: Option<Location>,
     pub(crate) preserve: Attributes,

@@ -129,6 +129,15 @@ pub fn run(words: &[String], site: &Site, warn: &mut dyn FnMut(&str)) -> Result<
     copy.run()
 }
 
+/// What a command line names, with the place of each.
+struct Named {
+    given: Vec<Location>,
+    target: Location,
+    /// In the place of the target: the directory in which an atomic copy is made.
+    above: Option<Location>,
+    log: Option<Location>,
+}
+
 /// A copy that is being prepared.
 struct Copy<'a> {
     options: Options,
@@ -141,10 +150,9 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn run(self) -> Result<Outcome> {
-        let target = self.locate(&self.options.target)?;
-        let given = self.given()?;
+        let Named { given, target, above, log } = self.named()?;
         let local = self.runs_here(&given, &target)?;
-        self.check_log(local)?;
+        check_log(log.as_ref(), local)?;
         let found = sources(&self.places, &given)?;
         let there = self.target(&target, &found)?;
         let mut used: Vec<&Place> = given.iter().map(|source| &source.place).collect();
@@ -168,10 +176,10 @@ impl Copy<'_> {
         let bundles = bundles(&loads, self.options.maps.saturating_mul(per_map));
         let count = u32::try_from(bundles.len()).unwrap_or(u32::MAX);
         let staging = self.staging(&id, local)?;
-        let order = self.order(id, &staging, count, (&target, there, &entries));
+        let order = self.order(id, &staging, count, (&target, above, there, &entries));
         let ended = self
             .write_lists(&order, &entries, &bundles, local)
-            .and_then(|()| self.submit(&order, &staging, local));
+            .and_then(|()| self.submit(&order, (&staging, log), local));
         if ended.is_err() {
             // The failure of the job matters more.
             let _ = abandon(&order, &self.places);
@@ -180,6 +188,32 @@ impl Copy<'_> {
             self.remove(&staging, local);
         }
         ended
+    }
+
+    /// Everything that the command line names, read once, before anything is done.
+    fn named(&self) -> Result<Named> {
+        let target = self.locate(&self.options.target)?;
+        let above = match self.options.atomic {
+            true => Some(self.above(&target)?),
+            false => None,
+        };
+        let log = self.options.log.as_ref().map(|text| self.locate(text)).transpose()?;
+        Ok(Named { given: self.given()?, target, above, log })
+    }
+
+    /// Where an atomic copy is made: what cannot be renamed from there onto the target is refused.
+    fn above(&self, target: &Location) -> Result<Location> {
+        let Some(given) = &self.options.temporary else { return Ok(target.parent()) };
+        let above = self.locate(given)?;
+        let files = self.places.files(&target.place).map_err(file("reach", target))?;
+        let is_one = above.place == target.place
+            && files.can_rename(&above.path, &target.path).map_err(file("look for", &above))?;
+        match is_one {
+            true => Ok(above),
+            false => Err(Error::usage(format!(
+                "Work path {above} and target path {target} are in different file systems: -tmp names a directory from where the copy can be renamed"
+            ))),
+        }
     }
 
     fn locate(&self, text: &str) -> Result<Location> {
@@ -239,18 +273,6 @@ impl Copy<'_> {
         Ok(is_local)
     }
 
-    /// The log is the job's output: on the cluster, or where the job runs.
-    fn check_log(&self, local: bool) -> Result<()> {
-        let Some(log) = &self.options.log else { return Ok(()) };
-        match (self.locate(log)?.place, local) {
-            (Place::Machine, true) | (Place::Cluster { .. }, false) => Ok(()),
-            (_, true) => Err(Error::usage(
-                "-log names a directory of this machine (file:/…) if a path is of this machine",
-            )),
-            (_, false) => Err(Error::usage("-log names a directory of the cluster")),
-        }
-    }
-
     /// What is at the target, if that can be copied onto.
     fn target(
         &self,
@@ -290,15 +312,14 @@ impl Copy<'_> {
         id: String,
         staging: &str,
         bundles: u32,
-        (target, there, entries): (&Location, Target, &[Entry]),
+        (target, above, there, entries): (&Location, Option<Location>, Target, &[Entry]),
     ) -> Order {
         let options = &self.options;
-        let work = match (options.atomic, &options.temporary) {
-            (false, _) => target.clone(),
-            (true, given) => {
-                let above = given.as_ref().and_then(|text| self.locate(text).ok());
-                let above = above.unwrap_or_else(|| target.parent());
-                above.below(&format!("._WIP_{}.{id}", target.name()))
+        let (work, publish) = match above {
+            None => (target.clone(), None),
+            Some(above) => {
+                let work = above.below(&format!("._WIP_{}.{id}", target.name()));
+                (work, Some(target.path.clone()))
             }
         };
         // A single file is written beside itself, a tree within itself.
@@ -310,7 +331,7 @@ impl Copy<'_> {
             lists: format!("{staging}/lists"),
             bundles,
             work,
-            publish: options.atomic.then(|| target.clone()),
+            publish,
             temporary,
             preserve: options.preserve,
             update: options.update,
@@ -382,10 +403,15 @@ impl Copy<'_> {
     }
 
     /// Runs the job.
-    fn submit(&self, order: &Order, staging: &str, local: bool) -> Result<Outcome> {
+    fn submit(
+        &self,
+        order: &Order,
+        (staging, log): (&str, Option<Location>),
+        local: bool,
+    ) -> Result<Outcome> {
         let options = &self.options;
-        let output = match &options.log {
-            Some(log) => self.locate(log)?.path,
+        let output = match &log {
+            Some(log) => log.path.clone(),
             None => format!("{staging}/log"),
         };
         let mut settings = self.site.settings.clone();
@@ -420,6 +446,17 @@ impl Copy<'_> {
     }
 }
 
+/// The log is the job's output: on the cluster, or where the job runs.
+fn check_log(log: Option<&Location>, local: bool) -> Result<()> {
+    match (log.map(|log| &log.place), local) {
+        (None, _) | (Some(Place::Machine), true) | (Some(Place::Cluster { .. }), false) => Ok(()),
+        (_, true) => Err(Error::usage(
+            "-log names a directory of this machine (file:/…) if a path is of this machine",
+        )),
+        (_, false) => Err(Error::usage("-log names a directory of the cluster")),
+    }
+}
+
 /// Some of the entries, one a line.
 fn lines<'a>(
     out: &mut dyn Write,
@@ -437,4 +474,33 @@ fn lines<'a>(
 fn rand_id() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `distcp LINE` without a cluster; `@` is a directory of this machine.
+    fn distcp(scratch: &Path, line: &str) -> Result<Outcome> {
+        let line = line.replace('@', &format!("file://{}", scratch.display()));
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        run(&words, &Site::default(), &mut |_| {})
+    }
+
+    #[test]
+    fn an_atomic_copy_is_made_where_it_can_be_renamed() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::create_dir(scratch.path().join("in")).unwrap();
+        fs::write(scratch.path().join("in/x"), "1").unwrap();
+        for work in
+            ["webhdfs://127.0.0.1:1/t", "s3a://bucket/t", "hdfs://far:8020/t", "file:///proc/none"]
+        {
+            let refused = distcp(scratch.path(), &format!("-atomic -tmp {work} @/in @/out"));
+            assert_eq!(refused.unwrap_err().exit_code(), 255, "{work}");
+        }
+        assert!(!scratch.path().join("out").try_exists().unwrap());
+        distcp(scratch.path(), "-atomic -tmp @/deep/work @/in @/out").unwrap();
+        assert_eq!(fs::read(scratch.path().join("out/x")).unwrap(), b"1");
+        assert_eq!(fs::read_dir(scratch.path().join("deep/work")).unwrap().count(), 0);
+    }
 }

@@ -162,6 +162,8 @@ fn choices(stand: &Stand, all: &[&str]) {
     stand.distcp("-atomic -tmp /work /s /atomic/deep").ok();
     assert_eq!(stand.tree("/atomic/deep"), all);
     refused(&stand.distcp("-atomic /s /atomic/deep"), USAGE, "already exists");
+    let elsewhere = stand.distcp("-atomic -tmp webhdfs://127.0.0.1:1/t /s /atomic/other");
+    refused(&elsewhere, USAGE, "different file systems");
     stand.distcp("-direct -copybuffersize 2 -bandwidth 100 -skipcrccheck /s /direct").ok();
     assert_eq!(stand.tree("/direct"), all);
     stand.distcp("-async /s /later").ok();

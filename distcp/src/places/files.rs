@@ -77,6 +77,10 @@ pub(crate) trait Files: Send + Sync {
     fn append(&self, path: &str) -> Outcome<Box<dyn Writer>>;
     /// Makes a directory, and those above it.
     fn make_directories(&self, path: &str) -> Outcome<()>;
+    /// True if a rename can lead from one directory to the other, be they there or not.
+    fn can_rename(&self, _from: &str, _to: &str) -> Outcome<bool> {
+        Ok(true)
+    }
     /// Gives a file or directory another path; a file that is there is replaced.
     fn rename(&self, from: &str, to: &str) -> Outcome<()>;
     /// Deletes a tree; false if there is none.

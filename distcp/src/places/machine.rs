@@ -112,6 +112,19 @@ impl Files for Machine {
         known(fs::create_dir_all(path))
     }
 
+    fn can_rename(&self, from: &str, to: &str) -> Outcome<bool> {
+        let disk = |path: &str| {
+            // The nearest directory that is there: those below it will be made on the same disk.
+            let mut above = Path::new(path).ancestors();
+            let there = above.find_map(|above| match fs::metadata(above) {
+                Err(error) if tree::is_missing(&error) => None,
+                found => Some(found),
+            });
+            there.transpose().map(|found| found.map(|metadata| metadata.dev()))
+        };
+        Ok(known(disk(from))? == known(disk(to))?)
+    }
+
     fn rename(&self, from: &str, to: &str) -> Outcome<()> {
         known(fs::rename(from, to))
     }
@@ -205,6 +218,15 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn disks_are_told_apart_where_nothing_is_yet() {
+        let scratch = tempfile::tempdir().unwrap();
+        let here = scratch.path().join("a/b").to_str().unwrap().to_owned();
+        let up = scratch.path().to_str().unwrap();
+        assert!(Machine.can_rename(&here, up).unwrap());
+        assert!(!Machine.can_rename("/proc/none/x", &here).unwrap());
+    }
 
     #[test]
     fn links_are_followed_by_the_rules_of_the_shell_and_only_files_are_opened() {
