@@ -81,5 +81,6 @@ fn site(overrides: &Overrides, properties: &[(String, String)]) -> Result<Site> 
         properties: properties.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         ..Settings::default()
     };
-    Ok(Site { config, has_cluster, settings, prefix: vec![NAME.to_owned()] })
+    let tell: fn(&str) = |text| report!("distcp: {text}");
+    Ok(Site { config, has_cluster, settings, prefix: vec![NAME.to_owned()], tell: Some(tell) })
 }

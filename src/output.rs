@@ -21,8 +21,6 @@ pub(crate) const EXIT_OK: u8 = 0;
 pub(crate) const EXIT_FAILED: u8 = 1;
 /// A daemon whose journal stopped: start it again (sysexits' EX_TEMPFAIL).
 pub(crate) const EXIT_JOURNAL_STOPPED: u8 = 75;
-/// Ctrl-C.
-pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 /// Wrong arguments (Hadoop's -1).
 pub(crate) const EXIT_USAGE: u8 = 255;
 

@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::io::BufRead;
 
+use client::interrupt::Unfinished;
+
 use crate::error::{Error, Result};
 use crate::keep::keep;
 use crate::listing::{file, within};
@@ -118,6 +120,8 @@ fn publish(order: &Order, places: &Places) -> Result<()> {
             Err(Error::NoWork { work: order.work.to_string(), target: target.to_string() })
         }
         (true, false) => {
+            // Until then the copy can be deleted, afterwards it is the target.
+            let _unfinished = Unfinished::beginning(format!("the publication of {target}"));
             let parent = target.parent();
             files.make_directories(&parent.path).map_err(file("make the directory", &parent))?;
             files.rename(&order.work.path, &target.path).map_err(file("rename onto", target))

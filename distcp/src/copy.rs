@@ -14,6 +14,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
+use client::interrupt::Unfinished;
+
 use crate::error::{Error, PlaceError, Result};
 use crate::keep::keep;
 use crate::listing::file;
@@ -127,7 +129,9 @@ impl<'a> Copier<'a> {
         progress: &mut dyn Progress,
     ) -> Result<u64> {
         let rest = from.open(&entry.source.path, there.length).map_err(read(entry))?;
+        let unfinished = Unfinished::beginning(format!("the writing of {target}"));
         let writer = to.append(&target.path).map_err(file("append to", target))?;
+        unfinished.begun(writer.undo(true));
         self.pump(entry, rest, (writer, target), entry.status.length - there.length, progress)
     }
 
@@ -139,15 +143,17 @@ impl<'a> Copier<'a> {
         target: &Location,
         progress: &mut dyn Progress,
     ) -> Result<u64> {
+        let unfinished = Unfinished::beginning(format!("the writing of {target}"));
         let Some(directory) = &self.order.temporary else {
-            let bytes = self.write((from, to), entry, target, progress)?;
+            let bytes = self.write((from, to), entry, (target, &unfinished), progress)?;
             keep((from, to), entry, target, self.order.preserve)?;
             return Ok(bytes);
         };
         // One at a time in each attempt, and no two attempts have the same name.
         let temporary = directory.below(&self.attempt);
         self.directory(directory)?;
-        let written = self.write((from, to), entry, &temporary, progress).and_then(|bytes| {
+        let written = self.write((from, to), entry, (&temporary, &unfinished), progress);
+        let written = written.and_then(|bytes| {
             keep((from, to), entry, &temporary, self.order.preserve)?;
             to.rename(&temporary.path, &target.path).map_err(file("rename onto", target))?;
             Ok(bytes)
@@ -164,7 +170,7 @@ impl<'a> Copier<'a> {
         &mut self,
         (from, to): (&dyn Files, &dyn Files),
         entry: &Entry,
-        target: &Location,
+        (target, unfinished): (&Location, &Unfinished),
         progress: &mut dyn Progress,
     ) -> Result<u64> {
         let kept = self.order.preserve;
@@ -175,6 +181,7 @@ impl<'a> Copier<'a> {
         };
         let source = from.open(&entry.source.path, 0).map_err(read(entry))?;
         let writer = to.create(&target.path, new).map_err(file("create", target))?;
+        unfinished.begun(writer.undo(false));
         let bytes = self.pump(entry, source, (writer, target), entry.status.length, progress)?;
         let crosses = entry.source.place != target.place;
         // Within a place every byte is checked by reader and writer against the same checksums.
@@ -390,6 +397,10 @@ mod tests {
     }
 
     impl Writer for Pieces {
+        fn undo(&self, _keep: bool) -> client::interrupt::Undo {
+            Box::new(|| Ok(()))
+        }
+
         fn finish(self: Box<Self>) -> std::result::Result<(), PlaceError> {
             Ok(())
         }

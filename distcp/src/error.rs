@@ -156,6 +156,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Signals cannot be handled.
+    #[error("cannot handle signals")]
+    Signals(#[source] io::Error),
     /// The job.
     #[error("{}", protocol::error::chain(&**.0))]
     Job(BoxError),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient};
+use client::interrupt::{self, Unfinished};
 use mr_api::built_in::{self, Settings};
 use protocol::address::home;
 use protocol::jobs::Counters;
@@ -80,6 +81,8 @@ pub struct Site {
     pub settings: Settings,
     /// Words with which a worker starts this program again.
     pub prefix: Vec<String>,
+    /// If it is there, a signal ends a copy that runs in this process, and this hears what could not be undone.
+    pub tell: Option<fn(&str)>,
 }
 
 /// How a copy ended.
@@ -177,6 +180,7 @@ impl Copy<'_> {
         let count = u32::try_from(bundles.len()).unwrap_or(u32::MAX);
         let staging = self.staging(&id, local)?;
         let order = self.order(id, &staging, count, (&target, above, there, &entries));
+        let _unfinished = if local { self.watch(&order, &staging)? } else { None };
         let ended = self
             .write_lists(&order, &entries, &bundles, local)
             .and_then(|()| self.submit(&order, (&staging, log), local));
@@ -188,6 +192,23 @@ impl Copy<'_> {
             self.remove(&staging, local);
         }
         ended
+    }
+
+    /// From now on a signal ends the copy, if the command wants that; until what this returns is dropped, it also deletes what the copy leaves.
+    fn watch(&self, order: &Order, staging: &str) -> Result<Option<Unfinished>> {
+        let Some(tell) = self.site.tell else { return Ok(None) };
+        interrupt::watch(tell).map_err(Error::Signals)?;
+        let (order, places) = (order.clone(), self.places.clone());
+        let (what, staging) = (format!("the copy to {}", order.work), staging.to_owned());
+        let undo = move || {
+            let lists = match fs::remove_dir_all(&staging) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+            abandon(&order, &places)?;
+            Ok(lists?)
+        };
+        Ok(Some(Unfinished::new(what, Box::new(undo))))
     }
 
     /// Everything that the command line names, read once, before anything is done.

@@ -354,6 +354,34 @@ fn machine(stand: &Stand) {
     );
 }
 
+/// A signal ends a copy that runs in the driver, and what it has begun goes.
+#[test]
+fn an_interrupted_copy_leaves_nothing() {
+    let stand = Stand::start();
+    let local = stand.cluster.directory.join("local");
+    fs::create_dir_all(local.join("in")).unwrap();
+    fs::create_dir(local.join("tmp")).unwrap();
+    fs::write(local.join("in/x"), data::text(3, 4 << 20)).unwrap();
+    let from = format!("file://{}/in", local.display());
+    for (options, target) in [("", "/t"), ("-atomic", "/atomic/t")] {
+        let line = format!("distcp {options} -bandwidth 1 -copybuffersize 65536 {from} {target}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut command = stand.cluster.command(&hanno_binary(), &words);
+        command.env("TMPDIR", local.join("tmp")).stdout(Stdio::null()).stderr(Stdio::piped());
+        let driver = command.spawn().unwrap();
+        stand.cluster.wait_until("a temporary file is being written", SECONDS_MAX, |cluster| {
+            let list = cluster.dfs(&["-ls", "-R", "-C", "/"]).stdout_text();
+            list.lines().any(|line| line.contains("/.distcp.tmp.") && line.contains("/attempt_"))
+        });
+        sys::process::terminate(driver.id()).unwrap();
+        let outcome = Outcome::from(driver.wait_with_output().unwrap());
+        assert_eq!(outcome.code, 143, "{}", outcome.stderr);
+        let left = stand.cluster.dfs(&["-ls", "-R", "-C", "/"]).ok().stdout_text();
+        assert!(!left.contains("distcp.tmp") && !left.contains("._WIP_"), "{left}");
+        assert_eq!(fs::read_dir(local.join("tmp")).unwrap().count(), 0);
+    }
+}
+
 #[test]
 fn a_copy_survives_the_death_of_a_worker_and_leaves_nothing_else() {
     let stand = Stand::start();

@@ -1,13 +1,14 @@
 //! The file system of the configured cluster.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use client::dfs::checksum::FileChecksum;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents};
-use protocol::DfsPath;
+use client::interrupt::Undo;
 use protocol::acl::{AclChange, AclEntry};
 use protocol::namenode::{DiffEntry, FileStatus};
 use protocol::xattr::{Xattr, XattrFlag};
+use protocol::{DfsPath, ErrorKind};
 
 use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
 use super::rights;
@@ -56,9 +57,41 @@ impl Read for Cursor {
     }
 }
 
-impl Writer for DfsWriter {
+/// A file that is written, and who writes it.
+struct Written {
+    writer: DfsWriter,
+    dfs: DfsClient,
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Writer for Written {
+    fn undo(&self, keep: bool) -> Undo {
+        // By its inode: what others have put at its path meanwhile is not touched.
+        let (dfs, file) = (self.dfs.clone(), self.writer.inode());
+        Box::new(move || match dfs.abandon(file, keep) {
+            // It is complete.
+            Err(error) if error.kind() == Some(ErrorKind::LeaseExpired) => Ok(()),
+            ended => Ok(ended.map(drop)?),
+        })
+    }
+
     fn finish(self: Box<Self>) -> Outcome<()> {
-        known(self.close())
+        known(self.writer.close())
+    }
+}
+
+impl Cluster {
+    fn written(&self, writer: DfsWriter) -> Box<dyn Writer> {
+        Box::new(Written { writer, dfs: self.0.clone() })
     }
 }
 
@@ -85,11 +118,11 @@ impl Files for Cluster {
             block_size: new.block_size,
             ..CreateOptions::default()
         };
-        Ok(Box::new(known(self.0.create(&parse(path)?, options))?))
+        Ok(self.written(known(self.0.create(&parse(path)?, options))?))
     }
 
     fn append(&self, path: &str) -> Outcome<Box<dyn Writer>> {
-        Ok(Box::new(known(self.0.append(&parse(path)?, false))?))
+        Ok(self.written(known(self.0.append(&parse(path)?, false))?))
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
+use client::interrupt::Undo;
 use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
@@ -48,6 +49,8 @@ pub(crate) struct NewFile {
 
 /// A file that is written.
 pub(crate) trait Writer: Write {
+    /// What ends it in its writer's place when the user interrupts: it is deleted, or, with `keep`, closed at its present length.
+    fn undo(&self, keep: bool) -> Undo;
     /// Makes it complete and durable.
     fn finish(self: Box<Self>) -> Outcome<()>;
 }

@@ -4,11 +4,12 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use client::interrupt::Undo;
 use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
@@ -64,10 +65,40 @@ fn described_all(entries: Vec<(PathBuf, Metadata)>) -> Outcome<Vec<Status>> {
 /// What Hadoop says of local files.
 const BLOCK_BYTES: u64 = 32 << 20;
 
-impl Writer for File {
-    fn finish(self: Box<Self>) -> Outcome<()> {
-        known(self.sync_all())
+/// A file that is written.
+struct Written {
+    file: File,
+    path: PathBuf,
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Writer for Written {
+    fn undo(&self, keep: bool) -> Undo {
+        let path = self.path.clone();
+        Box::new(move || match keep {
+            true => Ok(()),
+            false => Ok(fs::remove_file(path)?),
+        })
+    }
+
+    fn finish(self: Box<Self>) -> Outcome<()> {
+        known(self.file.sync_all())
+    }
+}
+
+fn written(path: &str, options: &mut OpenOptions) -> Outcome<Box<dyn Writer>> {
+    let path = PathBuf::from(path);
+    let file = known(sys::fs::open_file(&path, options))?;
+    Ok(Box::new(Written { file, path }))
 }
 
 impl Files for Machine {
@@ -100,12 +131,11 @@ impl Files for Machine {
             true => options.create(true).truncate(true),
             false => options.create_new(true),
         };
-        Ok(Box::new(known(sys::fs::open_file(Path::new(path), &mut options))?))
+        written(path, &mut options)
     }
 
     fn append(&self, path: &str) -> Outcome<Box<dyn Writer>> {
-        let mut options = OpenOptions::new();
-        Ok(Box::new(known(sys::fs::open_file(Path::new(path), options.append(true)))?))
+        written(path, OpenOptions::new().append(true))
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {

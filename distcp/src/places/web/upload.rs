@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 
 use bytes::Bytes;
+use client::interrupt::Undo;
 use futures_util::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -75,6 +76,11 @@ impl Write for Upload {
 }
 
 impl Writer for Upload {
+    fn undo(&self, _keep: bool) -> Undo {
+        // Its body breaks off with the process.
+        Box::new(|| Ok(()))
+    }
+
     fn finish(mut self: Box<Self>) -> Outcome<()> {
         self.end()
     }
