@@ -132,7 +132,8 @@ impl<'a> Copier<'a> {
         let unfinished = Unfinished::beginning(format!("the writing of {target}"));
         let writer = to.append(&target.path).map_err(file("append to", target))?;
         unfinished.begun(writer.undo(true));
-        self.pump(entry, rest, (writer, target), entry.status.length - there.length, progress)
+        let missing = entry.status.length - there.length;
+        self.transfer((from, to), entry, rest, (writer, target), missing, progress)
     }
 
     /// Writes a new file and puts it in its place.
@@ -182,18 +183,24 @@ impl<'a> Copier<'a> {
         let source = from.open(&entry.source.path, 0).map_err(read(entry))?;
         let writer = to.create(&target.path, new).map_err(file("create", target))?;
         unfinished.begun(writer.undo(false));
-        let bytes = self.pump(entry, source, (writer, target), entry.status.length, progress)?;
-        let crosses = entry.source.place != target.place;
+        let new = (writer, target);
+        self.transfer((from, to), entry, source, new, entry.status.length, progress)
+    }
+
+    /// Moves what is left of a source to the end of its copy, and checks the whole. Every copy ends here.
+    fn transfer(
+        &mut self,
+        parts: (&dyn Files, &dyn Files),
+        entry: &Entry,
+        rest: Box<dyn Read>,
+        (writer, target): (Box<dyn Writer>, &Location),
+        expected: u64,
+        progress: &mut dyn Progress,
+    ) -> Result<u64> {
+        let bytes = self.pump(entry, rest, (writer, target), expected, progress)?;
         // Within a place every byte is checked by reader and writer against the same checksums.
-        if crosses && !self.order.skip_crc {
-            let sums = checksums((from, to), &entry.source, target)?;
-            if let Some((left, right)) = sums
-                && left.algorithm == right.algorithm
-                && left.hex != right.hex
-            {
-                let (path, target) = (entry.source.to_string(), target.to_string());
-                return Err(Error::Checksum { path, target });
-            }
+        if entry.source.place != target.place {
+            check(parts, entry, target, self.order.skip_crc)?;
         }
         Ok(bytes)
     }
@@ -246,6 +253,30 @@ impl<'a> Copier<'a> {
 fn read(entry: &Entry) -> impl FnOnce(PlaceError) -> Error {
     let path = entry.source.to_string();
     move |source| Error::Read { path, source }
+}
+
+/// Compares a copy with its source: lengths, and checksums where they can be compared.
+fn check(
+    (from, to): (&dyn Files, &dyn Files),
+    entry: &Entry,
+    target: &Location,
+    skip_crc: bool,
+) -> Result<()> {
+    let there = to.status(&target.path).map_err(file("look for", target))?;
+    let (expected, found) = (entry.status.length, there.map_or(0, |there| there.length));
+    if found != expected {
+        return Err(Error::Length { path: entry.source.to_string(), expected, found });
+    }
+    let sums = match skip_crc {
+        true => None,
+        false => checksums((from, to), &entry.source, target)?,
+    };
+    match sums {
+        Some((left, right)) if left.algorithm == right.algorithm && left.hex != right.hex => {
+            Err(Error::Checksum { path: entry.source.to_string(), target: target.to_string() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Both checksums, if both places have such.
@@ -328,6 +359,8 @@ mod tests {
 
     use super::*;
     use crate::attributes::Attributes;
+    use crate::places::Place;
+    use crate::places::double::Double;
 
     struct Count(u64);
 
@@ -404,6 +437,37 @@ mod tests {
         fn finish(self: Box<Self>) -> std::result::Result<(), PlaceError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn what_was_appended_is_compared_between_places() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        fs::create_dir_all(root.join("to")).unwrap();
+        fs::write(root.join("x"), "12345678").unwrap();
+        let order = Order::of_test(root);
+        let places = Places::new(None, String::new(), Default::default());
+        let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
+        let place = Place::Web { authority: "h:1".to_owned(), is_encrypted: false };
+        let source = Location { place, ..Location::of_test(&root.join("x")) };
+        let status = Status { length: 8, ..Status::default() };
+        let entry = Entry { source, relative: "x".to_owned(), status };
+        let mut append = |right: &str| {
+            fs::write(root.join("to/x"), "1234").unwrap();
+            let target = Location::of_test(&root.join("to/x"));
+            let there = Status { length: 4, ..Status::default() };
+            let parts: (&dyn Files, &dyn Files) =
+                (&Double::with_checksum("1"), &Double::with_checksum(right));
+            copier.append(parts, &entry, (&target, &there), &mut Count(0))
+        };
+        assert_eq!(append("1").unwrap(), 4);
+        let error = append("2").unwrap_err();
+        assert!(matches!(error, Error::Checksum { .. }), "{error}");
+        let target = Location::of_test(&root.join("to/x"));
+        fs::write(root.join("to/x"), "1").unwrap();
+        let double = Double::default();
+        let error = check((&double, &double), &entry, &target, true).unwrap_err();
+        assert!(matches!(error, Error::Length { expected: 8, found: 1, .. }), "{error}");
     }
 
     #[test]

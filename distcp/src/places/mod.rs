@@ -3,6 +3,8 @@
 //! Invariant: an operation names the path that failed; nothing here retries, as tasks are tried again by the JobTracker.
 
 mod cluster;
+#[cfg(test)]
+pub(crate) mod double;
 mod files;
 mod location;
 mod machine;
