@@ -48,7 +48,7 @@ Paths are of the cluster (plain, hdfs:///…), of this machine (file:///…) or 
   -filters FILE           regular expressions; a path that one matches is left out
   -skipcrccheck           compare no checksums
   -direct                 write files in place, without a temporary name
-  -log DIR [-v]           what was skipped and failed, with -v also what was copied
+  -log DIR [-v]           what was skipped and failed, with -v also what was copied: in a directory of DIR for each run
   -async                  do not wait for the job
   -updateRoot             with -update or -overwrite: keep attributes of the sources themselves, too
   -numListstatusThreads N threads that list
@@ -432,7 +432,8 @@ impl Copy<'_> {
     ) -> Result<Outcome> {
         let options = &self.options;
         let output = match &log {
-            Some(log) => log.path.clone(),
+            // A name for each run: a job writes into a new directory.
+            Some(log) => log.below(&format!("distcp-{}", order.id)).path,
             None => format!("{staging}/log"),
         };
         let mut settings = self.site.settings.clone();
@@ -450,7 +451,7 @@ impl Copy<'_> {
         let plan = plan(&Arc::new(order.clone()), &output, here).map_err(Error::Job)?;
         let ended = built_in::run(&words, &settings, plan).map_err(Error::Job)?;
         let mut warnings = Vec::new();
-        if options.detached && options.log.is_none() {
+        if options.detached {
             warnings.push(format!("the log will be in {output}"));
         }
         Ok(Outcome { job: ended.job, counters: ended.counters, warnings })
@@ -506,6 +507,24 @@ mod tests {
         let line = line.replace('@', &format!("file://{}", scratch.display()));
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         run(&words, &Site::default(), &mut |_| {})
+    }
+
+    #[test]
+    fn logs_of_several_runs_are_in_one_directory() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::create_dir(scratch.path().join("in")).unwrap();
+        fs::write(scratch.path().join("in/x"), "1").unwrap();
+        let runs = || {
+            distcp(scratch.path(), "-update -log @/log -v @/in @/out").unwrap();
+            let runs = fs::read_dir(scratch.path().join("log")).unwrap();
+            let text = |run: fs::DirEntry| fs::read_to_string(run.path().join("part-r-00000"));
+            let mut texts: Vec<String> = runs.map(|run| text(run.unwrap()).unwrap()).collect();
+            texts.sort();
+            texts
+        };
+        assert_eq!(runs().len(), 1);
+        let texts = runs();
+        assert!(texts[0].starts_with("FILE_COPIED") && texts[1].starts_with("FILE_SKIPPED"));
     }
 
     #[test]
