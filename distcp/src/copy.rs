@@ -21,7 +21,7 @@ use crate::keep::keep;
 use crate::listing::file;
 use crate::order::{Entry, Order};
 use crate::places::{Files, Location, NewFile, Places, Status, Writer};
-use crate::throttle::pause;
+use crate::throttle::{pause, piece};
 
 /// Longest wait between two signs of life.
 const WAIT_STEP: Duration = Duration::from_secs(1);
@@ -215,10 +215,14 @@ impl<'a> Copier<'a> {
         progress: &mut dyn Progress,
     ) -> Result<u64> {
         let mut found = 0;
+        let at_once = match self.order.bandwidth {
+            Some(megabytes) => piece(self.buffer.len(), megabytes),
+            None => self.buffer.len(),
+        };
         // One byte more than expected says enough: a source may have no end.
         let mut source = source.take(expected.saturating_add(1));
         loop {
-            let count = match source.read(&mut self.buffer) {
+            let count = match source.read(self.buffer.get_mut(..at_once).unwrap_or_default()) {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -437,6 +441,24 @@ mod tests {
         fn finish(self: Box<Self>) -> std::result::Result<(), PlaceError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn no_more_is_written_at_once_than_is_allowed_in_a_second() {
+        let buffer_bytes = 8 << 20;
+        let order = Order { bandwidth: Some(4.0), buffer_bytes, ..Order::of_test(Path::new("/")) };
+        let places = Places::new(None, String::new(), Default::default());
+        let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
+        let source = Location::of_test(Path::new("/x"));
+        let entry =
+            Entry { source: source.clone(), relative: String::new(), status: Status::default() };
+        let written = Pieces::default();
+        // Long ago: there is no wait.
+        copier.begun = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        let bytes = vec![0; 6 << 20];
+        let (writer, rest) = (Box::new(written.clone()), Box::new(io::Cursor::new(bytes)));
+        copier.pump(&entry, rest, (writer, &source), 6 << 20, &mut Count(0)).unwrap();
+        assert_eq!(*written.0.lock().unwrap(), [4 << 20, 2 << 20]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::attributes::Attributes;
 use crate::error::{Error, Result};
+use crate::throttle::MEGABYTES_PER_SECOND_MIN;
 
 /// What an option does here.
 enum Effect {
@@ -187,7 +188,7 @@ impl Options {
             "-append" => self.append = true,
             "-async" => self.detached = true,
             "-atomic" => self.atomic = true,
-            "-bandwidth" => self.bandwidth = Some(positive(name, value)?),
+            "-bandwidth" => self.bandwidth = Some(bandwidth(name, value)?),
             "-copybuffersize" => {
                 let bytes = number(name, value, BUFFER_BYTES_MAX as u64)?;
                 self.buffer_bytes = usize::try_from(bytes).unwrap_or(BUFFER_BYTES_MAX);
@@ -291,9 +292,12 @@ fn number(name: &str, text: &str, most: u64) -> Result<u64> {
     }
 }
 
-fn positive(name: &str, text: &str) -> Result<f64> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| Error::usage(format!("{name}: `{text}` is no number above 0")))
+fn bandwidth(name: &str, text: &str) -> Result<f64> {
+    const LEAST: f64 = MEGABYTES_PER_SECOND_MIN;
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= LEAST);
+    number.ok_or_else(|| {
+        Error::usage(format!("{name}: `{text}` is no number of megabytes, {LEAST} at least"))
+    })
 }
 
 #[cfg(test)]
@@ -358,7 +362,8 @@ mod tests {
             ("-update -delete -diff x y /a /b", "-delete and -diff"),
             ("-m 0 /a /b", "`0` is not between 1 and"),
             ("-m x /a /b", "no whole number"),
-            ("-bandwidth 0 /a /b", "no number above 0"),
+            ("-bandwidth 0 /a /b", "0.01 at least"),
+            ("-bandwidth 0.001 /a /b", "0.01 at least"),
             ("-strategy best /a /b", "there are uniformsize and dynamic"),
             ("-nothing /a /b", "Unrecognized option: -nothing"),
             ("-pz /a /b", "-p: `z`"),

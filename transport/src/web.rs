@@ -18,9 +18,9 @@ use crate::error::RpcError;
 use crate::rpc::{Body, RpcClient, http};
 
 /// How long nothing may move in either direction: a DataNode may have to rebuild a pipeline meanwhile.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Least bytes of a body within that time, a kilobyte a second: whoever sends less holds what others wait for.
-const BODY_BYTES_MIN: u64 = 64 << 10;
+pub const BODY_BYTES_MIN: u64 = 64 << 10;
 
 /// How far a body was sent.
 #[derive(Default)]
