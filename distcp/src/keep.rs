@@ -6,7 +6,7 @@ use crate::listing::file;
 use crate::order::Entry;
 use crate::places::{Files, Location, Place};
 
-/// Sets what is kept; times last, as all else changes them.
+/// Sets what is kept; the rights come last, for they may take from whoever copies what the rest needs.
 pub(crate) fn keep(
     (from, to): (&dyn Files, &dyn Files),
     entry: &Entry,
@@ -14,14 +14,6 @@ pub(crate) fn keep(
     kept: Attributes,
 ) -> Result<()> {
     let (path, status) = (target.path.as_str(), &entry.status);
-    if kept.acl && !matches!(entry.source.place, Place::Machine) {
-        let acl = from.acl(&entry.source.path);
-        let acl = acl.map_err(lacking(ACLS, "read the ACL of", &entry.source))?;
-        to.set_acl(path, &acl).map_err(lacking(ACLS, "set the ACL of", target))?;
-    }
-    if kept.mode {
-        to.set_mode(path, status.mode).map_err(file("set the mode of", target))?;
-    }
     let owner = if kept.user { status.owner.as_str() } else { "" };
     let group = if kept.group { status.group.as_str() } else { "" };
     if !owner.is_empty() || !group.is_empty() {
@@ -40,6 +32,14 @@ pub(crate) fn keep(
     if kept.times {
         let (mtime, atime) = (status.mtime_ms, status.atime_ms);
         to.set_times(path, mtime, atime).map_err(file("set the times of", target))?;
+    }
+    if kept.acl && !matches!(entry.source.place, Place::Machine) {
+        let acl = from.acl(&entry.source.path);
+        let acl = acl.map_err(lacking(ACLS, "read the ACL of", &entry.source))?;
+        to.set_acl(path, &acl).map_err(lacking(ACLS, "set the ACL of", target))?;
+    }
+    if kept.mode {
+        to.set_mode(path, status.mode).map_err(file("set the mode of", target))?;
     }
     Ok(())
 }
@@ -74,6 +74,21 @@ fn lacking<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places::Status;
+    use crate::places::double::Double;
+
+    #[test]
+    fn rights_come_last() {
+        let (from, to) = (Double::default(), Double::default());
+        let place = Place::Cluster { authority: "h:1".to_owned() };
+        let source = Location { place, path: "/x".to_owned() };
+        let status = Status { replication: 1, owner: "ann".to_owned(), ..Status::default() };
+        let entry = Entry { source: source.clone(), relative: String::new(), status };
+        keep((&from, &to), &entry, &source, Attributes::parse("rugpaxt").unwrap()).unwrap();
+        let order =
+            ["set_owner", "set_replication", "set_xattr", "set_times", "set_acl", "set_mode"];
+        assert_eq!(to.calls(), order);
+    }
 
     #[test]
     fn a_machine_keeps_no_lists() {

@@ -66,6 +66,26 @@ fn open_without_waiting(
     Ok(file)
 }
 
+/// Sets times, milliseconds since the epoch; `None` leaves one unchanged. It takes the owner's rights, not those to read.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] for a time that the system does not know; else the system's error.
+pub fn set_times(path: &Path, mtime_ms: Option<u64>, atime_ms: Option<u64>) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
+    let time = |ms: Option<u64>| -> io::Result<Timespec> {
+        match ms {
+            None => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }),
+            Some(ms) => {
+                let unknown = |_| io::Error::from(io::ErrorKind::InvalidInput);
+                let tv_nsec = i64::try_from(ms % 1000 * 1_000_000).map_err(unknown)?;
+                Ok(Timespec { tv_sec: i64::try_from(ms / 1000).map_err(unknown)?, tv_nsec })
+            }
+        }
+    };
+    let times = Timestamps { last_modification: time(mtime_ms)?, last_access: time(atime_ms)? };
+    Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
+}
+
 /// Replaces `path` by `bytes`; after any crash it holds either the old or the new content, whole and durable.
 ///
 /// The file gets permission bits `mode`. A temporary file beside it (`.NAME.tmp`) may be left by a crash and is removed by
@@ -545,6 +565,20 @@ mod tests {
         assert_eq!(no_file.unwrap_err().kind(), io::ErrorKind::InvalidInput);
         let no_file = open_input(Path::new("/dev/null")).unwrap_err();
         assert_eq!(no_file.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn times_are_set_of_what_cannot_be_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(File::open(&path).is_err());
+        set_times(&path, Some(1_600_000_000_123), Some(7_000)).unwrap();
+        set_times(&path, None, Some(8_001)).unwrap();
+        let there = fs::metadata(&path).unwrap();
+        assert_eq!((there.mtime(), there.mtime_nsec()), (1_600_000_000, 123_000_000));
+        assert_eq!((there.atime(), there.atime_nsec()), (8, 1_000_000));
+        assert!(set_times(&directory.path().join("missing"), Some(1), None).is_err());
     }
 
     #[test]

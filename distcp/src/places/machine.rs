@@ -3,11 +3,10 @@
 //! Invariant: only files are opened, and no opening waits: a FIFO or a device is refused.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use client::interrupt::Undo;
 use protocol::acl::AclEntry;
@@ -213,9 +212,7 @@ impl Files for Machine {
     }
 
     fn set_times(&self, path: &str, mtime_ms: u64, atime_ms: u64) -> Outcome<()> {
-        let time = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
-        let times = FileTimes::new().set_modified(time(mtime_ms)).set_accessed(time(atime_ms));
-        known(File::open(path).and_then(|file| file.set_times(times)))
+        known(sys::fs::set_times(Path::new(path), Some(mtime_ms), Some(atime_ms)))
     }
 
     fn set_replication(&self, _: &str, _: u16) -> Outcome<()> {

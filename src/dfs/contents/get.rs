@@ -112,8 +112,7 @@ impl Get<'_> {
         for (target, status) in made.iter() {
             let set = set_owner(target, status);
             let set = set.and_then(|()| set_mode(target, status.mode)).and_then(|()| {
-                File::open(target)
-                    .and_then(|directory| directory.set_times(times(status)))
+                sys::fs::set_times(target, Some(status.mtime_ms), Some(status.atime_ms))
                     .map_err(|error| Failure::local(target, &error))
             });
             if let Err(failure) = set {

@@ -4,12 +4,11 @@
 //! itself ([`tree`]).
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
 
 use protocol::InodeId;
 use protocol::namenode::{ContentSummary, FileStatus};
@@ -142,15 +141,7 @@ impl Machine {
         mtime_ms: Option<u64>,
         atime_ms: Option<u64>,
     ) -> io::Result<()> {
-        let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
-        let mut times = FileTimes::new();
-        if let Some(ms) = mtime_ms {
-            times = times.set_modified(at(ms));
-        }
-        if let Some(ms) = atime_ms {
-            times = times.set_accessed(at(ms));
-        }
-        File::open(path)?.set_times(times)
+        sys::fs::set_times(path, mtime_ms, atime_ms)
     }
 
     /// True if this process may do `action` with a path.
