@@ -1,13 +1,13 @@
 //! A file being sent: bytes that are written here leave through a request that waits for them.
 //!
 //! Invariants: at most [`PIECES_MAX`] pieces wait; the file is complete only if [`Writer::finish`] is called, since a body that breaks off makes the
-//! server give the file up.
+//! server give the file up, and any other end breaks it off.
 
 use std::io::{self, Write};
 
 use bytes::Bytes;
 use client::interrupt::Undo;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use transport::RpcError;
@@ -21,24 +21,36 @@ use crate::places::files::{Outcome, Writer};
 /// Pieces that wait to be sent; a piece is what was written at once.
 const PIECES_MAX: usize = 4;
 
-/// A piece, or that no more will come although the file is not complete.
-type Piece = Result<Bytes, io::Error>;
+/// What goes into a body.
+enum Piece {
+    Bytes(Bytes),
+    /// The file is complete.
+    End,
+}
+
+/// The body of a request: it ends well after [`Piece::End`] alone. Where no more comes before that, it breaks off.
+fn body(waiting: mpsc::Receiver<Piece>) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::unfold(Some(waiting), |waiting| async move {
+        let mut waiting = waiting?;
+        match waiting.recv().await {
+            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(waiting))),
+            Some(Piece::End) => None,
+            None => Some((Err(io::ErrorKind::Interrupted.into()), None)),
+        }
+    })
+}
 
 /// See the module.
 pub(super) struct Upload {
-    /// `None` once all is sent.
+    /// `None` once the file is given up or complete.
     pieces: Option<mpsc::Sender<Piece>>,
     answer: Option<JoinHandle<Result<Answer, RpcError>>>,
 }
 
 impl Upload {
     pub(super) fn begin(method: Method, location: String) -> Self {
-        let (pieces, waiting) = mpsc::channel::<Piece>(PIECES_MAX);
-        let body =
-            stream::unfold(
-                waiting,
-                |mut waiting| async move { Some((waiting.recv().await?, waiting)) },
-            );
+        let (pieces, waiting) = mpsc::channel(PIECES_MAX);
+        let body = body(waiting);
         let answer =
             runtime().spawn(async move { web::send(Trust::Named, method, &location, body).await });
         Upload { pieces: Some(pieces), answer: Some(answer) }
@@ -57,7 +69,7 @@ impl Write for Upload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = Bytes::copy_from_slice(bytes);
         let sent = match &self.pieces {
-            Some(pieces) => pieces.blocking_send(Ok(piece)).is_ok(),
+            Some(pieces) => pieces.blocking_send(Piece::Bytes(piece)).is_ok(),
             None => false,
         };
         if sent {
@@ -82,18 +94,40 @@ impl Writer for Upload {
     }
 
     fn finish(mut self: Box<Self>) -> Outcome<()> {
+        if let Some(pieces) = &self.pieces {
+            // If the request has ended already, its answer says why.
+            let _ = pieces.blocking_send(Piece::End);
+        }
         self.end()
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let Some(pieces) = self.pieces.take() {
-            // The request ends with an error, whether this arrives or not.
-            let _ = pieces.try_send(Err(io::ErrorKind::Interrupted.into()));
-            if let Some(answer) = self.answer.take() {
-                answer.abort();
+        if let Some(answer) = self.answer.take() {
+            answer.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+
+    use super::*;
+
+    #[test]
+    fn a_body_ends_well_only_if_somebody_says_so() {
+        for (is_complete, count) in [(true, 0), (true, PIECES_MAX - 1), (false, PIECES_MAX)] {
+            let (pieces, waiting) = mpsc::channel(PIECES_MAX);
+            (0..count).for_each(|_| pieces.try_send(Piece::Bytes("a".into())).ok().unwrap());
+            if is_complete {
+                pieces.try_send(Piece::End).ok().unwrap();
             }
+            drop(pieces);
+            let all: Vec<io::Result<Bytes>> = runtime().block_on(body(waiting).collect());
+            assert_eq!(all.iter().filter(|piece| piece.is_ok()).count(), count);
+            assert_eq!(all.last().is_none_or(|piece| piece.is_ok()), is_complete);
         }
     }
 }
