@@ -1,7 +1,7 @@
 //! `-diff FROM TO`: what changed between two snapshots of the source is done to a target that is as the first of them.
 //!
 //! What was deleted or renamed first moves, the deepest first, into a directory beside the rest. From there what was renamed goes to its new place, the
-//! highest first, and the rest is deleted. Then only what is new or changed is left to copy.
+//! highest first, and the rest is deleted ([`shift`]). Then only what is new or changed is left to copy.
 
 use protocol::namenode::{DiffEntry, DiffKind};
 
@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::listing::{Filters, below, file};
 use crate::order::Entry;
 use crate::places::{Files, Location};
+use crate::shift::{Plan, recover, shift};
 
 /// The directory of the snapshots of a directory.
 const SNAPSHOTS: &str = ".snapshot";
@@ -30,6 +31,7 @@ impl Sync<'_> {
         let changes = |files: &dyn Files, at: &Location, from: &str, to: &str| {
             files.changes(&at.path, from, to).map_err(file("compare snapshots of", at))
         };
+        recover(target, to)?;
         let changed = changes(target, to, self.from, "")?;
         if let Some(change) = changed.first() {
             return Err(Error::TargetChanged {
@@ -40,13 +42,14 @@ impl Sync<'_> {
         }
         let end = if self.to == "." { "" } else { self.to };
         let changes = changes(source, at, self.from, end)?;
-        self.shift(&moves(&changes))?;
         let root = match end {
             "" => at.clone(),
             snapshot => at.below(&format!("{SNAPSHOTS}/{snapshot}")),
         };
-        let mut entries = Vec::new();
-        for (relative, whole) in copies(&changes) {
+        let (mut entries, copies) = (Vec::new(), copies(&changes));
+        let created = copies.iter().filter(|(_, whole)| *whole).map(|(path, _)| path.as_str());
+        let plan = Plan::of(&changes, created);
+        for (relative, whole) in copies {
             let path = root.below(&relative);
             let status = source.status(&path.path).map_err(file("look for", &path))?;
             let Some(status) = status else { continue };
@@ -61,35 +64,9 @@ impl Sync<'_> {
         }
         entries.sort_by(|left, right| left.relative.cmp(&right.relative));
         entries.dedup_by(|left, right| left.relative == right.relative);
+        // When all is known that the source can refuse.
+        shift(target, to, self.id, &plan)?;
         Ok(entries)
-    }
-
-    /// Does all moves.
-    fn shift(&self, moves: &[Move]) -> Result<()> {
-        if moves.is_empty() {
-            return Ok(());
-        }
-        let (files, target) = self.target;
-        let aside = target.below(&format!(".distcp.diff.tmp.{}", self.id));
-        files.make_directories(&aside.path).map_err(file("make the directory", &aside))?;
-        let place = |number: usize| aside.below(&number.to_string());
-        for (number, item) in moves.iter().enumerate() {
-            let from = target.below(&item.from);
-            files.rename(&from.path, &place(number).path).map_err(file("rename", &from))?;
-        }
-        let mut renamed: Vec<(usize, &String)> = moves
-            .iter()
-            .enumerate()
-            .filter_map(|(number, item)| Some((number, item.to.as_ref()?)))
-            .collect();
-        renamed.sort_by_key(|(_, to)| (to.matches('/').count(), to.as_str()));
-        for (number, to) in renamed {
-            let to = target.below(to);
-            let parent = to.parent();
-            files.make_directories(&parent.path).map_err(file("make the directory", &parent))?;
-            files.rename(&place(number).path, &to.path).map_err(file("rename onto", &to))?;
-        }
-        files.delete(&aside.path).map_err(file("delete", &aside)).map(|_| ())
     }
 }
 
@@ -100,26 +77,6 @@ fn word(kind: DiffKind) -> &'static str {
         DiffKind::Modified => "modified",
         DiffKind::Renamed => "renamed",
     }
-}
-
-/// Something that is no longer where it was.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Move {
-    from: String,
-    /// `None` if it is gone.
-    to: Option<String>,
-}
-
-/// What leaves its place, the deepest first.
-fn moves(changes: &[DiffEntry]) -> Vec<Move> {
-    let mut moves: Vec<Move> = changes
-        .iter()
-        .filter(|change| matches!(change.kind, DiffKind::Deleted | DiffKind::Renamed))
-        .map(|change| Move { from: change.path.clone(), to: change.target.clone() })
-        .collect();
-    moves
-        .sort_by_key(|item| (std::cmp::Reverse(item.from.matches('/').count()), item.from.clone()));
-    moves
 }
 
 /// What is to be copied, by its path after the renames, and whether with all that is below.
@@ -163,12 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_and_what_is_copied() {
+    fn what_is_copied() {
         let changes =
             ["M ", "R a b", "M a", "M a/x", "+ a/new", "+ a", "- d/e/f", "R d/e d/g", "- d"]
                 .map(change);
-        let order: Vec<String> = moves(&changes).into_iter().map(|item| item.from).collect();
-        assert_eq!(order, ["d/e/f", "d/e", "a", "d"]);
         let copied = copies(&changes);
         let expected = [("", false), ("b", false), ("b/x", false), ("b/new", true), ("a", true)];
         assert_eq!(copied, expected.map(|(path, whole)| (path.to_owned(), whole)));

@@ -105,6 +105,27 @@ pub enum Error {
         /// One of the changes.
         change: String,
     },
+    /// What `-diff` has moved could neither be brought to its place nor back.
+    #[error("what -diff has moved is in {directory}, and the next -diff puts it back")]
+    Aside {
+        /// Where it is.
+        directory: String,
+        /// Why.
+        #[source]
+        source: Box<Error>,
+    },
+    /// A directory of `-diff` without the plan that says what belongs where.
+    #[error("{path} is not there or not whole")]
+    NoPlan {
+        /// Of the plan.
+        path: String,
+    },
+    /// A directory that `-diff` has made, and somebody else uses.
+    #[error("{path} is not empty")]
+    NotEmpty {
+        /// The directory.
+        path: String,
+    },
     /// A kind of attributes that a place does not have.
     #[error("{what} are not supported for {place}")]
     NoAttributes {

@@ -11,6 +11,7 @@
 //! | `options`, `attributes` | the command line |
 //! | `places` | the file systems |
 //! | `listing`, `difference`, `bundles` | what to copy, and which map does |
+//! | `shift` | what `-diff` moves in the target |
 //! | `order`, `job`, `copy`, `keep`, `commit`, `throttle` | the job and its tasks |
 //! | `run` | the driver |
 //!
@@ -29,6 +30,7 @@ mod options;
 mod order;
 mod places;
 mod run;
+mod shift;
 mod throttle;
 
 pub use error::{Error, PlaceError};

@@ -261,6 +261,10 @@ fn differences(stand: &Stand) {
     stand.dfs("-createSnapshot /v s2");
     // It is not in the snapshot.
     stand.put("/v/later", b"7");
+    // What a run leaves that is killed in the middle is put back.
+    stand.dfs("-mkdir /w/.distcp.diff.tmp.0\n-mv /w/old /w/.distcp.diff.tmp.0/0");
+    let plan = br#"{"moves":[{"from":"old","to":"new"}],"steps":[{"Place":[0,"new"]}]}"#;
+    stand.put("/w/.distcp.diff.tmp.0/plan", plan);
     stand.distcp("-update -diff s1 s2 /v /w").ok();
     assert_eq!(stand.tree("/w"), stand.tree("/v/.snapshot/s2"));
     for path in ["keep", "new/in/x", "new/y", "new/more/n", "old/y"] {

@@ -28,6 +28,11 @@ impl Double {
         Double { checksum: Some(checksum), ..Double::default() }
     }
 
+    /// One of which so many operations work.
+    pub(crate) fn that_works(count: usize) -> Self {
+        Double { works: Some(count), ..Double::default() }
+    }
+
     /// Operations so far.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
