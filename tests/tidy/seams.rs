@@ -293,6 +293,45 @@ fn text_of_others_reaches_a_terminal_through_the_seams_alone() {
     assert_passed(prints, &[("src/main.rs", "mod a;"), ("src/a.rs", code)]);
 }
 
+/// Ways to read a file that wait for whoever writes to a FIFO, and read a device without end.
+const WAITING: &[&str] = &["std::fs::File::open", "std::fs::read", "std::fs::read_to_string"];
+
+/// Where a user may name a pipe, which is then read to its end as by `cat`.
+const READS_PIPES: &[&str] =
+    &["src/dfs/fs/machine.rs", "src/dfs/contents/put.rs", "src/dfs/contents/rewrite.rs"];
+
+/// Commands open what users name by `sys::fs::open_input`.
+fn waits_for_pipes(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    let sources = house.below("src").chain(house.below("distcp/src"));
+    for source in sources.filter(|source| !READS_PIPES.contains(&&*source.path)) {
+        for name in source.found.all().filter(|name| WAITING.iter().any(|way| name.is_in(way))) {
+            violations.push(format!("{}: `{}` may wait for ever", source.at(name.line), name.text));
+        }
+    }
+    violations
+}
+
+#[test]
+fn commands_wait_for_no_fifo() {
+    assert_kept(waits_for_pipes);
+    const FACE: (&str, &str) = ("distcp/src/lib.rs", "mod a;");
+    for code in [
+        "fn f() { std::fs::File::open(path); }",
+        "use std::fs; fn f() { fs::read_to_string(path); }",
+        "use std::fs::{self, File}; fn f() { File::open(path); }",
+    ] {
+        assert_found(waits_for_pipes, &[FACE, ("distcp/src/a.rs", code)]);
+    }
+    let code = "use std::fs::{self, File}; fn f(file: &File) { fs::read_dir(path); sys::fs::open_input(path); }";
+    assert_passed(waits_for_pipes, &[FACE, ("distcp/src/a.rs", code)]);
+    let house = House::here();
+    for path in READS_PIPES {
+        let names = house.sources[*path].found.all().any(|name| name.is_in("std::fs::File::open"));
+        assert!(names, "{path} reads no pipe");
+    }
+}
+
 /// Who looks for a line of the operator's guide in a log finds it there.
 #[test]
 fn log_lines_of_the_guide_are_written() {
