@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::sync::Arc;
 
-use client::dfs::DfsClient;
+use client::dfs::{CreateOptions, DfsClient};
 use mr_api::built_in::{file_system, progress};
 use mr_api::formats::Rows;
 use mr_api::job::rows;
@@ -16,7 +16,7 @@ use protocol::DfsPath;
 use crate::commit::{commit, read};
 use crate::copy::{Copier, Done, Progress};
 use crate::error::{Error, Result};
-use crate::order::{Entry, Order};
+use crate::order::{Entry, FILE_MODE, Order};
 use crate::places::{Location, Places, Tokens};
 
 /// Hadoop's group of counters.
@@ -176,10 +176,12 @@ impl Reducer for LastStep {
         }
         let context = out.context().clone();
         let order = &self.order;
-        let lists = Lists::of(order, &context)?;
-        if lists.as_ref().is_some_and(|lists| lists.are_gone) {
-            // An attempt before this one did the last step.
-            return Ok(());
+        let ending = Ending::of(order, &context)?;
+        if let Some(ending) = &ending
+            && ending.is_done()?
+        {
+            // An attempt before this one did the last step, and perhaps not all after it.
+            return ending.remove_lists();
         }
         let places = places(order, self.places.as_ref(), &context)?;
         let list = BufReader::new(context.open(&order.whole())?);
@@ -187,10 +189,10 @@ impl Reducer for LastStep {
         if order.delete {
             context.counter(COUNTERS, "DELETED").add(committed.deleted);
         }
-        if let Some(lists) = lists {
-            lists.remove()?;
+        match ending {
+            Some(ending) => ending.end(),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn reduce(
@@ -203,24 +205,35 @@ impl Reducer for LastStep {
     }
 }
 
-/// The lists of a job on the cluster. The last step deletes them: the driver may have ended.
-struct Lists {
+/// The end of a job on the cluster. Its last step deletes the lists: the driver may have ended.
+struct Ending {
     dfs: DfsClient,
-    path: DfsPath,
-    are_gone: bool,
+    lists: DfsPath,
+    done: DfsPath,
 }
 
-impl Lists {
+impl Ending {
     /// `None` in a job that runs in the driver.
     fn of(order: &Order, context: &Context) -> mr_api::Result<Option<Self>> {
         let Some(dfs) = file_system(context) else { return Ok(None) };
-        let path = DfsPath::parse(&order.lists)?;
-        let are_gone = dfs.try_status(&path)?.is_none();
-        Ok(Some(Lists { dfs, path, are_gone }))
+        let (lists, done) = (DfsPath::parse(&order.lists)?, DfsPath::parse(&order.done())?);
+        Ok(Some(Ending { dfs, lists, done }))
     }
 
-    fn remove(self) -> mr_api::Result<()> {
-        self.dfs.delete(&self.path, true)?;
+    /// Lists that are gone say nothing: somebody may have deleted them.
+    fn is_done(&self) -> mr_api::Result<bool> {
+        Ok(self.dfs.try_status(&self.done)?.is_some())
+    }
+
+    fn end(&self) -> mr_api::Result<()> {
+        let options =
+            CreateOptions { overwrite: true, mode: FILE_MODE, ..CreateOptions::default() };
+        self.dfs.create(&self.done, options)?.close()?;
+        self.remove_lists()
+    }
+
+    fn remove_lists(&self) -> mr_api::Result<()> {
+        self.dfs.delete(&self.lists, true)?;
         Ok(())
     }
 }

@@ -6,6 +6,9 @@ use crate::attributes::Attributes;
 use crate::error::{Error, Result};
 use crate::places::{Location, Status};
 
+/// Of files of the job's own: only their owner can read them.
+pub(crate) const FILE_MODE: u16 = 0o600;
+
 /// See the module.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -48,6 +51,11 @@ impl Order {
     /// The file of tokens for other clusters.
     pub(crate) fn tokens(&self) -> String {
         format!("{}/tokens", self.lists)
+    }
+
+    /// The file that is there once the last step is done.
+    pub(crate) fn done(&self) -> String {
+        format!("{}.done", self.lists)
     }
 
     pub(crate) fn text(&self) -> Result<String> {

@@ -22,7 +22,7 @@ use crate::job::plan;
 use crate::keep;
 use crate::listing::{Filters, Target, entries, file, sources};
 use crate::options::{Options, parse};
-use crate::order::{Entry, Order};
+use crate::order::{Entry, FILE_MODE, Order};
 use crate::places::{Location, Place, Places, Tokens, tokens_of_environment};
 
 /// How `distcp` is used.
@@ -65,8 +65,6 @@ const STAGING: &str = ".staging";
 const HOME_MODE: u16 = 0o755;
 /// Only its owner can read it.
 const DIRECTORY_MODE: u16 = 0o700;
-/// Only its owner can read them.
-const FILE_MODE: u16 = 0o600;
 /// Bundles for each map with `-strategy dynamic`.
 const BUNDLES_PER_MAP: u32 = 4;
 

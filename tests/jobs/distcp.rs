@@ -173,6 +173,20 @@ fn choices(stand: &Stand, all: &[&str]) {
     let report = stand.cluster.jobs().watch(id, |_| {}).unwrap();
     assert_eq!(report.state, protocol::jobs::JobState::Succeeded);
     assert_eq!(stand.tree("/later"), all);
+    lost_lists(stand);
+}
+
+/// A last step that finds no list has not been done.
+fn lost_lists(stand: &Stand) {
+    stand.put("/slow", &data::text(1, 60_000));
+    stand.distcp("-async -atomic -bandwidth 0.01 /slow /lost").ok();
+    stand.cluster.wait_until("a file is being written", SECONDS_MAX, |cluster| {
+        cluster.dfs(&["-ls", "-R", "-C", "/"]).stdout_text().contains("/attempt_")
+    });
+    stand.dfs(&format!("-rm -r -skipTrash /user/{SUPERUSER}/.staging/*/lists"));
+    let id = job_id(&stand.cluster).parse().unwrap();
+    let report = stand.cluster.jobs().watch(id, |_| {}).unwrap();
+    assert_eq!(report.state, protocol::jobs::JobState::Failed);
 }
 
 fn mistakes(stand: &Stand) {
