@@ -1,0 +1,274 @@
+"""The shell beside Apache HDFS: runs every line of `lines/` on both, and compares exit codes, output, errors, and what is left. See run.sh.
+
+A file of lines has scenarios. Each starts with an empty name space and an empty directory on this machine:
+
+    == a name                     begins a scenario
+    # a remark
+    ! printf x > a                set-up by sh, in the local directory, of each side
+    dfs -put a /a                 a command of `hdfs`, as the superuser
+    alice: dfs -ls /a             as another user
+    dfs -put - /b << text         with standard input; `{nl}` and the like also here
+
+Words are split as sh does, without its expansions. `{fs}` is the address of the file system in Apache's form, `{local}` the local directory, `{tab}`,
+`{nl}` and `{x255}` are characters. What differs must be in accepted.txt, and what is there must differ: with the same texts, which a checksum of both
+tells."""
+
+import argparse
+import difflib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+
+from sides import CLASSES, GROUPS, NOBODY, SUPERUSER, Ours, Theirs, prepare
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FIELDS = ("code", "out", "err")
+
+
+class Line:
+    """One command line, or a local set-up."""
+
+    def __init__(self, text, key, fill):
+        self.text, self.key = text, key
+        self.user, self.stdin, self.setup = SUPERUSER, b"", None
+        if text.startswith("! "):
+            self.setup = fill(text[2:])
+            return
+        text, separator, stdin = text.partition(" << ")
+        if separator:
+            self.stdin = fill(stdin).encode()
+        user, separator, rest = text.partition(": ")
+        if separator and user in (*GROUPS, NOBODY):
+            self.user, text = user, rest
+        self.tool, *self.words = [fill(word) for word in shlex.split(text)]
+        if self.tool not in CLASSES:
+            raise SystemExit(f"{key}: {self.tool} is no tool")
+
+
+def scenarios(path, fill):
+    found, name = {}, os.path.basename(path).removesuffix(".txt")
+    with open(path, encoding="utf-8") as file:
+        for text in file.read().split("\n"):
+            if text.startswith("== "):
+                scenario = f"{name}/{text[3:].strip()}"
+                if scenario in found:
+                    raise SystemExit(f"{scenario} is there twice")
+                lines, seen = found.setdefault(scenario, []), {}
+            elif text.strip() and not text.startswith("#"):
+                seen[text] = seen.get(text, 0) + 1
+                count = f" #{seen[text]}" if seen[text] > 1 else ""
+                lines.append(Line(text, f"{scenario}: {text}{count}", fill))
+    return found
+
+
+# What may be in any output and must differ.
+SHARED = [
+    (re.compile(r"blk_-?\d+(_\d+)?"), "blk_N"),
+    (re.compile(r"BP-[0-9.-]+"), "BP-N"),
+    (re.compile(r"DS-[0-9a-f-]{36}"), "DS-N"),
+    # Times of today; others were set.
+    (re.compile(r"{today}[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"), "NOW"),
+    (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} \d\d \d\d:\d\d:\d\d [A-Z+:0-9]+ \d{4}"), "NOW"),
+    (re.compile(r"\b17\d{11}\b|\b18\d{11}\b"), "MILLISECONDS"),
+    (re.compile(r"\.Trash/\d{12}(-\d+)?"), ".Trash/CHECKPOINT"),
+    (re.compile(r"\bs\d{8}-\d{6}\.\d{3}\b"), "sDATE"),
+    (re.compile(r" in \d+ milliseconds"), " in N milliseconds"),
+]
+# After what it calls a usage error FsShell prints the list of all commands before the usage of the one.
+ALL_COMMANDS = re.compile(r"Usage: hadoop fs \[generic options\]\n\t.*?command \[genericOptions\] \[commandOptions\]\n\n", re.DOTALL)
+GENERIC = re.compile(r"Generic options supported are:?\n.*?command \[genericOptions\] \[commandOptions\]\n\n?", re.DOTALL)
+TRACE = re.compile(r"^(\tat .*|\t\.\.\. \d+ more|Caused by: .*)\n", re.MULTILINE)
+
+
+class Normaliser:
+    """Takes out of a text what must differ: addresses, times, numbers of blocks, Java's stack traces."""
+
+    def __init__(self, theirs, ours, today):
+        # An address that a line has typed is the same on both sides, and stays.
+        self.shared = [(re.compile(pattern.pattern.replace("{today}", today), pattern.flags), text) for pattern, text in SHARED]
+        self.theirs, self.ours = theirs, ours
+
+    def text(self, raw, is_theirs):
+        text = raw.decode("utf-8", "surrogateescape")
+        text = ALL_COMMANDS.sub("", text)
+        text = GENERIC.sub("", text)
+        text = TRACE.sub("", text)
+        for address in (self.theirs, self.ours):
+            text = text.replace(address, "{fs}").replace(address.split("//")[1], "{nn}")
+        for pattern, to in self.shared:
+            text = pattern.sub(to, text)
+        return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
+
+
+def local_tree(root):
+    """Every path with its type, mode and content."""
+    found = []
+    for directory, names, files in os.walk(root):
+        names.sort()
+        for name in sorted(names + files):
+            path = os.path.join(directory, name)
+            status = os.lstat(path)
+            content = "directory"
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    content = f"{status.st_size} bytes {zlib.crc32(file.read()):08x}"
+            found.append(f"{os.path.relpath(path, root)} {status.st_mode & 0o7777:o} {content}")
+    return "\n".join(found).encode("utf-8", "surrogateescape")
+
+
+# What is asked of the name space after each scenario.
+DUMP = [
+    ("tree", ["dfs", "-ls", "-R", "/"]),
+    ("attributes", ["dfs", "-getfattr", "-R", "-d", "-e", "hex", "/"]),
+    ("acls", ["dfs", "-getfacl", "-R", "/"]),
+    ("quotas", ["dfs", "-count", "-q", "-v", "/", "/*"]),
+]
+
+
+class Run:
+    def __init__(self, options):
+        self.home, self.local = options.home, f"{options.home}/local"
+        shutil.rmtree(self.local, ignore_errors=True)
+        os.makedirs(self.local)
+        prepare(self.home, options.http, options.rpc)
+        self.theirs = Theirs(self.home, self.local, options.rpc)
+        self.ours = Ours(self.home, self.local, options.hanno, options.http, options.rpc)
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        self.normaliser = Normaliser(self.theirs.prefix, self.ours.prefix, today)
+        self.seconds = {self.theirs: 0.0, self.ours: 0.0}
+        # The one thread of Apache's that answers first starts.
+        self.theirs.run(SUPERUSER, "dfs", ["-ls", "/"], "")
+
+    def fill(self, text):
+        text = text.replace("{fs}", self.theirs.prefix).replace("{local}", self.local).replace("{tab}", "\t").replace("{nl}", "\n")
+        text = text.replace("{authority}", self.theirs.prefix.split("//")[1])
+        return re.sub(r"\{x(\d+)\}", lambda found: "x" * int(found.group(1)), text)
+
+    def side(self, side, lines):
+        """All answers of one side, and what is left."""
+        side.reset()
+        os.umask(0o022)
+        for name in os.listdir(self.local):
+            path = os.path.join(self.local, name)
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.remove(path)
+        for path, user in (("/user", SUPERUSER), ("/tmp", SUPERUSER), *((f"/user/{user}", user) for user in GROUPS)):
+            side.run(SUPERUSER, "dfs", ["-mkdir", path], "")
+            if user != SUPERUSER:
+                side.run(SUPERUSER, "dfs", ["-chown", f"{user}:{(GROUPS[user] or ['none'])[0]}", path], "")
+        side.run(SUPERUSER, "dfs", ["-chmod", "1777", "/tmp"], "")
+        answers, started = [], time.monotonic()
+        for line in lines:
+            if line.setup is not None:
+                subprocess.run(line.setup, shell=True, cwd=self.local, check=True)
+                continue
+            stdin = f"{self.home}/stdin"
+            with open(stdin, "wb") as file:
+                file.write(line.stdin)
+            answers.append(side.run(line.user, line.tool, line.words, stdin))
+        self.seconds[side] += time.monotonic() - started
+        side.run(SUPERUSER, "dfsadmin", ["-safemode", "leave"], "")
+        left = [(name, side.run(SUPERUSER, words[0], words[1:], "")) for name, words in DUMP]
+        listed = side.run(SUPERUSER, "dfs", ["-find", "/"], "")[1].decode("utf-8", "surrogateescape").split("\n")[:-1]
+        if listed:
+            # A name that a pattern could be is its own match, with a backslash before what is special.
+            escaped = [re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in listed]
+            left.append(("status", side.run(SUPERUSER, "dfs", ["-stat", "%F %a %u %g %b %r %o %n", *escaped], "")))
+            left.append(("sums", side.run(SUPERUSER, "dfs", ["-checksum", *escaped], "")))
+        left.append(("local", (0, local_tree(self.local), b"")))
+        return answers, left
+
+    def scenario(self, name, lines):
+        """The differences: key, field, both texts."""
+        theirs, ours = self.side(self.theirs, lines), self.side(self.ours, lines)
+        commands = [line for line in lines if line.setup is None]
+        keys = [line.key for line in commands] + [f"{name}: left {what}" for what, _ in theirs[1]]
+        found = []
+        for key, their, our in zip(keys, theirs[0] + [answer for _, answer in theirs[1]], ours[0] + [answer for _, answer in ours[1]]):
+            pairs = [(str(their[0]), str(our[0]))]
+            pairs += [(self.normaliser.text(their[index], True), self.normaliser.text(our[index], False)) for index in (1, 2)]
+            if ": left sums" in key or ": left attributes" in key:
+                # Directories have no sums; both say it in errors.
+                pairs = pairs[1:2] + [("", "")] * 2
+            found += [(key, field, *pair) for field, pair in zip(FIELDS, pairs) if pair[0] != pair[1]]
+        return len(commands), found
+
+
+def accepted(path):
+    """Keys of differences, `field@checksum` for each, under the reason."""
+    found, reason = {}, ""
+    with open(path, encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            text = text.rstrip("\n")
+            if text.startswith("## "):
+                reason = text[3:]
+            elif text and not text.startswith("# "):
+                fields, _, key = text.partition(" ")
+                if not reason or not key:
+                    raise SystemExit(f"{path}:{number}: no reason or no line")
+                found[key] = (dict(field.split("@") for field in fields.split(",")), reason)
+    return found
+
+
+def checksum(their, our):
+    return f"{zlib.crc32(json.dumps([their, our]).encode()):08x}"
+
+
+def shown(key, field, their, our):
+    print(f"{key}: {field}")
+    if field == "code":
+        print(f"  -{their}\n  +{our}")
+        return
+    lines = list(difflib.unified_diff(their.split("\n"), our.split("\n"), lineterm="", n=0))[2:]
+    for line in lines[:40]:
+        if not line.startswith("@@"):
+            print(f"  {line[:400]}".encode("utf-8", "backslashreplace").decode())
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hanno", required=True)
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--http", type=int, default=21750)
+    parser.add_argument("--rpc", type=int, default=21790)
+    parser.add_argument("--all", action="store_true", help="show accepted differences, too")
+    parser.add_argument("files", nargs="*", help="names of files in lines/, or of scenarios FILE/NAME")
+    options = parser.parse_args()
+    options.hanno = os.path.abspath(options.hanno)
+    known = accepted(f"{HERE}/accepted.txt")
+    names = sorted(name.removesuffix(".txt") for name in os.listdir(f"{HERE}/lines"))
+    chosen = lambda scenario: not options.files or any(scenario == word or scenario.split("/")[0] == word for word in options.files)
+    run = Run(options)
+    parsed = {}
+    for name in names:
+        parsed |= {key: lines for key, lines in scenarios(f"{HERE}/lines/{name}.txt", run.fill).items() if chosen(key)}
+    count, met, fresh, records = 0, set(), 0, []
+    for name, lines in parsed.items():
+        commands, differences = run.scenario(name, lines)
+        count += commands
+        for key, field, their, our in differences:
+            is_known = known.get(key, ({}, ""))[0].get(field) == checksum(their, our)
+            met.add((key, field))
+            fresh += not is_known
+            records.append({"key": key, "field": field, "sum": checksum(their, our), "theirs": their, "ours": our, "known": is_known})
+            if not is_known or options.all:
+                shown(key, field, their, our)
+    gone = [(key, field) for key, (fields, _) in known.items() for field in fields if (key, field) not in met and key.split(": ")[0] in parsed]
+    for key, field in gone:
+        print(f"{key}: {field} does not differ any more, but is in accepted.txt")
+    run.theirs.stop()
+    run.ours.stop()
+    with open(f"{options.home}/differences.json", "w") as file:
+        json.dump(records, file, indent=1)
+    print(f"{count} lines in {len(parsed)} scenarios: Apache {run.seconds[run.theirs]:.0f} s, Hanno {run.seconds[run.ours]:.0f} s")
+    print(f"{len(records)} differences, {len(records) - fresh} of them accepted")
+    if fresh or gone:
+        sys.exit(f"{fresh} differences are new, {len(gone)} accepted ones are gone")
+
+
+main()
