@@ -14,6 +14,7 @@ Words are split as sh does, without its expansions. `{fs}` is the address of the
 tells."""
 
 import argparse
+import atexit
 import difflib
 import json
 import os
@@ -29,6 +30,8 @@ from sides import CLASSES, GROUPS, NOBODY, SUPERUSER, Ours, Theirs, prepare
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FIELDS = ("code", "out", "err")
+# A command that takes longer is named.
+SLOW_SECONDS = 3
 
 
 class Line:
@@ -99,6 +102,8 @@ class Normaliser:
         text = ALL_COMMANDS.sub("", text)
         text = GENERIC.sub("", text)
         text = TRACE.sub("", text)
+        # What Hanno has besides.
+        text = text.replace(" [--json]", "")
         for address in (self.theirs, self.ours):
             text = text.replace(address, "{fs}").replace(address.split("//")[1], "{nn}")
         for pattern, to in self.shared:
@@ -137,8 +142,10 @@ class Run:
         shutil.rmtree(self.local, ignore_errors=True)
         os.makedirs(self.local)
         prepare(self.home, options.http, options.rpc)
-        self.theirs = Theirs(self.home, self.local, options.rpc)
         self.ours = Ours(self.home, self.local, options.hanno, options.http, options.rpc)
+        self.theirs = Theirs(self.home, self.local, options.rpc)
+        for side in (self.theirs, self.ours):
+            atexit.register(side.stop)
         today = time.strftime("%Y-%m-%d", time.gmtime())
         self.normaliser = Normaliser(self.theirs.prefix, self.ours.prefix, today)
         self.seconds = {self.theirs: 0.0, self.ours: 0.0}
@@ -170,7 +177,10 @@ class Run:
             stdin = f"{self.home}/stdin"
             with open(stdin, "wb") as file:
                 file.write(line.stdin)
+            begun = time.monotonic()
             answers.append(side.run(line.user, line.tool, line.words, stdin))
+            if time.monotonic() - begun > SLOW_SECONDS:
+                print(f"{line.key}: {side.name} took {time.monotonic() - begun:.0f} s", file=sys.stderr)
         self.seconds[side] += time.monotonic() - started
         side.run(SUPERUSER, "dfsadmin", ["-safemode", "leave"], "")
         left = [(name, side.run(SUPERUSER, words[0], words[1:], "")) for name, words in DUMP]
@@ -261,8 +271,6 @@ def main():
     gone = [(key, field) for key, (fields, _) in known.items() for field in fields if (key, field) not in met and key.split(": ")[0] in parsed]
     for key, field in gone:
         print(f"{key}: {field} does not differ any more, but is in accepted.txt")
-    run.theirs.stop()
-    run.ours.stop()
     with open(f"{options.home}/differences.json", "w") as file:
         json.dump(records, file, indent=1)
     print(f"{count} lines in {len(parsed)} scenarios: Apache {run.seconds[run.theirs]:.0f} s, Hanno {run.seconds[run.ours]:.0f} s")

@@ -29,6 +29,8 @@ CLASSES = {
 class Theirs:
     """Apache's."""
 
+    name = "Apache"
+
     def __init__(self, home, local, rpc):
         options = [
             "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g", "-Djava.security.manager=allow", "-Dfile.encoding=UTF-8", "-Duser.timezone=UTC",
@@ -77,6 +79,8 @@ class Theirs:
 class Ours:
     """The program under test."""
 
+    name = "Hanno"
+
     def __init__(self, home, local, hanno, http, rpc):
         self.home, self.local, self.links = home, local, f"{home}/ours/links"
         self.log = open(f"{home}/ours/stderr", "wb")
@@ -87,7 +91,7 @@ class Ours:
             "HANNO_NAMENODE_STATIC_GROUPS": "{" + ", ".join(f'{user} = {list(groups)}' for user, groups in GROUPS.items()) + "}",
             "HANNO_NAMENODE_HEARTBEAT_MS": "500",
         }
-        command = [hanno, "cluster", "--data", f"{home}/ours/cluster", "--auth", "simple", "--datanodes", "3", "--workers", "0", "--port-base", str(http)]
+        command = [hanno, "cluster", "--data", f"{home}/ours/cluster", "--auth", "simple", "--datanodes", "3", "--workers", "1", "--port-base", str(http)]
         self.process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=self.log)
         line = self.process.stdout.readline().decode()
         if not line.startswith("ready "):
@@ -112,7 +116,7 @@ class Ours:
     def reset(self):
         self.words("dfsadmin", "-safemode", "leave")
         for line in self.words("lsSnapshottableDir"):
-            directory = line.split(None, 9)[-1]
+            directory = line.split(None, 9)[-1] if line else "/"
             for snapshot in self.words("dfs", "-ls", "-C", f"{directory}/.snapshot"):
                 self.words("dfs", "-deleteSnapshot", directory, snapshot.rsplit("/", 1)[1])
             self.words("dfsadmin", "-disallowSnapshot", directory)
@@ -156,6 +160,9 @@ def prepare(home, http, rpc):
     for side in ("theirs", "ours"):
         shutil.rmtree(f"{home}/{side}", ignore_errors=True)
         os.makedirs(f"{home}/{side}/conf")
+    # Daemons look for their pages, which nobody reads here.
+    for pages in ("hdfs", "datanode"):
+        os.makedirs(f"{home}/theirs/conf/webapps/{pages}")
     mapping = ";".join(f"{user}={','.join(groups)}" for user, groups in GROUPS.items())
     core = {"fs.defaultFS": f"hdfs://127.0.0.1:{rpc}", "hadoop.user.group.static.mapping.overrides": f"{mapping};", "fs.trash.interval": 1440,
             "fs.trash.checkpoint.interval": 60, "hadoop.tmp.dir": f"{home}/theirs/tmp"}
@@ -171,5 +178,9 @@ def prepare(home, http, rpc):
         properties = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in settings.items())
         with open(f"{home}/theirs/conf/{name}-site.xml", "w") as file:
             file.write(f"<configuration>{properties}</configuration>")
+    # They are of a jar that nothing else needs, and FsShell does not start without them.
+    for name in ("hdfs-rbf-default", "hdfs-rbf-site"):
+        with open(f"{home}/theirs/conf/{name}.xml", "w") as file:
+            file.write("<configuration></configuration>")
     with open(f"{home}/theirs/conf/log4j.properties", "w") as file:
         file.write(LOG4J.replace("{home}", home))
