@@ -216,6 +216,8 @@ public final class Beside {
         }
       });
     } finally {
+      // A file system keeps the properties that it was made with; each command has its own.
+      FileSystem.closeAll();
       in.close();
       System.out.flush();
       System.err.flush();

@@ -72,7 +72,7 @@ class Theirs:
             raise SystemExit(f"the name space cannot be emptied: {err.decode()}")
 
     def stop(self):
-        self.process.stdin.close()
+        self.process.kill()
         self.process.wait()
 
 
