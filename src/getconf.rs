@@ -11,6 +11,7 @@ use crate::absent;
 use crate::connect::{self, Overrides};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, unexpected};
+use crate::generic::{Given, generic, generic_with};
 use crate::output::{EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::reference::Outline;
 
@@ -24,6 +25,8 @@ hdfs getconf
 	[-nnRpcAddresses]			gets the namenode rpc addresses
 	[-confKey [key]]			gets a specific key from the configuration
 ";
+/// The usage of `groups`.
+pub(crate) const GROUPS_USAGE: &str = "Usage: hdfs groups [username ...]";
 /// Hadoop's keys behind two of the options.
 const INCLUDE_KEY: &str = "dfs.hosts";
 const EXCLUDE_KEY: &str = "dfs.hosts.exclude";
@@ -37,13 +40,21 @@ pub(crate) fn outline() -> Outline {
 
 /// `hdfs getconf`.
 pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let (words, overrides) = match crate::generic::generic(arguments, overrides) {
+    let asked = arguments.windows(2).find(|pair| pair[0] == "-confKey");
+    let asked: Vec<&str> = asked.and_then(|pair| pair[1].to_str()).into_iter().collect();
+    let Given { words, overrides, properties } = match generic_with(arguments, overrides, &asked) {
         Ok(found) => found,
         Err(text) => return failed(&text),
     };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // The files of a directory speak for the client, the NameNode for the cluster; `-D` and `-conf` are for this command.
+    let given = properties.iter().rev().find(|property| !overrides.site.contains(property));
     let answer = match words[..] {
-        ["-confKey", key] => of_key(key, &overrides),
+        ["-help" | "-h" | "--help"] => Ok(USAGE.trim_end().to_owned()),
+        ["-confKey", key] => match given {
+            Some((_, value)) => Ok(value.clone()),
+            None => of_key(key, &overrides),
+        },
         ["-includeFile"] => of_key(INCLUDE_KEY, &overrides),
         ["-excludeFile"] => of_key(EXCLUDE_KEY, &overrides),
         ["-namenodes"] => Session::open(&overrides).map(|session| {
@@ -180,7 +191,15 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
         "dfs.webhdfs.enabled" | "dfs.namenode.acls.enabled" | "dfs.namenode.xattrs.enabled" => {
             "true".to_owned()
         }
-        "dfs.ha.automatic-failover.enabled" | "dfs.encrypt.data.transfer" => "false".to_owned(),
+        "dfs.ha.automatic-failover.enabled"
+        | "dfs.encrypt.data.transfer"
+        | "hadoop.security.authorization" => "false".to_owned(),
+        // Nobody needs a ticket of Kerberos.
+        "hadoop.security.authentication" => "simple".to_owned(),
+        "dfs.namenode.replication.min" => "1".to_owned(),
+        "dfs.replication.max" => protocol::namenode::REPLICATION_MAX.to_string(),
+        "dfs.namenode.fs-limits.max-xattrs-per-inode" => protocol::xattr::XATTRS_MAX.to_string(),
+        "dfs.namenode.fs-limits.max-xattr-size" => protocol::xattr::XATTR_BYTES_MAX.to_string(),
         "dfs.namenode.fs-limits.max-component-length" => {
             protocol::path::ELEMENT_BYTES_MAX.to_string()
         }
@@ -193,7 +212,13 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
 
 /// `hdfs groups [user …]`: according to the NameNode.
 pub(crate) fn groups(arguments: &[OsString], overrides: &Overrides) -> u8 {
-    let printed = crate::generic::generic(arguments, overrides)
+    if let [only] = arguments
+        && ["-help", "-h", "--help"].iter().any(|help| only == help)
+    {
+        say!("{GROUPS_USAGE}");
+        return EXIT_OK;
+    }
+    let printed = generic(arguments, overrides)
         .map_err(Failure::Text)
         .and_then(|(users, overrides)| print_groups(&users, &overrides));
     match printed {
@@ -250,6 +275,8 @@ mod tests {
             ("dfs.replication", Some("3")),
             ("dfs.blocksize", Some("134217728")),
             ("fs.trash.interval", Some("1440")),
+            ("dfs.replication.max", Some("512")),
+            ("hadoop.security.authentication", Some("simple")),
             ("dfs.nothing", None),
         ] {
             assert_eq!(value(key, "h:9870", &status).as_deref(), expected, "{key}");

@@ -56,7 +56,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { name: "checknative", about: "tell which codecs are there", programs: HADOOP, run: environment::codecs, outline: || Outline::with_options("Usage: hadoop checknative [-a]") },
     Command { name: "fetchdt", about: "fetch a delegation token from the NameNode", programs: BOTH, run: token::fetch, outline: token::fetch_outline },
     Command { name: "getconf", about: "get config values from configuration", programs: HDFS, run: getconf::getconf, outline: getconf::outline },
-    Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups, outline: || Outline::plain("Usage: hdfs groups [username ...]") },
+    Command { name: "groups", about: "get the groups which users belong to", programs: BOTH, run: getconf::groups, outline: || Outline::plain(getconf::GROUPS_USAGE) },
     Command { name: "distcp", about: "copy files or directories, also between clusters", programs: JOBS, run: distcp::run, outline: distcp::outline },
     Command { name: "job", about: "look at, stop and debug jobs", programs: JOBS, run: job::run, outline: job::outline },
     Command { name: "queue", about: "look at the queues of jobs", programs: JOBS, run: job::queues::run, outline: job::queues::outline },

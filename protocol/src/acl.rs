@@ -98,7 +98,7 @@ impl AclEntry {
         let name = words.next().filter(|name| !name.is_empty()).map(str::to_owned);
         let action = if has_action {
             let symbol = words.next().ok_or_else(shape)?;
-            let action = Action::from_symbol(&symbol.to_ascii_lowercase());
+            let action = Action::from_symbol(symbol);
             action.ok_or_else(|| AclTextError::Action { text: text.to_owned() })?
         } else {
             Action::NONE
@@ -218,6 +218,7 @@ mod tests {
             ("default", true, "Invalid <aclSpec> : default"),
             ("user:bob:rwx", false, "Invalid <aclSpec> : user:bob:rwx"),
             ("usr:bob:rwx", true, "Invalid type of acl in <aclSpec> :usr:bob:rwx"),
+            ("user:bob:rwX", true, "Invalid permission in <aclSpec> : user:bob:rwX"),
             ("user:bob:rwz", true, "Invalid permission in <aclSpec> : user:bob:rwz"),
         ] {
             let error = AclEntry::parse_list(text, has_actions).unwrap_err();

@@ -7,7 +7,13 @@ pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
 }
 
-/// The name that a pattern without a match stands for: `\*` is a star.
+/// True if `text` can stand for other names than one: it has a wildcard, a class or braces without a backslash before them.
+pub fn is_pattern(text: &str) -> bool {
+    let is_open = |element: &str| Pattern::new(element).literal().is_none();
+    outer_braces(text).is_some() || text.split('/').any(is_open)
+}
+
+/// The name that a glob which is no pattern stands for: `\*` is a star.
 pub fn unquoted(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -225,6 +231,16 @@ mod tests {
         }
         assert_eq!(Pattern::new(r"a\*b").literal().as_deref(), Some("a*b"));
         assert_eq!(Pattern::new("a*b").literal(), None);
+    }
+
+    #[test]
+    fn a_pattern_can_stand_for_several_names() {
+        for text in ["/a/*", "?", "/[ab]/c", "{a,b}", "/a/{b}", r"\{a,{b}"] {
+            assert!(is_pattern(text), "{text}");
+        }
+        for text in ["/a/b", r"/t/\*", r"\{a,b\}", "/brace{", "/class[a", r"a\"] {
+            assert!(!is_pattern(text), "{text}");
+        }
     }
 
     #[test]

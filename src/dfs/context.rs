@@ -113,7 +113,7 @@ impl Context {
         if !items.is_empty() {
             return Ok(items);
         }
-        let named = self.resolver.resolve(&glob::unquoted(text))?;
+        let named = self.single(text)?;
         let status = self.store.status(&named)?;
         Ok(vec![Item { named, status }])
     }
@@ -125,7 +125,16 @@ impl Context {
         if !items.is_empty() {
             return Ok(items.into_iter().map(|item| item.named).collect());
         }
-        Ok(vec![self.resolver.resolve(&glob::unquoted(text))?])
+        Ok(vec![self.single(text)?])
+    }
+
+    /// The one path that a text without matches names; a pattern names none.
+    fn single(&self, text: &str) -> Result<Named, Failure> {
+        if glob::is_pattern(text) {
+            self.resolver.accept(text)?;
+            return Err(Failure::missing(text));
+        }
+        self.resolver.resolve(&glob::unquoted(text))
     }
 
     /// The paths that several operands name, in order; a missing one is reported when its turn comes.

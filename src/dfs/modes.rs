@@ -50,7 +50,8 @@ impl Clause {
         let execute = self.execute_if_any && (directory || mode & 0o111 != 0);
         let bits = self.bits | u16::from(execute);
         let mut change = (bits * 0o111) & self.classes;
-        if self.sticky {
+        // The bit concerns what others do: `u+t` says nothing.
+        if self.sticky && self.classes & 0o007 != 0 {
             change |= 0o1000;
         }
         match self.operator {

@@ -26,6 +26,8 @@ pub(crate) struct Properties {
     pub(crate) trash_interval_ms: u64,
     /// The file system of plain paths, as `-fs` names it.
     pub(crate) file_system: Option<String>,
+    /// `-rm -safely` asks before it deletes more files than this for good; 0 or less for never.
+    pub(crate) delete_limit: i64,
 }
 
 /// A property that commands know.
@@ -47,6 +49,7 @@ static KEYS: &[Key] = &[
     Key { name: "fs.defaultFS", expected: "a file system like webhdfs://host:port", read: file_system },
     Key { name: "fs.default.name", expected: "a file system like webhdfs://host:port", read: file_system },
     Key { name: "fs.permissions.umask-mode", expected: "a mask like 022 or u=rwx,g=rx,o=", read: umask },
+    Key { name: "hadoop.shell.safely.delete.limit.num.files", expected: "a number of files", read: delete_limit },
     Key { name: "fs.trash.interval", expected: "a number of minutes", read: trash_interval },
 ];
 
@@ -80,6 +83,11 @@ fn trash_interval(properties: &mut Properties, value: &str) -> Option<()> {
     Some(())
 }
 
+fn delete_limit(properties: &mut Properties, value: &str) -> Option<()> {
+    properties.delete_limit = value.parse().ok()?;
+    Some(())
+}
+
 impl Default for Properties {
     /// Hadoop's umask: others may read, nobody else may write.
     fn default() -> Self {
@@ -90,6 +98,7 @@ impl Default for Properties {
             umask: 0o022,
             trash_interval_ms: 0,
             file_system: None,
+            delete_limit: 100,
         }
     }
 }
@@ -179,6 +188,7 @@ mod tests {
             ("io.file.buffer.size", "4096"),
             ("fs.trash.interval", "2"),
             ("fs.defaultFS", "webhdfs://h:1"),
+            ("hadoop.shell.safely.delete.limit.num.files", "-1"),
         ];
         let properties = read(&pairs).unwrap();
         assert_eq!(
@@ -190,6 +200,7 @@ mod tests {
                 umask: 0o77,
                 trash_interval_ms: 120_000,
                 file_system: Some("webhdfs://h:1".to_owned()),
+                delete_limit: -1,
             }
         );
     }

@@ -37,6 +37,18 @@ impl Target {
         self.status.as_ref().is_some_and(|status| status.directory)
     }
 
+    /// Makes the directories above a new file: what comes from standard input needs none to be there, as in Hadoop.
+    pub(super) fn make_parent(&self, context: &Context) -> Result<(), Failure> {
+        let is_new_file = self.status.is_none() && !self.text.ends_with('/');
+        match self.named.path.parent().filter(|_| is_new_file) {
+            Some(path) if !has_parent(context, &self.named)? => {
+                let parent = Named { typed: self.named.typed.clone(), path };
+                context.store.mkdirs(&parent, context.properties.umask, true)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that this many sources may go here.
     pub(super) fn check(
         &self,
@@ -103,17 +115,18 @@ pub(super) fn refuse_itself(context: &Context, from: &Named, to: &Named) -> Resu
     Ok(())
 }
 
-/// Rewrites an error about `target`'s missing parent to name the parent's child with its full address, as Hadoop does.
+/// Rewrites an error about `target`, whose parent is missing, to name `target` with its full address, as Hadoop does: its shell looks for the parent before it
+/// asks for anything else.
 pub(super) fn missing_parent<T>(
     context: &Context,
     target: &Named,
     outcome: Result<T, Failure>,
 ) -> Result<T, Failure> {
     let is_missing = match &outcome {
-        Err(Failure::At { problem, .. }) => *problem == Problem::Missing,
-        // A file above the parent: there is no parent either. If that cannot be determined, the first error stands.
-        Err(Failure::FileAbove(_)) => matches!(has_parent(context, target), Ok(false)),
-        _ => false,
+        Ok(_) | Err(Failure::ReaderLeft) => false,
+        Err(Failure::At { problem: Problem::Missing, .. }) => true,
+        // If that cannot be determined, the first error stands.
+        Err(_) => matches!(has_parent(context, target), Ok(false)),
     };
     if !is_missing {
         return outcome;
@@ -122,7 +135,8 @@ pub(super) fn missing_parent<T>(
     Err(Failure::at(&*target.typed, format!("No such file or directory: `{qualified}'")))
 }
 
-fn has_parent(context: &Context, target: &Named) -> Result<bool, Failure> {
+/// True if something lies where `target`'s parent should be.
+pub(super) fn has_parent(context: &Context, target: &Named) -> Result<bool, Failure> {
     let Some(path) = target.path.parent() else { return Ok(true) };
     let parent = Named { typed: target.typed.clone(), path };
     Ok(context.store.find(&parent)?.is_some())

@@ -19,7 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn set_names(session: &Session, words: &[String]) -> Result<(), Failure> {
     check_words(words)?;
-    let names = words[0].parse().map_err(|_| not_a_quota(&words[0]))?;
+    let names = size(&words[0]).ok_or_else(|| not_a_quota(&words[0]))?;
     if names == 0 {
         let text = format!("Invalid values for quota : 0 and {}", i64::MAX);
         return Err(Failure::Usage(text));

@@ -181,7 +181,7 @@ fn report_text(
 
 fn section_text(title: &str, nodes: &[&DatanodeReport], now_ms: u64, zone: &TimeZone) -> String {
     let nodes_text: String = nodes.iter().map(|node| node_text(node, now_ms, zone)).collect();
-    format!("{title} datanodes ({}):\n\n{nodes_text}\n", nodes.len())
+    format!("{title} datanodes ({}):\n\n{nodes_text}", nodes.len())
 }
 
 const ERASURE_CODED: &str = "\
@@ -204,7 +204,7 @@ fn node_text(node: &DatanodeReport, now_ms: u64, zone: &TimeZone) -> String {
         "Name: {} ({})\nHostname: {}\n{rack}Decommission Status : {}\nConfigured Capacity: {}\nDFS Used: {}\n\
          Non DFS Used: {}\nDFS Remaining: {}\nDFS Used%: {}\nDFS Remaining%: {}\n\
          Configured Cache Capacity: 0 (0 B)\nCache Used: 0 (0 B)\nCache Remaining: 0 (0 B)\nCache Used%: 100.00%\n\
-         Cache Remaining%: 0.00%\nXceivers: {}\nLast contact: {}\nLast Block Report: {}\nNum of Blocks: {}\n\n",
+         Cache Remaining%: 0.00%\nXceivers: {}\nLast contact: {}\nLast Block Report: {}\nNum of Blocks: {}\n\n\n",
         info.transfer_address,
         info.host,
         info.host,
@@ -353,7 +353,7 @@ pub(crate) mod tests {
             "others are not listed: {slow}"
         );
         let none = section_text("Slow", &[], 0, &TimeZone::UTC);
-        assert_eq!(none, "Slow datanodes (0):\n\n\n");
+        assert_eq!(none, "Slow datanodes (0):\n\n");
         let some = text(&["inmaintenance", "decommissioning"]);
         assert!(some.contains("Decommissioning datanodes (0):"), "{some}");
         assert!(some.contains("In maintenance datanodes (2):") && !some.contains("Live datanodes"));

@@ -19,11 +19,11 @@ const WAIT_PAUSE: Duration = Duration::from_millis(200);
 /// See the module.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[Command] = &[
-    Command { name: "safemode", arguments: "<enter | leave | get | wait | forceExit>", about: "Safe mode maintenance command. In safe mode the NameNode does not accept changes to the name space and does\nnot replicate or delete blocks. Safe mode is entered at start-up and left when enough blocks are reported; it\ncan also be entered and left manually. wait returns when it is off.", words: (1, 1), run: safe_mode },
+    Command { name: "safemode", arguments: "enter | leave | get | wait | forceExit", about: "Safe mode maintenance command. In safe mode the NameNode does not accept changes to the name space and does\nnot replicate or delete blocks. Safe mode is entered at start-up and left when enough blocks are reported; it\ncan also be entered and left manually. wait returns when it is off.", words: (1, 1), run: safe_mode },
     Command { name: "saveNamespace", arguments: "[-beforeShutdown]", about: "Save the name space as an image now. Requires safe mode.", words: (0, 1), run: save_namespace },
     Command { name: "rollEdits", arguments: "", about: "Begin a new segment of the edit log.", words: (0, 0), run: roll_edits },
     Command { name: "finalizeUpgrade", arguments: "", about: "Finalize upgrade of HDFS. Formats are upgraded as they are read here, so nothing is left to finalize.", words: (0, 0), run: finalize_upgrade },
-    Command { name: "upgrade", arguments: "<query | finalize>", about: "Tell or finalize an upgrade of HDFS. Formats are upgraded as they are read here, so there is nothing to finalize.", words: (1, 1), run: upgrade },
+    Command { name: "upgrade", arguments: "query | finalize", about: "Tell or finalize an upgrade of HDFS. Formats are upgraded as they are read here, so there is nothing to finalize.", words: (1, 1), run: upgrade },
     Command { name: "rollingUpgrade", arguments: "[<query|prepare|finalize>]", about: "Tell of a rolling upgrade. There are none here: daemons of one version run together (docs/operations.md), and\nprepare is refused.", words: (0, 1), run: rolling_upgrade },
     Command { name: "restoreFailedStorage", arguments: "true|false|check", about: "Tell whether directories that were left out of log_dirs are taken back while the NameNode runs. They are not,\nbut at its next start: true is refused.", words: (1, 1), run: restore_failed_storage },
     Command { name: "refreshUserToGroupsMappings", arguments: "", about: "Have the NameNode ask again which groups users belong to.", words: (0, 0), run: refresh_groups },
@@ -76,7 +76,7 @@ fn finalize_upgrade(session: &Session, _: &[String]) -> Result<(), Failure> {
 fn upgrade(session: &Session, words: &[String]) -> Result<(), Failure> {
     session.check_superuser()?;
     match words[0].to_ascii_lowercase().as_str() {
-        "query" => say!("Upgrade finalized."),
+        "query" => say!("Upgrade finalized"),
         "finalize" => say!("Finalize upgrade successful"),
         _ => return Err(Failure::Usage(String::new())),
     }
@@ -113,7 +113,7 @@ fn restore_failed_storage(session: &Session, words: &[String]) -> Result<(), Fai
             "a directory of log_dirs that was left out is taken back at the next start of the NameNode, not while it runs"
                 .to_owned(),
         )),
-        _ => Err(Failure::Usage(String::new())),
+        _ => Err(Failure::Usage("valid args are true|false|check".to_owned())),
     }
 }
 
@@ -180,14 +180,14 @@ fn list_open_files(session: &Session, words: &[String]) -> Result<(), Failure> {
             _ => return Err(Failure::Usage(String::new())),
         }
     }
-    say!("{:<20}\t{:<34}\tOpen File Path", "Client Host", "Client Name");
+    say!("{:<20}\t{:<20}\tOpen File Path", "Client Host", "Client Name");
     let mut after = None;
     loop {
         let OpenFilePage { files, next } = session.ask(calls::OpenFiles { after })?;
         let wanted =
             |file: &&OpenFile| file.path.starts_with(&path) && (file.holds_drain || !blocking);
         for file in files.iter().filter(wanted) {
-            say!("{:<20}\t{:<34}\t{}", file.host, file.client.to_string(), file.path);
+            say!("{:<20}\t{:<20}\t{}", file.host, file.client.to_string(), file.path);
         }
         match next {
             Some(next) => after = Some(next),

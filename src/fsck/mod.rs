@@ -48,7 +48,8 @@ pub(crate) fn outline() -> Outline {
 pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let parsed = crate::generic::generic(arguments, overrides)
         .and_then(|(words, overrides)| Ok((Request::parse(&words)?, overrides)));
-    if arguments.is_empty() {
+    // As Hadoop's: its first word is no generic option.
+    if arguments.first().is_none_or(|first| first == "-files") {
         report_text!("{USAGE}");
         return EXIT_USAGE;
     }
@@ -112,7 +113,7 @@ fn check(request: &Request, overrides: &Overrides) -> Result<u8> {
     if request.json {
         return examine(request, (&client, &path), started);
     }
-    let beginning = begin(&client, &format!(" for path {path}"));
+    let beginning = begin(&client, &format!(" for path {path}")) + "\n";
     unless_reader_left(crate::output::out().write_all(beginning.as_bytes()))?;
     examine(request, (&client, &path), started).or_else(|error| {
         let ms = started.elapsed().as_millis();

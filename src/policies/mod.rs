@@ -12,7 +12,7 @@ use crate::connect::Overrides;
 use crate::dfs::Failure;
 use crate::dfsadmin::Session;
 use crate::generic::generic;
-use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
+use crate::output::{EXIT_FAILED, EXIT_OK, report, report_text, say};
 use crate::reference::{Outline, Word};
 
 /// A call that failed.
@@ -51,7 +51,7 @@ impl Family {
         };
         let Some((name, rest)) = words.split_first() else {
             report_text!("{}", self.usage());
-            return EXIT_USAGE;
+            return EXIT_FAILED;
         };
         if name == "-help" {
             return self.help(rest);

@@ -18,6 +18,7 @@ import atexit
 import difflib
 import json
 import os
+import pickle
 import re
 import shlex
 import shutil
@@ -35,6 +36,8 @@ FIELDS = ("code", "out", "err")
 SLOW_SECONDS = 3
 # One that takes longer waits for something that never comes.
 COMMAND_SECONDS_MAX = 180
+# Of what is asked after each scenario; it makes kept answers old.
+VERSION = 1
 
 
 class Line:
@@ -163,21 +166,40 @@ class Run:
         shutil.rmtree(self.local, ignore_errors=True)
         os.makedirs(self.local)
         prepare(self.home, options.http, options.rpc)
-        self.ours = Ours(self.home, self.local, options.hanno, options.http, options.rpc)
-        self.theirs = Theirs(self.home, self.local, options.rpc)
-        for side in (self.theirs, self.ours):
-            atexit.register(side.stop)
+        self.ours = Ours(self.home, self.local, options.hanno, options.http, options.rpc) if options.hanno else None
+        self.rpc, self.started = options.rpc, None
+        atexit.register(lambda: [side.stop() for side in (self.ours, self.started) if side])
         for number in (signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, lambda number, _: sys.exit(f"ended by signal {number}"))
-        today = time.strftime("%Y-%m-%d", time.gmtime())
-        self.normaliser = Normaliser(self.theirs.prefix, self.ours.prefix, today)
-        self.seconds = {self.theirs: 0.0, self.ours: 0.0}
-        # The one thread of Apache's that answers first starts.
-        self.theirs.run(SUPERUSER, "dfs", ["-ls", "/"], "")
+        self.today = time.strftime("%Y-%m-%d", time.gmtime())
+        self.prefix = f"hdfs://127.0.0.1:{options.rpc}"
+        self.normaliser = Normaliser(self.prefix, self.ours.prefix if self.ours else self.prefix, self.today)
+        self.seconds = {"Apache": 0.0, "Hanno": 0.0}
+        self.kept_path = f"{self.home}/kept"
+        self.kept = {}
+        if os.path.exists(self.kept_path) and not options.fresh:
+            with open(self.kept_path, "rb") as file:
+                self.kept = pickle.load(file)
+
+    def theirs(self):
+        """Apache's side, which starts when it is needed: an answer of today to the same lines is kept."""
+        if self.started is None:
+            self.started = Theirs(self.home, self.local, self.rpc)
+            # The thread that answers first starts.
+            self.started.run(SUPERUSER, "dfs", ["-ls", "/"], "")
+        return self.started
+
+    def their_answers(self, name, lines):
+        what = (self.today, self.home, self.rpc, VERSION, [(line.text, line.setup) for line in lines])
+        if self.kept.get(name, (None, None))[0] != what:
+            self.kept[name] = (what, self.side(self.theirs(), lines))
+            with open(self.kept_path, "wb") as file:
+                pickle.dump(self.kept, file)
+        return self.kept[name][1]
 
     def fill(self, text):
-        text = text.replace("{fs}", self.theirs.prefix).replace("{local}", self.local).replace("{tab}", "\t").replace("{nl}", "\n")
-        text = text.replace("{authority}", self.theirs.prefix.split("//")[1])
+        text = text.replace("{fs}", self.prefix).replace("{local}", self.local).replace("{tab}", "\t").replace("{nl}", "\n")
+        text = text.replace("{authority}", self.prefix.split("//")[1])
         return re.sub(r"\{x(\d+)\}", lambda found: "x" * int(found.group(1)), text)
 
     def side(self, side, lines):
@@ -206,7 +228,7 @@ class Run:
             if time.monotonic() - begun > SLOW_SECONDS:
                 print(f"{line.key}: {side.name} took {time.monotonic() - begun:.0f} s", file=sys.stderr)
         signal.alarm(0)
-        self.seconds[side] += time.monotonic() - started
+        self.seconds[side.name] += time.monotonic() - started
         side.run(SUPERUSER, "dfsadmin", ["-safemode", "leave"], "")
         left = [(name, side.run(SUPERUSER, words[0], words[1:], "")) for name, words in DUMP]
         listed = side.run(SUPERUSER, "dfs", ["-find", "/"], "")[1].decode("utf-8", "surrogateescape").split("\n")[:-1]
@@ -220,7 +242,8 @@ class Run:
 
     def scenario(self, name, lines):
         """The differences: key, field, both texts."""
-        theirs, ours = self.side(self.theirs, lines), self.side(self.ours, lines)
+        theirs = self.their_answers(name, lines)
+        ours = self.side(self.ours, lines) if self.ours else theirs
         commands = [line for line in lines if line.setup is None]
         keys = [line.key for line in commands] + [f"{name}: left {what}" for what, _ in theirs[1]]
         found = []
@@ -253,6 +276,25 @@ def accepted(path):
     return found
 
 
+def write_accepted(path, known, records, ran):
+    """What is listed and still differs, with its present texts; what was not run stays."""
+    with open(path, encoding="utf-8") as file:
+        head = [text for text in file.read().split("\n") if text.startswith("# ")]
+    now = {}
+    for record in records:
+        now.setdefault(record["key"], {})[record["field"]] = record["sum"]
+    reasons = {}
+    for key, (fields, reason) in known.items():
+        fields = now.get(key, {}) if key.split(": ")[0] in ran else fields
+        if fields:
+            listed = ",".join(f"{field}@{sum}" for field, sum in fields.items())
+            reasons.setdefault(reason, []).append(f"{listed} {key}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(head) + "\n")
+        for reason, lines in reasons.items():
+            file.write("\n".join(["", f"## {reason}", *lines]) + "\n")
+
+
 def checksum(their, our):
     return f"{zlib.crc32(json.dumps([their, our]).encode()):08x}"
 
@@ -270,14 +312,15 @@ def shown(key, field, their, our):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--hanno", required=True)
+    parser.add_argument("--hanno", help="the program; without it Apache's answers are collected")
     parser.add_argument("--home", required=True)
     parser.add_argument("--http", type=int, default=21750)
     parser.add_argument("--rpc", type=int, default=21790)
+    parser.add_argument("--renew", action="store_true", help="write accepted.txt anew for the keys that it has")
+    parser.add_argument("--fresh", action="store_true", help="ask Apache's side again")
     parser.add_argument("--all", action="store_true", help="show accepted differences, too")
     parser.add_argument("files", nargs="*", help="names of files in lines/, or of scenarios FILE/NAME")
     options = parser.parse_args()
-    options.hanno = os.path.abspath(options.hanno)
     known = accepted(f"{HERE}/accepted.txt")
     names = sorted(name.removesuffix(".txt") for name in os.listdir(f"{HERE}/lines"))
     chosen = lambda scenario: not options.files or any(scenario == word or scenario.split("/")[0] == word for word in options.files)
@@ -299,9 +342,11 @@ def main():
     gone = [(key, field) for key, (fields, _) in known.items() for field in fields if (key, field) not in met and key.split(": ")[0] in parsed]
     for key, field in gone:
         print(f"{key}: {field} does not differ any more, but is in accepted.txt")
+    if options.renew:
+        write_accepted(f"{HERE}/accepted.txt", known, records, parsed)
     with open(f"{options.home}/differences.json", "w") as file:
         json.dump(records, file, indent=1)
-    print(f"{count} lines in {len(parsed)} scenarios: Apache {run.seconds[run.theirs]:.0f} s, Hanno {run.seconds[run.ours]:.0f} s")
+    print(f"{count} lines in {len(parsed)} scenarios: Apache {run.seconds['Apache']:.0f} s, Hanno {run.seconds['Hanno']:.0f} s")
     print(f"{len(records)} differences, {len(records) - fresh} of them accepted")
     if fresh or gone:
         sys.exit(f"{fresh} differences are new, {len(gone)} accepted ones are gone")

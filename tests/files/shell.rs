@@ -104,7 +104,7 @@ fn wrong_input_gets_hadoops_message_and_exit_code() {
         (&["-get", "/x", &new], 1, "get: `/x': No such file or directory"),
         (&["-get", "/f", source], 1, &format!("get: `{source}': File exists")),
         (&["-mkdir", "/d"], 1, "mkdir: `/d': File exists"),
-        (&["-mkdir", "/f/x"], 1, "mkdir: Parent path is not a directory: /f x"),
+        (&["-mkdir", "/f/x"], 1, "mkdir: /f (is not a directory)"),
         (&["-rm", "/d"], 1, "rm: `/d': Is a directory"),
         (&["-rm", "/x"], 1, "rm: `/x': No such file or directory"),
         (&["-mv", "/x", "/y"], 1, "mv: `/x': No such file or directory"),

@@ -141,7 +141,7 @@ const REFUSALS: &[Refusal] = &[
         "/d/f/x?op=MKDIRS",
         403,
         "org.apache.hadoop.fs.ParentNotDirectoryException",
-        "Parent path is not a directory: /d/f x",
+        "/d/f (is not a directory)",
     ),
     ("PUT", "/d/f?op=CREATE", 403, EXISTS, "/d/f for client 127.0.0.1 already exists"),
     ("PUT", "/d?op=CREATE&overwrite=true", 403, EXISTS, "/d already exists as a directory"),

@@ -90,6 +90,9 @@ impl Copy<'_> {
         }
         let is_new = match existing {
             Some(status) if status.directory => false,
+            Some(_) if self.context.args.has("f") => {
+                return Err(Failure::at(target.typed, Problem::NotDirectory));
+            }
             Some(_) => return Err(Failure::at(target.typed, Problem::Exists)),
             None => {
                 let umask = self.context.properties.umask;

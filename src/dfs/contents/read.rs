@@ -29,20 +29,24 @@ pub(super) fn print_files(context: &Context, operands: &[OsString]) -> Result<()
 
 /// Prints the first kilobyte.
 pub(super) fn head(context: &Context) -> Result<(), Failure> {
+    let Item { named, .. } = only_file(context)?;
     let mut screen = Screen::new()?;
-    context.for_each(&context.args.operands, |item| {
-        must_be_file(&item)?;
-        context.store.read(&item.named, 0, PIECE_BYTES, &mut |bytes| screen.bytes(bytes))
-    })?;
+    context.store.read(&named, 0, PIECE_BYTES, &mut |bytes| screen.bytes(bytes))?;
     screen.flush()
+}
+
+/// The file that the one operand names: `-head` and `-tail` expand no patterns, as in Hadoop.
+fn only_file(context: &Context) -> Result<Item, Failure> {
+    let named = context.resolver.resolve(text_of(&context.args.operands[0])?)?;
+    let status = context.store.status(&named)?;
+    let item = Item { named, status };
+    must_be_file(&item)?;
+    Ok(item)
 }
 
 /// Prints the last kilobyte, and with `-f` every addition, as soon as its writer has flushed it.
 pub(super) fn tail(context: &Context) -> Result<(), Failure> {
-    let text = text_of(&context.args.operands[0])?;
-    let named = context.resolver.resolve(text)?;
-    let status = context.store.status(&named)?;
-    must_be_file(&Item { named: named.clone(), status: status.clone() })?;
+    let Item { named, status } = only_file(context)?;
     let pause = match context.args.value("s") {
         Some(text) => Duration::from_millis(text.parse().map_err(|_| {
             Failure::Value(format!("-s: `{text}' is not a number of milliseconds"))

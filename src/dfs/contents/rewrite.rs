@@ -147,7 +147,12 @@ fn concat(context: &Context) -> Result<(), Failure> {
     let Some((target, sources)) = operands.split_first() else {
         return Err(Failure::Text(format!("Target path not specified. {usage}")));
     };
-    if sources.len() < 2 {
+    // Each match of a pattern counts.
+    let mut expanded = Vec::new();
+    for operand in sources {
+        expanded.extend(context.expand_any(operand)?);
+    }
+    if expanded.len() < 2 {
         let text = format!("The number of source paths is less than 2. {usage}");
         return Err(Failure::Text(text));
     }
@@ -158,15 +163,13 @@ fn concat(context: &Context) -> Result<(), Failure> {
         return Err(Failure::Text(text));
     }
     let mut found = Vec::new();
-    for operand in sources {
-        for named in context.expand_any(operand)? {
-            if context.store.find(&named)?.is_none_or(|status| status.directory) {
-                let qualified = context.resolver.qualified(&named.path);
-                let text = format!("{qualified} does not exist or is not file.");
-                return Err(Failure::Text(text));
-            }
-            found.push(named.cluster()?.clone());
+    for named in expanded {
+        if context.store.find(&named)?.is_none_or(|status| status.directory) {
+            let qualified = context.resolver.qualified(&named.path);
+            let text = format!("{qualified} does not exist or is not file.");
+            return Err(Failure::Text(text));
         }
+        found.push(named.cluster()?.clone());
     }
     context.store.concat(&target, &found)
 }

@@ -71,6 +71,11 @@ impl Failure {
         Failure::At { path: path.into(), problem: problem.into() }
     }
 
+    /// An operand without a character.
+    pub(crate) fn empty_path() -> Self {
+        Failure::Usage("Can not create a Path from an empty string".to_owned())
+    }
+
     /// A missing path.
     pub(crate) fn missing(path: impl Into<String>) -> Self {
         Failure::at(path, Problem::Missing)
@@ -194,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_file_above_the_path_is_named() {
-        let text = "Parent path is not a directory: /f x";
+        let text = "/f (is not a directory)";
         let error = RpcError::Remote(RemoteError::new(ErrorKind::ParentNotDirectory, text));
         let failure = Failure::remote("/f/x", &error);
         assert!(matches!(failure, Failure::FileAbove(_)));

@@ -14,6 +14,9 @@ use super::temporary::unused_name;
 /// The path that an operand names: plain, or with the scheme `file`. Any other scheme is refused, so that nobody's cluster becomes a directory here; a colon
 /// that begins no scheme is part of a name.
 pub(crate) fn path_of(operand: &OsStr) -> Result<PathBuf, Failure> {
+    if operand.is_empty() {
+        return Err(Failure::empty_path());
+    }
     let Some(typed) = operand.to_str().map(Typed::new) else { return Ok(PathBuf::from(operand)) };
     match typed.scheme {
         None => Ok(PathBuf::from(operand)),

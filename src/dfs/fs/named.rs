@@ -1,5 +1,6 @@
 //! Paths as users type them: absolute, relative to `/user/<name>`, or with a scheme; the scheme `file` means this machine. Messages repeat the path as typed.
 
+use std::borrow::Cow;
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +33,14 @@ impl Named {
 
     /// How a user would have written that entry.
     pub(super) fn typed_child(&self, name: &str) -> String {
-        match self.typed.as_str() {
+        let typed = self.typed.as_str();
+        // Doubled slashes of a name that was put together from variables are left out below it.
+        let start = typed.find("://").map_or(0, |at| at + 3).max(1).min(typed.len());
+        let typed = match typed.is_char_boundary(start) && typed[start..].contains("//") {
+            true => Cow::Owned(format!("{}{}", &typed[..start], single_slashes(&typed[start..]))),
+            false => Cow::Borrowed(typed),
+        };
+        match &*typed {
             "." => name.to_owned(),
             typed if typed.ends_with('/') => format!("{typed}{name}"),
             typed => format!("{typed}/{name}"),
@@ -109,7 +117,7 @@ impl Resolver {
     /// Checks `text` without expanding globs.
     pub(crate) fn resolve(&self, text: &str) -> Result<Named, Failure> {
         if text.is_empty() {
-            return Err(Failure::Usage("Can not create a Path from an empty string".to_owned()));
+            return Err(Failure::empty_path());
         }
         let (typed, side) = self.site.locate(text).map_err(refused)?;
         let name = format!("{}{}", typed.prefix, normal(typed.path));
@@ -162,6 +170,17 @@ impl Resolver {
         };
         Ok(address::absolute(&base, typed.path))
     }
+}
+
+/// The text with one slash for each row of slashes.
+fn single_slashes(text: &str) -> String {
+    let mut single = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '/' || !single.ends_with('/') {
+            single.push(c);
+        }
+    }
+    single
 }
 
 fn refused(error: AddressError) -> Failure {
@@ -218,6 +237,20 @@ mod tests {
     fn resolver(site: impl FnOnce(Site) -> Site) -> Resolver {
         let aliases = ["hdfs://h:8020".to_owned()];
         Resolver::new("ann", site(Site::new("http://h:9870/", &aliases)))
+    }
+
+    #[test]
+    fn doubled_slashes_are_left_out_below_a_directory() {
+        for (typed, child) in [
+            ("/a//b", "/a/b/c"),
+            ("/a/b", "/a/b/c"),
+            ("hdfs://h:8020//a", "hdfs://h:8020/a/c"),
+            ("ü//b", "ü/b/c"),
+            (".", "c"),
+        ] {
+            let path = FsPath::Machine(PathBuf::from("/a"));
+            assert_eq!(Named { typed: typed.to_owned(), path }.typed_child("c"), child);
+        }
     }
 
     #[test]

@@ -138,23 +138,35 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Widths of columns: as wide as the widest entry so far.
+/// The policy of every file, with `-e`.
+const REPLICATED: &str = "Replicated";
+
+/// Widths of columns: as wide as the widest entry so far, but for the policy's, which each directory has for itself.
 #[derive(Clone, Copy, Debug)]
 struct Widths {
     replication: usize,
     owner: usize,
     group: usize,
+    /// Of the policy: it has a column where a file is listed.
+    policy: usize,
     length: usize,
 }
 
 impl Default for Widths {
     fn default() -> Self {
-        Widths { replication: 3, owner: 0, group: 0, length: 10 }
+        Widths { replication: 3, owner: 0, group: 0, policy: 0, length: 10 }
     }
 }
 
 impl Widths {
     fn adjust(&mut self, items: &[Item], options: &Options) {
+        let has_policy = options.policy && items.iter().any(|item| !item.status.directory);
+        match items {
+            // What is empty prints nothing, and changes no column of what follows.
+            [] => {}
+            _ if has_policy => self.policy = REPLICATED.len(),
+            _ => self.policy = 0,
+        }
         for Item { status, .. } in items {
             self.replication = self.replication.max(replication(status).len());
             self.owner = self.owner.max(status.owner.chars().count());
@@ -174,22 +186,19 @@ fn line(
     let kind = if status.directory { 'd' } else { '-' };
     let list = if status.has_acl { '+' } else { ' ' };
     let time = if options.access_time { status.atime_ms } else { status.mtime_ms };
-    let policy = match (options.policy, status.directory) {
-        (false, _) => "",
-        (true, true) => "           ",
-        (true, false) => "Replicated ",
-    };
+    let policy = if status.directory { "" } else { REPLICATED };
     // A column that is empty everywhere has no blank after it either: `.snapshot` has no owner.
     let column = |text: &str, width: usize| match width {
         0 => String::new(),
         width => format!("{text:<width$} "),
     };
     format!(
-        "{kind}{}{list}{:>replication$} {}{}{policy}{:>length$} {} {path}",
+        "{kind}{}{list}{:>replication$} {}{}{}{:>length$} {} {path}",
         permissions(status.mode),
         replication(status),
         column(&status.owner, widths.owner),
         column(&status.group, widths.group),
+        column(policy, widths.policy),
         length(status, options.human),
         minute_time(time, zone),
         replication = widths.replication,
@@ -314,6 +323,23 @@ pub(super) mod tests {
         assert_eq!(
             lines(&items[1..], options),
             ["-rw-r--r--   3 alice supergroup      128 M 2026-01-05 10:31 /f x"]
+        );
+    }
+
+    #[test]
+    fn a_policy_has_a_column_where_there_are_files() {
+        let items = [item("/data", true, 0), item("/f", false, 5)];
+        let options = Options { policy: true, ..Options::default() };
+        assert_eq!(
+            lines(&items, options),
+            [
+                "drwxr-xr-x   - alice supergroup                     0 2026-01-05 10:30 /data",
+                "-rw-r--r--   3 alice supergroup Replicated          5 2026-01-05 10:30 /f",
+            ]
+        );
+        assert_eq!(
+            lines(&items[..1], options),
+            ["drwxr-xr-x   - alice supergroup          0 2026-01-05 10:30 /data"]
         );
     }
 

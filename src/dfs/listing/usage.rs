@@ -304,7 +304,7 @@ fn count_line(
         }
     };
     if options.policy {
-        line.push_str(if directory { "EC: " } else { "Replicated " });
+        line.push_str(&format!("{:>20} ", if directory { "EC:" } else { "Replicated" }));
     }
     if options.snapshots {
         let ContentSummary {
@@ -326,7 +326,7 @@ fn total_columns([directories, files, length]: [String; 3]) -> String {
 }
 
 fn type_columns([quota, rest]: [String; 2]) -> String {
-    format!("{quota:>13} {rest:>17} ")
+    format!("{quota:>14} {rest:>18} ")
 }
 
 /// Quotas and what is left of them; an excess is a negative number, as HDFS prints it.
@@ -414,13 +414,13 @@ mod tests {
         let columns = quota_values(&limited, &|number| number.to_string());
         assert_eq!(columns, ["2", "-1", "10", "10"]);
         let types = CountOptions { columns: Columns::QuotasOfTypes(vec!["SSD"]), ..quota.clone() };
-        assert_eq!(count_header(&types), "    SSD_QUOTA     REM_SSD_QUOTA PATHNAME");
+        assert_eq!(count_header(&types), "     SSD_QUOTA      REM_SSD_QUOTA PATHNAME");
         assert_eq!(
             count_line(&summary, ("/d", true), &types),
-            "         none               inf /d"
+            "          none                inf /d"
         );
         let policy = CountOptions { policy: true, ..CountOptions::default() };
-        assert!(count_line(&summary, ("/f", false), &policy).ends_with(" Replicated /f"));
+        assert!(count_line(&summary, ("/f", false), &policy).ends_with("           Replicated /f"));
         assert!(storage_types("ssd,disk").is_ok() && storage_types("tape").is_err());
         assert_eq!(
             count_header(&quota),

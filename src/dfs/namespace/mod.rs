@@ -69,7 +69,7 @@ const OWN: &[Command] = &[
     command("expunge", "[-immediate] [-fs <path>]", (0, 0), &[flag("immediate")], trash::expunge, EXPUNGE_HELP),
     command("mkdir", "[-p] <path> ...", (1, MANY), &[flag("p")], names::mkdir, MKDIR_HELP),
     command("mv", "<src> ... <dst>", (2, MANY), &[], names::mv, MV_HELP),
-    command("rm", "[-f] [-r|-R] [-skipTrash] [-safely] <src> ...", (0, MANY), RM_OPTIONS, names::rm, RM_HELP),
+    command("rm", "[-f] [-r|-R] [-skipTrash] [-safely] <src> ...", (1, MANY), RM_OPTIONS, names::rm, RM_HELP),
     command("rmdir", "[--ignore-fail-on-non-empty] <dir> ...", (1, MANY), &[flag("ignore-fail-on-non-empty")], names::rmdir, "Removes the directory entry specified by each directory argument, provided it is empty."),
     deprecated(command("rmr", "<src> ...", (1, MANY), &[flag("f"), flag("skipTrash")], names::rm, "(DEPRECATED) Same as '-rm -r'")),
     command("setrep", "[-R] [-w] <rep> <path> ...", (2, MANY), &[met("R"), flag("w")], names::setrep, SETREP_HELP),

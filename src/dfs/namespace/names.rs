@@ -8,11 +8,9 @@ use std::time::Duration;
 use super::trash::Trash;
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, FsPath, Item, Named, Problem, text_of};
-use crate::dfs::target::{Target, missing_parent, refuse_itself};
+use crate::dfs::target::{Target, has_parent, missing_parent, refuse_itself};
 use crate::output::{report, report_text};
 
-/// `-rm -safely` asks before it deletes more files than this.
-const SAFE_FILE_COUNT: u64 = 100;
 /// The message of `-setrep -w` when replicas must be removed.
 const DECREASING: &str =
     "\nWARNING: the waiting time may be long for DECREASING the number of replications.\n";
@@ -48,14 +46,13 @@ fn mkdir_one(context: &Context, named: &Named, parents: bool) -> Result<(), Fail
         Ok(Some(_)) => return Err(Failure::at(&*named.typed, Problem::Exists)),
         Ok(None) | Err(_) => {}
     }
-    match failure.problem() {
-        // The missing path is the parent: Hadoop names it, with its file system.
-        Some(Problem::Missing) => {
-            let parent = named.path.parent().map(|parent| context.resolver.qualified(&parent));
-            Err(parent.map_or(failure, Failure::missing))
-        }
-        _ => Err(failure),
+    // Hadoop's shell looks for the parent first, and names it with its file system.
+    let is_orphan = !parents && matches!(has_parent(context, named), Ok(false));
+    if is_orphan || failure.problem() == Some(&Problem::Missing) {
+        let parent = named.path.parent().map(|parent| context.resolver.qualified(&parent));
+        return Err(parent.map_or(failure, Failure::missing));
     }
+    Err(failure)
 }
 
 /// Deletes.
@@ -63,9 +60,6 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let recursive = args.has("r") || args.has("R") || context.command == "rmr";
     let force = args.has("f");
-    if args.operands.is_empty() && !force {
-        return Err(Failure::Usage("Not enough arguments: expected 1 but got 0".to_owned()));
-    }
     // Only the cluster has a trash: files of this machine are deleted for good.
     let is_asked =
         |operand: &OsString| operand.to_str().is_none_or(|text| !context.resolver.is_machine(text));
@@ -84,7 +78,7 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
                 Ok(Removed::ForGood) => {
                     screen.line(format_args!("Deleted {}", item.named.typed))?;
                 }
-                Ok(Removed::ToTrash) => {}
+                Ok(Removed::ToTrash | Removed::Kept) => {}
                 Ok(Removed::Not) if force && context.store.find(&item.named)?.is_none() => {}
                 Ok(Removed::Not) => {
                     context.report(&Failure::at(item.named.typed, "Input/output error"));
@@ -100,6 +94,8 @@ pub(super) fn rm(context: &Context) -> Result<(), Failure> {
 enum Removed {
     ForGood,
     ToTrash,
+    /// The user decided so.
+    Kept,
     /// The NameNode refused without a message (the root), or it was already gone.
     Not,
 }
@@ -113,27 +109,53 @@ fn rm_one(
     if item.status.directory && !recursive {
         return Err(Failure::at(&*item.named.typed, Problem::IsDirectory));
     }
-    if context.args.has("safely") && item.status.directory {
-        let file_count = context.store.summary(&item.named)?.file_count;
-        if file_count > SAFE_FILE_COUNT && !confirmed(file_count) {
-            return Err(Failure::Text("Delete aborted at user request.".to_owned()));
-        }
-    }
     if let (Some(trash), FsPath::Cluster(path)) = (trash, &item.named.path)
         && trash.take(&item.named, path)?
     {
         return Ok(Removed::ToTrash);
     }
+    // What the trash keeps can be had back: only what goes for good is asked about.
+    if context.args.has("safely") && !is_confirmed(context, item)? {
+        return Ok(Removed::Kept);
+    }
     let deleted = context.store.delete(&item.named, recursive)?;
     Ok(if deleted { Removed::ForGood } else { Removed::Not })
 }
 
-fn confirmed(file_count: u64) -> bool {
-    let mut answer = String::new();
-    report_text!("Proceed deleting {file_count} files? (Y or N) ");
-    let asked =
-        crate::output::err().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
-    asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
+/// Asks before many files are deleted for good.
+fn is_confirmed(context: &Context, item: &Item) -> Result<bool, Failure> {
+    let limit = context.properties.delete_limit;
+    if limit <= 0 || !item.status.directory {
+        return Ok(true);
+    }
+    let file_count = context.store.summary(&item.named)?.file_count;
+    if file_count <= limit.cast_unsigned() {
+        return Ok(true);
+    }
+    let is_confirmed = is_answered_yes(&format!("Proceed deleting {file_count} files?"));
+    if !is_confirmed {
+        report!("Delete aborted at user request.\n");
+    }
+    Ok(is_confirmed)
+}
+
+/// Asks until there is an answer; the end of standard input is a no.
+fn is_answered_yes(question: &str) -> bool {
+    loop {
+        let mut answer = String::new();
+        report_text!("{question} (Y or N) ");
+        let asked =
+            crate::output::err().flush().and_then(|()| io::stdin().lock().read_line(&mut answer));
+        if !asked.is_ok_and(|count| count > 0) {
+            return false;
+        }
+        let answer = answer.trim_end_matches(['\r', '\n']);
+        match answer.to_ascii_lowercase().as_str() {
+            "y" | "yes" => return true,
+            "n" | "no" => return false,
+            _ => report!("Invalid input: {answer}"),
+        }
+    }
 }
 
 /// Deletes empty directories.
@@ -193,7 +215,9 @@ pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
         Ok(replication) => replication,
         Err(error) => {
             return match error.kind() {
-                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow
+                    if text.parse::<i32>().is_ok() =>
+                {
                     illegal(format!("Value out of range. Value:\"{text}\" Radix:10"))
                 }
                 _ => illegal(format!("For input string: \"{text}\"")),

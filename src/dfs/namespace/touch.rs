@@ -4,8 +4,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, Named, Problem};
-use crate::dfs::target::missing_parent;
+use crate::dfs::fs::{Failure, Named, Problem, text_of};
+use crate::dfs::target::{has_parent, missing_parent};
 
 /// The format of a timestamp, in local time.
 const TIMESTAMP_FORMAT: &str = "%Y%m%d:%H%M%S";
@@ -21,18 +21,20 @@ pub(super) fn touch(context: &Context) -> Result<(), Failure> {
     let both = args.has("a") == args.has("m");
     let mtime = (both || args.has("m")).then_some(at_ms);
     let atime = (both || args.has("a")).then_some(at_ms);
-    for_each_path(context, |named| {
+    for_each_path(context, |_, named| {
         let found = context.store.find(named)?;
         if found.is_none() {
             if args.has("c") {
-                return Ok(());
+                return match has_parent(context, named)? {
+                    true => Ok(()),
+                    false => missing_parent(context, named, Err(Failure::missing(&*named.typed))),
+                };
             }
             let made = context.create_empty(named);
             missing_parent(context, named, made)?;
         }
         context.store.set_times(named, mtime, atime)
-    });
-    Ok(())
+    })
 }
 
 /// Why a text is no time that a file can have.
@@ -54,32 +56,38 @@ fn parse_time(text: &str, zone: &TimeZone) -> Result<u64, TimeError> {
 
 /// Makes empty files.
 pub(super) fn touchz(context: &Context) -> Result<(), Failure> {
-    for_each_path(context, |named| match context.store.find(named)? {
+    for_each_path(context, |typed, named| match context.store.find(named)? {
         Some(status) if status.directory => Err(Failure::at(&*named.typed, Problem::IsDirectory)),
         Some(status) if status.length != 0 => {
             Err(Failure::at(&*named.typed, "Not a zero-length file"))
+        }
+        // A slash at its end says that it is a directory, which is not there.
+        None if typed.ends_with('/') => {
+            let as_typed = Named { typed: typed.to_owned(), path: named.path.clone() };
+            missing_parent(context, &as_typed, Err(Failure::missing(typed)))
         }
         _ => {
             let made = context.create_empty(named);
             missing_parent(context, named, made)
         }
-    });
-    Ok(())
+    })
 }
 
-/// Calls `each` on every operand, whether it exists or not; reports failures, which do not stop the
-/// rest.
-fn for_each_path(context: &Context, each: impl Fn(&Named) -> Result<(), Failure>) {
+/// Calls `each` with every operand as typed and each path that it names, whether it exists or not; reports failures, which do not stop the rest.
+///
+/// # Errors
+/// Text that is not a path.
+fn for_each_path(
+    context: &Context,
+    each: impl Fn(&str, &Named) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     for operand in &context.args.operands {
-        match context.expand_any(operand) {
-            Ok(found) => found.iter().for_each(|named| {
-                if let Err(failure) = each(named) {
-                    context.report(&failure);
-                }
-            }),
-            Err(failure) => context.report(&failure),
+        let typed = text_of(operand)?;
+        for named in context.reported(context.expand_any(operand))?.unwrap_or_default() {
+            context.reported(each(typed, &named))?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -57,8 +57,11 @@ impl<'a> Trash<'a> {
                 Ok(true)
             }
             Err(failure) => {
-                let qualified = self.context.resolver.qualified(&named.path);
-                Err(Failure::Text(format!("Failed to move to trash: {qualified}: {failure}")))
+                let resolver = &self.context.resolver;
+                let root = resolver.qualified(&FsPath::Cluster(self.root.clone()));
+                let from = resolver.qualified(&named.path);
+                let to = format!("{root}/{CURRENT}{path}");
+                Err(Failure::Text(format!("Failed to move {from} to trash {to}: {failure}")))
             }
         }
     }
@@ -180,6 +183,9 @@ impl<'a> Trash<'a> {
 /// Deletes old checkpoints and makes a new one; with `-immediate` deletes all.
 pub(super) fn expunge(context: &Context) -> Result<(), Failure> {
     let trash = Trash::new(context)?;
+    if context.store.find(&unnamed(trash.root.clone()))?.is_none() {
+        return Ok(());
+    }
     let immediate = context.args.has("immediate");
     let now_ms = transport::rpc::now_ms();
     report!(

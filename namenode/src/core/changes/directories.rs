@@ -9,7 +9,7 @@ use super::planner::{Planned, Planner};
 use crate::core::edit::{Edit, Outcome};
 use crate::core::inodes::Directory;
 use crate::core::namespace::Resolved;
-use crate::core::rights::{Blocked, Needs, Way, acl};
+use crate::core::rights::{Needs, Way, acl};
 use crate::error::refuse;
 
 impl Planner<'_> {
@@ -21,15 +21,7 @@ impl Planner<'_> {
     ) -> Planned {
         check_mode(mode)?;
         unmasked.map_or(Ok(()), check_mode)?;
-        let way = match self.guard().walk(path) {
-            Err(Blocked::FileInTheWay(file)) => {
-                let below = path.as_str().get(file.len()..).unwrap_or_default();
-                let name = below.split('/').find(|name| !name.is_empty()).unwrap_or_default();
-                let text = format!("Parent path is not a directory: {file} {name}");
-                return Err(refuse(ErrorKind::ParentNotDirectory, text));
-            }
-            walked => walked?,
-        };
+        let way = self.guard().walk(path)?;
         match &way.found {
             Some(Resolved { inode, .. }) if inode.directory().is_none() => {
                 let text = format!("Path is not a directory: {path}");

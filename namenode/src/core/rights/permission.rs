@@ -129,8 +129,8 @@ impl<'a> Guard<'a> {
         });
         if let Some((depth, directory)) = denied {
             let path = prefix(path, depth);
-            let listed = (directory.inode, self.ns.acl(directory.id));
-            return Err(Blocked::Denied(self.denied(listed, &path, Action::EXECUTE)));
+            let denied = self.denied(directory.inode, &path, Action::EXECUTE);
+            return Err(Blocked::Denied(denied));
         }
         let found = match found {
             Ok(found) => Some(found),
@@ -213,7 +213,7 @@ impl<'a> Guard<'a> {
     ) -> Result<(), RemoteError> {
         match self.allows(listed, access) {
             true => Ok(()),
-            false => Err(self.denied(listed, &path(), access)),
+            false => Err(self.denied(listed.0, &path(), access)),
         }
     }
 
@@ -388,17 +388,9 @@ impl<'a> Guard<'a> {
         parent.mode & STICKY != 0 && !owns(parent) && !owns(entry)
     }
 
-    fn denied(
-        &self,
-        (inode, acl): (&Inode, &[AclEntry]),
-        path: &str,
-        access: Action,
-    ) -> RemoteError {
+    fn denied(&self, inode: &Inode, path: &str, access: Action) -> RemoteError {
         let (user, described) = (self.caller.user, self.describe(inode, path));
-        let has_list = acl.iter().any(|entry| entry.scope == AclScope::Access);
-        let plus = if has_list { "+" } else { "" };
-        let text =
-            format!("Permission denied: user={user}, access={access}, inode={described}{plus}");
+        let text = format!("Permission denied: user={user}, access={access}, inode={described}");
         refuse(ErrorKind::PermissionDenied, text)
     }
 

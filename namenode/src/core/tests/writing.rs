@@ -103,7 +103,7 @@ fn refusals_to_make_speak_hdfs() {
     let new = |path: &str, overwrite| create(path, overwrite, None, false);
     check_refusals(&[
         (mkdirs("/a/f", true), AlreadyExists, "Path is not a directory: /a/f"),
-        (mkdirs("/a/f/x", true), ParentNotDirectory, "Parent path is not a directory: /a/f x"),
+        (mkdirs("/a/f/x", true), ParentNotDirectory, "/a/f (is not a directory)"),
         (mkdirs("/q/x", false), NotFound, "Parent directory doesn't exist: /q"),
         (new("/a/f", false), AlreadyExists, "/a/f for client host1 already exists"),
         (new("/a", true), AlreadyExists, "/a already exists as a directory"),
