@@ -348,6 +348,8 @@ def main():
         json.dump(records, file, indent=1)
     print(f"{count} lines in {len(parsed)} scenarios: Apache {run.seconds['Apache']:.0f} s, Hanno {run.seconds['Hanno']:.0f} s")
     print(f"{len(records)} differences, {len(records) - fresh} of them accepted")
+    open_keys = [key for key, (_, reason) in known.items() if reason.startswith("Open: ")]
+    print(f"{len(open_keys)} lines show what is still to be mended")
     if fresh or gone:
         sys.exit(f"{fresh} differences are new, {len(gone)} accepted ones are gone")
 

@@ -149,11 +149,17 @@ impl Copy<'_> {
         // Attributes of the namespace `raw` are copied there too.
         let is_raw = source.named.path.is_raw() && target.path.is_raw();
         let store = &self.context.store;
+        // The times come first: only a superuser may give a file away.
+        if letters.contains('t') {
+            let atime = (!status.directory).then_some(status.atime_ms);
+            store.set_times(target, Some(status.mtime_ms), atime)?;
+        }
         // As with `-get -p`, a cluster's names that this machine does not have are left out.
         if letters.contains('o') && store.knows(target, &status.owner, &status.group) {
             store.set_owner(target, &status.owner, &status.group)?;
         }
-        if letters.contains('p') {
+        // A list stands for more than the mode, so what asks for the one asks for the other.
+        if letters.contains(['p', 'a']) {
             store.set_mode(target, status.mode)?;
         }
         if letters.contains('a') {
@@ -165,10 +171,6 @@ impl Copy<'_> {
                 self.preserve_xattrs(target, source, |name| name.starts_with("raw."))?;
             }
             false => {}
-        }
-        if letters.contains('t') {
-            let atime = (!status.directory).then_some(status.atime_ms);
-            store.set_times(target, Some(status.mtime_ms), atime)?;
         }
         Ok(())
     }

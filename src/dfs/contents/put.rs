@@ -326,15 +326,16 @@ impl Put<'_> {
     /// `-p`: times, owner, group and mode of the source.
     fn preserve(&self, target: &Named, metadata: &Metadata) -> Result<(), Failure> {
         let store = &self.context.store;
+        // The times come first: only a superuser may give a file away.
+        let ms = |seconds: i64, nanos: i64| u64::try_from(seconds * 1000 + nanos / 1_000_000).ok();
+        let mtime = ms(metadata.mtime(), metadata.mtime_nsec());
+        let atime = ms(metadata.atime(), metadata.atime_nsec());
+        store.set_times(target, mtime, atime)?;
         let owner = users::user_name(metadata.uid());
         let group = users::group_name(metadata.gid());
         store.set_owner(target, &owner, &group)?;
         let mode = u16::try_from(metadata.mode() & MODE_MASK).expect("ten bits");
-        store.set_mode(target, mode)?;
-        let ms = |seconds: i64, nanos: i64| u64::try_from(seconds * 1000 + nanos / 1_000_000).ok();
-        let mtime = ms(metadata.mtime(), metadata.mtime_nsec());
-        let atime = ms(metadata.atime(), metadata.atime_nsec());
-        store.set_times(target, mtime, atime)
+        store.set_mode(target, mode)
     }
 }
 
