@@ -23,6 +23,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -89,6 +90,7 @@ SHARED = [
     (re.compile(r"\.Trash/\d{12}(-\d+)?"), ".Trash/CHECKPOINT"),
     (re.compile(r"\bs\d{8}-\d{6}\.\d{3}\b"), "sDATE"),
     (re.compile(r" in \d+ milliseconds"), " in N milliseconds"),
+    (re.compile(r"(?m)^(Waiting for \S+ )\.+"), r"\1..."),
     (re.compile(r"txid \d+"), "txid N"),
     # Reports: what this machine has, and how Apache's side calls it.
     (re.compile(r"\b\d+ \([\d.]+ [KMGTP]?B\)"), "SIZE"),
@@ -108,7 +110,8 @@ TRACE = re.compile(r"^(\tat .*|\t\.\.\. \d+ more|Caused by: .*)\n", re.MULTILINE
 class Normaliser:
     """Takes out of a text what must differ: addresses, times, numbers of blocks, Java's stack traces."""
 
-    def __init__(self, theirs, ours, today):
+    def __init__(self, theirs, ours, today, local):
+        self.local, self.host = local, socket.gethostname()
         # An address that a line has typed is the same on both sides, and stays.
         self.shared = [(re.compile(pattern.pattern.replace("{today}", today), pattern.flags), text) for pattern, text in SHARED]
         self.theirs, self.ours = theirs, ours
@@ -120,6 +123,7 @@ class Normaliser:
         text = TRACE.sub("", text)
         # What Hanno has besides.
         text = text.replace(" [--json]", "")
+        text = text.replace(self.local, "{local}").replace(f"Call From {self.host}/", "Call From HOST/")
         for address in (self.theirs, self.ours):
             text = text.replace(address, "{fs}").replace(address.split("//")[1], "{nn}")
         for pattern, to in self.shared:
@@ -173,7 +177,7 @@ class Run:
             signal.signal(number, lambda number, _: sys.exit(f"ended by signal {number}"))
         self.today = time.strftime("%Y-%m-%d", time.gmtime())
         self.prefix = f"hdfs://127.0.0.1:{options.rpc}"
-        self.normaliser = Normaliser(self.prefix, self.ours.prefix if self.ours else self.prefix, self.today)
+        self.normaliser = Normaliser(self.prefix, self.ours.prefix if self.ours else self.prefix, self.today, self.local)
         self.seconds = {"Apache": 0.0, "Hanno": 0.0}
         self.kept_path = f"{self.home}/kept"
         self.kept = {}
