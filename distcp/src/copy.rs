@@ -116,6 +116,8 @@ impl<'a> Copier<'a> {
     /// Makes a directory that this map has not seen yet.
     fn directory(&mut self, at: &Location) -> Result<()> {
         if self.made.insert(at.path.clone()) {
+            // Not after a signal has what is there deleted.
+            let _unfinished = Unfinished::beginning(format!("the making of {at}"));
             self.target.make_directories(&at.path).map_err(file("make the directory", at))?;
         }
         Ok(())
@@ -144,8 +146,9 @@ impl<'a> Copier<'a> {
         target: &Location,
         progress: &mut dyn Progress,
     ) -> Result<u64> {
-        let unfinished = Unfinished::beginning(format!("the writing of {target}"));
+        let begin = || Unfinished::beginning(format!("the writing of {target}"));
         let Some(directory) = &self.order.temporary else {
+            let unfinished = begin();
             let bytes = self.write((from, to), entry, (target, &unfinished), progress)?;
             keep((from, to), entry, target, self.order.preserve)?;
             return Ok(bytes);
@@ -153,6 +156,7 @@ impl<'a> Copier<'a> {
         // One at a time in each attempt, and no two attempts have the same name.
         let temporary = directory.below(&self.attempt);
         self.directory(directory)?;
+        let unfinished = begin();
         let written = self.write((from, to), entry, (&temporary, &unfinished), progress);
         let written = written.and_then(|bytes| {
             keep((from, to), entry, &temporary, self.order.preserve)?;
