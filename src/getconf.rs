@@ -11,7 +11,7 @@ use crate::absent;
 use crate::connect::{self, Overrides};
 use crate::dfs::Failure;
 use crate::dfsadmin::{Session, unexpected};
-use crate::generic::{Given, generic, generic_with};
+use crate::generic::{Given, generic, generic_with, names_file_system};
 use crate::output::{EXIT_OK, EXIT_USAGE, report, report_text, say};
 use crate::reference::Outline;
 
@@ -41,7 +41,9 @@ pub(crate) fn outline() -> Outline {
 /// `hdfs getconf`.
 pub(crate) fn getconf(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let asked = arguments.windows(2).find(|pair| pair[0] == "-confKey");
-    let asked: Vec<&str> = asked.and_then(|pair| pair[1].to_str()).into_iter().collect();
+    // An address of a file system is checked, and honoured or refused, as for every command.
+    let asked = asked.and_then(|pair| pair[1].to_str()).filter(|key| !names_file_system(key));
+    let asked: Vec<&str> = asked.into_iter().collect();
     let Given { words, overrides, properties } = match generic_with(arguments, overrides, &asked) {
         Ok(found) => found,
         Err(text) => return failed(&text),

@@ -67,7 +67,9 @@ fn every_kind_of_name_works() {
     ] {
         fs::write(&source, name).unwrap();
         let path = format!("/{name}");
-        cluster.dfs(&["-put", source.to_str().unwrap(), &path]).ok();
+        // A target is a pattern, too: without a backslash, `?` stands for any character.
+        let target = path.replace('?', r"\?");
+        cluster.dfs(&["-put", source.to_str().unwrap(), &target]).ok();
         cluster.dfs(&["-cat", &path]).ok().prints(name);
         cluster.dfs(&["-test", "-e", &path]).ok();
         cluster.dfs(&["-rm", "-skipTrash", &path]).ok().prints(&format!("Deleted {path}\n"));

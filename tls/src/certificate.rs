@@ -52,7 +52,11 @@ impl Certificate {
             return Err(fail(what, certificate)(pem::Error::NoItemsFound));
         }
         let file = sys::fs::open_private(key).map_err(|error| match error {
-            PrivateError::Exposed => TlsError::Exposed { path: key.to_owned() },
+            // What is no key is not to be protected.
+            PrivateError::Exposed => match PrivateKeyDer::from_pem_file(key) {
+                Ok(_) => TlsError::Exposed { path: key.to_owned() },
+                Err(reason) => fail("a private key", key)(reason),
+            },
             PrivateError::System(error) => fail("a private key", key)(pem::Error::Io(error)),
         })?;
         let private = PrivateKeyDer::from_pem_reader(file).map_err(fail("a private key", key))?;
