@@ -10,11 +10,6 @@ use super::{Frame, Site, assets, format};
 use crate::access::{Access, Audience, Routes};
 use crate::last_hour::LastHour;
 
-/// The only entry of the navigation.
-const PLACE: &str = "/";
-/// Where the page learns of new points of its charts.
-const CHANGES: &str = "/live";
-
 /// The page.
 #[derive(Clone, Debug)]
 pub struct NodePage<const N: usize> {
@@ -51,21 +46,21 @@ impl<const N: usize> NodePage<N> {
         let (open, hour) = (Audience::Anybody, self.hour.clone());
         let page = get(|State(page): State<Self>| async move { page.answer() });
         Routes::new(access)
-            .route(PLACE, open, page)
-            .route(CHANGES, open, get(move || async move { hour.board().changes() }))
+            .route("/", open, page)
+            .route("/live", open, get(move || async move { hour.board().changes() }))
             .with_state(self)
             .merge(assets(access))
     }
 
     fn answer(&self) -> axum::response::Response {
-        let entries = &[(PLACE, "Overview")];
+        let entries = &[("/", "Overview")];
         let site = Site { name: self.name, entries, search: None, has_login: false };
         let (address, name) = &self.master;
         Frame {
             site,
             title: &self.host,
-            place: PLACE,
-            live: Some(CHANGES.to_owned()),
+            place: "/",
+            live: Some("/live".to_owned()),
             other: Some((address, name)),
             user: None,
         }
