@@ -35,8 +35,11 @@ impl Named {
     pub(super) fn typed_child(&self, name: &str) -> String {
         let typed = self.typed.as_str();
         // Doubled slashes of a name that was put together from variables are left out below it.
-        let start = typed.find("://").map_or(0, |at| at + 3).max(1).min(typed.len());
-        let typed = match typed.is_char_boundary(start) && typed[start..].contains("//") {
+        let start = match typed.find("://") {
+            Some(at) => at + "://".len(),
+            None => usize::from(typed.starts_with('/')),
+        };
+        let typed = match typed[start..].contains("//") {
             true => Cow::Owned(format!("{}{}", &typed[..start], single_slashes(&typed[start..]))),
             false => Cow::Borrowed(typed),
         };
