@@ -206,7 +206,7 @@ async fn connection(
         line.begin();
         request.extensions_mut().insert(Peer { address, certificate, line: Arc::clone(&line) });
         let answering = (!is_refused).then(|| routes.answer(request));
-        let (line, shutdown) = (&line, shutdown.clone());
+        let (line, shutdown) = (&line, &shutdown);
         async move {
             let response = match answering {
                 Some(answering) => answering.await,
@@ -236,11 +236,12 @@ async fn connection(
 }
 
 /// Ends an answer without an end of its own, events for an open page or a program, at `shutdown`: it would hold up the end of the daemon.
-fn until(response: Response, shutdown: Shutdown) -> Response {
+fn until(response: Response, shutdown: &Shutdown) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes())) {
         return response;
     }
+    let shutdown = shutdown.clone();
     let end = async move { shutdown.wait().await };
     response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
 }
