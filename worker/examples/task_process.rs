@@ -2,6 +2,7 @@
 //!
 //! The last element of the split's path: `ok` (writes its process id), `boom`, `exit`, `hang` (with a child of its own), `leave` (with a grandchild
 //! that left), `fork`, `hog` and `hogs` (processes and memory without end), `forks` (memory shared by several processes), `fill` (files without end), `silent`, `flood`,
+//! `endless` (eight children write without end, after the attempt has ended, too),
 //! `map` (a real map output of two partitions), `escape` (reports a map output outside its directory), `rename` (ends another attempt).
 
 use std::io::Write;
@@ -111,6 +112,14 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
         "flood" => {
             let line = [b'x'; 1000];
             (0..50_000).for_each(|_| std::io::stdout().write_all(&line).expect("the worker reads"));
+            done
+        }
+        "endless" => {
+            for _ in 0..8 {
+                let flood = "exec cat /dev/zero";
+                Command::new("sh").args(["-c", flood]).spawn().expect("sh is there");
+            }
+            std::thread::sleep(Duration::from_millis(200));
             done
         }
         "map" => map_done(map(directory)),

@@ -379,6 +379,12 @@ async fn silence_ends_an_attempt_and_floods_end_in_a_short_log() {
     assert!(matches!(stand.end_of(flood).await.state, AttemptState::OutputDone { .. }));
     let log = stand.log(flood).await;
     assert!(log.len() < 11_000 && log.contains("the log was cut off here"), "{}", log.len());
+    // Output without end holds up neither the end of its attempt nor what comes after it.
+    let endless = stand.launch(2, "endless");
+    let end = stand.end_of(endless).await.state;
+    assert!(matches!(end, AttemptState::OutputDone { .. }), "{end:?}");
+    let next = stand.launch(3, "ok");
+    assert!(matches!(stand.end_of(next).await.state, AttemptState::OutputDone { .. }));
     stand.stop().await;
 }
 

@@ -84,7 +84,7 @@ pub(super) fn run(
             listener.quoted
         });
         let pumping = scope.spawn(move || {
-            let pumped = pump(&mut stdout);
+            let pumped = pump(&mut Heard { pipe: &mut stdout, context });
             // A script must not wait for a reader that has given up; if it keeps writing, it gets SIGPIPE.
             drop(stdout);
             pumped
@@ -103,6 +103,20 @@ pub(super) fn run(
     });
     let status = child.wait().map_err(|source| Error::ScriptInput { source })?;
     judge(script, status, fed, pumped, &quoted)
+}
+
+/// The output of a script. All that it writes shows life, also what is not yet a whole record.
+struct Heard<'a, R> {
+    pipe: &'a mut R,
+    context: &'a Context,
+}
+
+impl<R: Read> Read for Heard<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.pipe.read(buffer)?;
+        self.context.show_life();
+        Ok(count)
+    }
 }
 
 fn start(script: &Script, context: &Context) -> Result<Child> {
@@ -367,6 +381,18 @@ mod tests {
         assert_eq!(counters.value("My Group", "a, b"), 42);
         assert_eq!(counters.value("G", "c"), 0, "a sum cannot be negative");
         assert_eq!(counters.value("G", "last"), 1);
+    }
+
+    #[test]
+    fn all_that_a_script_writes_shows_life() {
+        let directory = tempfile::tempdir().unwrap();
+        for script in ["printf x", "printf x >&2"] {
+            let (silent, writing) = (context(directory.path()), context(directory.path()));
+            check(&sh(":"), &silent, b"").unwrap();
+            check(&sh(script), &writing, b"").unwrap();
+            let signs = [&silent, &writing].map(|context| TaskState::of(context).life_signs());
+            assert!(signs[1] > signs[0], "{script}: {signs:?}");
+        }
     }
 
     #[test]

@@ -52,6 +52,12 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 const MESSAGE: &str = "message of a task process";
 /// Unit in which output of the process is read.
 const OUTPUT_CHUNK_BYTES: usize = 64 << 10;
+/// Chunks that are read before everything else gets its turn. A pipe holds at most a mebibyte of a user without rights, so this many hold what a
+/// process wrote before it reported the end of an attempt, however fast its children go on writing.
+const OUTPUT_CHUNKS_MAX: usize = (1 << 20) / OUTPUT_CHUNK_BYTES + 1;
+/// The time of silence is waited for in this many parts, of which each counts once however late it ends. So neither a pause of the whole machine
+/// nor one of the worker, in which it heard nobody, is taken for the silence of a task.
+const SILENCE_PARTS: u32 = 4;
 
 /// Starts a process and drives it to its end. `inputs` gets all its reports; the last is [`News::Gone`].
 pub(crate) async fn run(
@@ -85,7 +91,7 @@ pub(crate) async fn run(
                 current: None,
                 is_round: false,
                 logs: None,
-                last_sign: Instant::now(),
+                silence: Silence::begin(),
                 group: process.group,
                 watched: options.watch.over(
                     id,
@@ -138,7 +144,7 @@ struct Runner<'a> {
     /// That one is of a round.
     is_round: bool,
     logs: Option<AttemptLogs>,
-    last_sign: Instant,
+    silence: Silence,
     temporary: OpenDir,
     group: u32,
     watched: Watched,
@@ -155,7 +161,8 @@ impl Runner<'_> {
         loop {
             self.forward_news().await;
             let [stdout, stderr] = &self.output;
-            let deadline = self.deadline();
+            let (limit, part) = (self.silence_max(), self.silence.part_began);
+            let part_end = part + limit.unwrap_or_default() / SILENCE_PARTS;
             tokio::select! {
                 biased;
                 message = reader.next(MESSAGE) => match message {
@@ -194,8 +201,10 @@ impl Runner<'_> {
                     Ok(excess) => excess.to_string(),
                     Err(_) => "the watch over tasks has ended".to_owned(),
                 }),
-                () = tokio::time::sleep_until(deadline.unwrap_or(self.last_sign)), if deadline.is_some() => {
-                    return End::Because(self.silence());
+                () = tokio::time::sleep_until(part_end), if limit.is_some() => {
+                    if self.silence.is_over() {
+                        return End::Because(self.silence_text());
+                    }
                 }
             }
         }
@@ -256,7 +265,7 @@ impl Runner<'_> {
     }
 
     fn receive(&mut self, message: FromRunner) -> Option<End> {
-        self.last_sign = Instant::now();
+        self.silence = Silence::begin();
         match self.speaker().check(message) {
             CheckedMessage::Hello => {
                 self.is_greeted = true;
@@ -293,7 +302,7 @@ impl Runner<'_> {
                 if self.current != Some(attempt) {
                     self.current = Some(attempt);
                     self.is_round = matches!(work, Work::Round(_));
-                    self.last_sign = Instant::now();
+                    self.silence = Silence::begin();
                     let own = [place.path.as_path(), self.temporary.path.as_path()];
                     self.watched.owns(own.into_iter().flat_map(name_of));
                     let limit = self.options.log_bytes_max;
@@ -331,16 +340,19 @@ impl Runner<'_> {
         }
     }
 
-    /// Moves everything that the process has written so far into the logs.
+    /// Moves what the process has written so far into the logs, a pipe's worth at most.
     fn drain(&mut self, index: usize) {
         let output = &mut self.output[index];
         let Some(pipe) = &output.pipe else { return };
         let mut buffer = [0; OUTPUT_CHUNK_BYTES];
-        loop {
+        for _ in 0..OUTPUT_CHUNKS_MAX {
             match pipe.try_read(&mut buffer) {
-                Ok(0) => break,
+                Ok(0) => {
+                    output.pipe = None;
+                    return;
+                }
                 Ok(count) => {
-                    self.last_sign = Instant::now();
+                    self.silence = Silence::begin();
                     if let Some(logs) = &mut self.logs
                         && let Err(error) = logs.append(output.kind, &buffer[..count])
                     {
@@ -354,27 +366,47 @@ impl Runner<'_> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the output of a task");
-                    break;
+                    output.pipe = None;
+                    return;
                 }
             }
         }
-        output.pipe = None;
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    /// How long the process may be silent now; `None` if it may for ever.
+    fn silence_max(&self) -> Option<Duration> {
         if !self.ready {
-            return Some(self.last_sign + self.options.start_timeout);
+            return Some(self.options.start_timeout);
         }
         let watched = self.current.is_some() && !self.options.silence_max.is_zero();
-        watched.then(|| self.last_sign + self.options.silence_max)
+        watched.then_some(self.options.silence_max)
     }
 
-    fn silence(&self) -> String {
+    fn silence_text(&self) -> String {
         if self.ready {
             format!("the task gave no sign of life for {:?}", self.options.silence_max)
         } else {
             format!("the task process was not ready within {:?}", self.options.start_timeout)
         }
+    }
+}
+
+/// How long a process has been silent while the runner listened.
+struct Silence {
+    part_began: Instant,
+    parts: u32,
+}
+
+impl Silence {
+    /// The process has just shown life.
+    fn begin() -> Self {
+        Silence { part_began: Instant::now(), parts: 0 }
+    }
+
+    /// A part has ended without a sign of life. True if it was the last.
+    fn is_over(&mut self) -> bool {
+        *self = Silence { part_began: Instant::now(), parts: self.parts + 1 };
+        self.parts >= SILENCE_PARTS
     }
 }
 
