@@ -420,7 +420,7 @@ impl NameNode {
         match event {
             Event::Call(request, membership, sender) => {
                 let caller = membership.caller(&request.user);
-                let asked = Asked { id: request.call, caller, host: &request.host };
+                let asked = Asked::new(request.call, caller, &request.host);
                 let answer = state.call(nodes, (asked, &request.body), now, out)?;
                 let permissions = std::mem::take(&mut out.permissions);
                 turn.release(Waiter::Client(sender, Answered { answer, permissions }));

@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::hex;
 
@@ -129,6 +130,19 @@ pub struct CallId {
     pub client: ClientId,
     /// Counts that client's calls from 1.
     pub number: u64,
+}
+
+impl CallId {
+    /// The id by which a master knows this call of `user`. A client draws its id, so whoever learns it could say it, too: the answer to somebody's call, and
+    /// what a client holds, are found only together with the user that was authenticated. The client's id becomes the first half of
+    /// `SHA-256(client | user)`; it stays the same over restarts, and through it nobody learns the client's own.
+    pub fn of(self, user: &str) -> CallId {
+        let digest = Sha256::new().chain_update(self.client.0).chain_update(user).finalize();
+        let mut client = ClientId::default();
+        let half = client.0.len();
+        client.0.copy_from_slice(&digest[..half]);
+        CallId { client, ..self }
+    }
 }
 
 /// A job: start of the JobTracker's cluster (UTC `yyyyMMddHHmm` as a number) and a counter.

@@ -36,6 +36,7 @@ impl Core {
         spec: JobSpec,
         now: Now,
     ) -> Result<Submission, RemoteError> {
+        let call = call.of(user);
         if let Some(id) = self.calls.get(&call) {
             let preparing = self.jobs.get(id).is_some_and(|job| job.phase == Phase::Preparing);
             return Ok(if preparing {

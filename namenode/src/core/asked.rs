@@ -9,12 +9,19 @@ use super::state::State;
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The calling process and the number of its call: a repeated change gets the first answer.
+    /// The calling process of this user and the number of its call ([`CallId::of`]): a repeated change gets the first answer. Leases are in its name.
     pub id: CallId,
     /// Who calls.
     pub caller: Caller<'a>,
     /// Machine of the client; may be empty.
     pub host: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    /// A request that calls itself `call`, of a caller who was authenticated.
+    pub fn new(call: CallId, caller: Caller<'a>, host: &'a str) -> Self {
+        Asked { id: call.of(caller.user), caller, host }
+    }
 }
 
 impl State {

@@ -265,26 +265,34 @@ impl Planner<'_> {
         Err(refuse(ErrorKind::NoDatanodes, text))
     }
 
-    /// A file that this client writes, and its path.
+    /// A file that this client writes, and its path. Inodes are counted, so of a file that it does not write it learns the path only if it may go there.
     pub(super) fn held(&self, id: InodeId) -> Result<(&File, &Open, String), RemoteError> {
         let lost = |text: String| Err(refuse(ErrorKind::LeaseExpired, text));
-        let Some(path) = self.state.ns.path_of(id) else {
+        let path = self.state.ns.path_of(id);
+        let (file, me) = (self.state.ns.file(id), self.asked.id.client);
+        if let (Some(file), Some(path)) = (file, &path)
+            && let Some(open) = file.open.as_deref().filter(|open| open.holder == me)
+        {
+            return Ok((file, open, path.clone()));
+        }
+        let Some(path) = path.filter(|path| self.may_go_to(path)) else {
             return lost(format!(
                 "File does not exist: (inode {id}) Holder {} does not have any open files.",
                 self.asked.id.client
             ));
         };
-        let Some(file) = self.state.ns.file(id) else {
-            return lost(format!("File is not open for writing: {path} (inode {id})"));
-        };
-        match file.open.as_deref() {
-            Some(open) if open.holder == self.asked.id.client => Ok((file, open, path)),
+        match file.and_then(|file| file.open.as_deref()) {
             Some(open) => lost(format!(
-                "Client (={}) is not the lease owner (={}): {path} (inode {id})",
-                self.asked.id.client, open.holder
+                "Client (={me}) is not the lease owner (={}): {path} (inode {id})",
+                open.holder
             )),
             None => lost(format!("File is not open for writing: {path} (inode {id})")),
         }
+    }
+
+    /// Whether the caller has EXECUTE on every directory of the way.
+    fn may_go_to(&self, path: &str) -> bool {
+        DfsPath::parse(path).is_ok_and(|path| self.guard().walk(&path).is_ok())
     }
 
     pub(super) fn add_block(
@@ -445,11 +453,14 @@ impl Planner<'_> {
         &mut self,
         id: InodeId,
         written: &WrittenBlock,
-        failed: &[DatanodeId],
+        (failed, slow): (&[DatanodeId], Option<DatanodeId>),
     ) -> Planned {
         let (file, open, path) = self.held(id)?;
         let (replication, block_size) = (file.replication, file.block_size);
         let (offset, prior) = (file.length, open.prior);
+        // A writer judges those that it wrote to.
+        let slow = slow.filter(|id| open.targets.contains(id));
+        let slow = slow.and_then(|id| self.nodes.index(id));
         let mut targets: Vec<DatanodeId> =
             open.targets.iter().filter(|target| !failed.contains(target)).copied().collect();
         let info = self.own_block(id, &path, written.id)?;
@@ -475,6 +486,7 @@ impl Planner<'_> {
             );
             return Err(refuse(ErrorKind::Unavailable, text));
         }
+        self.slow = slow;
         let prior = prior.unwrap_or(info.stamp);
         let added = self.choose(&path, (replication, block_size), &survivors, failed)?;
         targets.extend(added.iter().map(|target| self.nodes.node(*target).info.id));

@@ -110,8 +110,7 @@ impl<'a> Planner<'a> {
             }
             Call::AbandonBlock { file, block } => self.abandon_block(*file, *block),
             Call::RecoverPipeline { file, block, failed, slow } => {
-                self.slow = slow.and_then(|id| self.nodes.index(id));
-                self.recover_pipeline(*file, block, failed)
+                self.recover_pipeline(*file, block, (failed, *slow))
             }
             Call::Complete { file, last, publish } => {
                 self.complete(*file, last.as_ref(), publish.as_ref())
@@ -151,6 +150,7 @@ impl<'a> Planner<'a> {
         }?;
         self.check_snapshots()?;
         self.check_limits()?;
+        self.check_block_counts()?;
         self.check_quotas()?;
         let Planner { edits, written, chosen, released, recover, slow, .. } = self;
         Ok(Plan { edits, outcome, written, chosen, released, recover, slow })

@@ -52,6 +52,7 @@ pub(crate) fn settings() -> Settings {
         safe_mode: Rule { threshold: 0.999, datanodes_min: 1, extension_ms: 0 },
         permissions: true,
         directory_items_max: 1 << 20,
+        file_blocks_max: 10_000,
         audit: true,
     }
 }
@@ -175,7 +176,7 @@ impl Harness {
         body: impl Into<Body>,
     ) -> Answer {
         let id = CallId { client: self.client, number };
-        let (asked, body) = (Asked { id, caller, host: "host1" }, body.into());
+        let (asked, body) = (Asked::new(id, caller, "host1"), body.into());
         self.state.set_now(self.now);
         let mut out = Output::default();
         let answer = self.state.call(&mut self.nodes, (asked, &body), self.now, &mut out).unwrap();

@@ -6,7 +6,7 @@ use protocol::datanode::{Changes, Command, CommitRecovery, Replica};
 use protocol::namenode::{
     Answer, Appended, Call, CorruptReason, LocatedBlock, Reply, WrittenBlock,
 };
-use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
+use protocol::{CallId, ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
 use super::harness::{Harness, canonical, create, dfs, replica, written};
 use crate::core::random::Generator;
@@ -156,7 +156,7 @@ fn a_report_from_before_the_last_stamp_takes_no_good_replica_away() {
     h.changes(last.replicas[0].id.0[0], &older);
     assert_eq!(h.holders(first.id).len(), 2);
     let newer = Changes { received: vec![replica(&last, 600)], ..Changes::default() };
-    h.changes(last.replicas[0].id.0[0], &newer);
+    last.replicas.iter().for_each(|member| h.changes(member.id.0[0], &newer));
     assert_eq!(h.holders(first.id), holders);
     // A full report later on is the truth, and so is what the node says after it.
     h.pass(200_000, &[1, 2, 3]);
@@ -295,7 +295,7 @@ fn refusals_speak_hdfs() {
         sources: sources.iter().map(|source| dfs(source)).collect(),
     };
     let truncate = |path: &str, length| Call::Truncate { path: dfs(path), length };
-    let own = h.client;
+    let own = CallId { client: h.client, number: 0 }.of("ann").client;
     let busy = format!(
         "Failed to APPEND_FILE /a/empty for {own} on host1 because current leaseholder is trying to recreate file."
     );
