@@ -176,21 +176,24 @@ impl Operation {
     /// The permission it needs.
     pub fn needs(&self) -> Needs {
         let (block, stamp, token, mode) = match self {
-            Operation::Write(Write { block, stamp, token, .. })
-            | Operation::WriteMany(WriteMany {
-                first: Write { block, stamp, token, .. }, ..
-            })
-            | Operation::ReplicaState { block, stamp, token }
-            | Operation::UpdateReplica { block, stamp, token, .. }
-            | Operation::Transfer { block, stamp, token, .. }
-            | Operation::CompleteReplica { block, stamp, token, .. } => {
+            Operation::Write(write) | Operation::WriteMany(WriteMany { first: write, .. }) => {
+                (&write.block, &write.stamp, &write.token, write.mode())
+            }
+            // The receiver sends it under a token that it makes itself.
+            Operation::Transfer { block, stamp, token, .. } => {
                 (block, stamp, token, AccessMode::Write)
             }
+            Operation::ReplicaState { block, stamp, token }
+            | Operation::UpdateReplica { block, stamp, token, .. }
+            | Operation::CompleteReplica { block, stamp, token, .. } => {
+                (block, stamp, token, AccessMode::Maintain)
+            }
             Operation::Read(Read { block, stamp, token, .. })
-            | Operation::Descriptors { block, stamp, token }
-            | Operation::Hello { block, stamp, token, .. } => {
+            | Operation::Descriptors { block, stamp, token } => {
                 (block, stamp, token, AccessMode::Read)
             }
+            // Any token proves who greets.
+            Operation::Hello { block, stamp, token, .. } => (block, stamp, token, token.mode),
         };
         Needs { block: *block, stamp: *stamp, token: *token, mode }
     }
@@ -277,7 +280,7 @@ pub struct Write {
     pub stamp: GenerationStamp,
     /// Permission to write under that stamp.
     pub token: TokenName,
-    /// Who writes; zero for a DataNode that sends what it has.
+    /// Who writes; zero for a DataNode that sends what it has, which needs [`AccessMode::Maintain`].
     pub client: ClientId,
     /// Continue a replica that exists; `None` for a new one.
     pub resume: Option<Resume>,
@@ -293,6 +296,14 @@ pub struct Write {
 }
 
 impl Write {
+    /// The access that it needs. What is not a client's own data comes from a DataNode.
+    pub fn mode(&self) -> AccessMode {
+        match self.client == ClientId::default() || self.prefix_only {
+            true => AccessMode::Maintain,
+            false => AccessMode::Write,
+        }
+    }
+
     /// True for a copy of a complete block: as in HDFS no client waits for it, so what there is of it counts only when all of it is there.
     pub fn is_copy(&self) -> bool {
         self.client == ClientId::default() && self.resume.is_none() && !self.prefix_only

@@ -27,6 +27,8 @@ use crate::support::Options;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A number that nobody has.
 const ANOTHER_USER: u32 = 1_900_000_300;
+/// A client. Zero would be a DataNode.
+const WRITER: ClientId = ClientId([9; 16]);
 /// Idle connections to each transfer port.
 const FLOOD: usize = 1_060;
 
@@ -35,6 +37,7 @@ const ATTACKS: &[Attack] = &[
     ("operations with a proof of nothing", wrong_proofs),
     ("a proof of one connection on another", proof_elsewhere),
     ("a token of another block, stamp or mode", other_tokens),
+    ("a writer's token after the end of the file", left_over_tokens),
     ("one block among several without its token", block_among_others),
     ("several blocks that are not new, small, or of one packet", unfit_blocks),
     ("tokens that are over, or that an old key made", old_tokens),
@@ -113,7 +116,7 @@ fn write_of(block: &LocatedBlock, token: TokenName) -> Operation {
         block: block.id,
         stamp: block.stamp,
         token,
-        client: ClientId::default(),
+        client: WRITER,
         resume: None,
         prefix_only: false,
         pipeline: Vec::new(),
@@ -162,6 +165,54 @@ fn other_tokens(stand: &Stand) {
     is_refused_with(&block, &read_of(&other, name), token);
     let longer = TokenName { expires_ms: name.expires_ms + 1, ..name };
     is_refused_with(&block, &read_of(&block, longer), token);
+}
+
+/// Whoever wrote a file has a token for its last block for some minutes more.
+fn left_over_tokens(stand: &Stand) {
+    let block = stand.a_block();
+    let contents = stand.cluster.dfs(&["-cat", "/a-block"]).ok().stdout;
+    let token =
+        TokenKeys::new(&stand.secret).issue(block.id, block.stamp, AccessMode::Write, now_ms());
+    let (id, stamp, name) = (block.id, block.stamp, token.name);
+    let mine = LocatedBlock { token: token.clone(), ..block.clone() };
+    let Operation::Write(write) = write_of(&block, name) else { panic!("a write") };
+    let resume = |offset| {
+        let resume = Some(Resume { prior: stamp, offset, after_break: false });
+        Operation::Write(WriteOperation { resume, ..write.clone() })
+    };
+    let target = block.replicas[0].clone();
+    for operation in [
+        read_of(&block, name),
+        Operation::ReplicaState { block: id, stamp, token: name },
+        Operation::UpdateReplica { block: id, stamp, length: 0, token: name },
+        Operation::CompleteReplica {
+            block: id,
+            prior: stamp,
+            stamp,
+            offset: 0,
+            target,
+            token: name,
+        },
+        Operation::Write(write.clone()),
+        Operation::Write(WriteOperation { client: ClientId::default(), ..write.clone() }),
+        Operation::Write(WriteOperation { prefix_only: true, ..write.clone() }),
+        resume(0),
+        resume(block.length),
+    ] {
+        is_refused_with(&mine, &operation, &token);
+    }
+    // Nor does a DataNode send what it has to somebody who only claims to be another.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut target = block.replicas[0].clone();
+    target.transfer_address = listener.local_addr().unwrap().to_string();
+    target.local_socket = local_socket_name(sys::host::user_id(), rand::random());
+    let heard = listen(move || listener.accept().ok().map(|(stream, _)| Box::new(stream) as _));
+    let (prior, length) = (stamp, block.length);
+    let send = Operation::Transfer { block: id, prior, stamp, length, target, token: name };
+    is_refused_with(&mine, &send, &token);
+    let heard = heard.recv_timeout(PATIENCE).unwrap();
+    assert!(!heard.windows(contents.len()).any(|bytes| bytes == contents), "{heard:?}");
+    assert_eq!(stand.cluster.dfs(&["-cat", "/a-block"]).ok().stdout, contents);
 }
 
 /// Blocks that nobody has, with tokens to write them.
@@ -267,7 +318,7 @@ fn old_tokens(stand: &Stand) {
 fn foreign_tokens(stand: &Stand) {
     let block = stand.a_block();
     let keys = TokenKeys::new(&Key::new([9; 32]));
-    let token = keys.issue(block.id, block.stamp, AccessMode::Write, now_ms());
+    let token = keys.issue(block.id, block.stamp, AccessMode::Read, now_ms());
     is_refused_with(&block, &read_of(&block, token.name), &token);
     // Whoever has it does not believe the DataNode either.
     let permit = (block.id, block.stamp, &token);

@@ -82,14 +82,14 @@ pub enum Source {
 pub struct Unfit(pub &'static str);
 
 impl Order {
-    /// What another asks for: the order, who gets the bytes, and the permission to write there. `None` if the operation is something else.
-    pub fn of(operation: &Operation) -> Option<(Order, &DatanodeInfo, TokenName)> {
+    /// What another asks for: the order, and who gets the bytes. `None` if the operation is something else.
+    pub fn of(operation: &Operation) -> Option<(Order, &DatanodeInfo)> {
         match *operation {
-            Operation::Transfer { block, prior, stamp, length, ref target, token } => {
-                Some((Order::Prefix { block, prior, stamp, length }, target, token))
+            Operation::Transfer { block, prior, stamp, length, ref target, .. } => {
+                Some((Order::Prefix { block, prior, stamp, length }, target))
             }
-            Operation::CompleteReplica { block, prior, stamp, offset, ref target, token } => {
-                Some((Order::Rest { block, prior, stamp, offset }, target, token))
+            Operation::CompleteReplica { block, prior, stamp, offset, ref target, .. } => {
+                Some((Order::Rest { block, prior, stamp, offset }, target))
             }
             _ => None,
         }
@@ -401,7 +401,7 @@ mod tests {
     fn who_gets_it_learns_what_becomes_of_it() {
         let behind = DatanodeInfo { id: DatanodeId([3; 16]), ..DatanodeInfo::default() };
         let write = |order: Order, behind: &[DatanodeInfo]| {
-            let token = TokenName { mode: AccessMode::Write, period: 0, expires_ms: 0 };
+            let token = TokenName { mode: AccessMode::Maintain, period: 0, expires_ms: 0 };
             let Write { block, stamp, resume, prefix_only, durable, .. } =
                 order.write(behind, token);
             (block, stamp, resume, prefix_only, durable)

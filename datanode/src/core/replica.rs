@@ -6,7 +6,7 @@ use protocol::{BlockId, GenerationStamp};
 /// The life cycle of a replica.
 ///
 /// ```text
-/// write -> Receiving --last packet, synced--> Finalized --resume (its writer lost the last ack)--> Receiving
+/// write -> Receiving --last packet, synced--> Finalized --resume under a new stamp (its writer lost the last ack)--> Receiving
 ///             |  ^                                |
 ///   writer    |  | resume                         | recovery
 ///   is gone   v  |                                v
@@ -143,6 +143,11 @@ impl Replica {
         self.state == State::Finalized
     }
 
+    /// True if it is complete and no recovery holds it: under its stamp nobody changes it any more.
+    fn is_complete(&self) -> bool {
+        matches!(self.state, State::Finalizing | State::Finalized)
+    }
+
     /// True if its files lie among the finalized ones.
     pub fn is_in_finalized(&self) -> bool {
         self.state == State::Finalizing || self.was_finalized()
@@ -194,6 +199,10 @@ pub fn begin_write(
     }
     let is_finalized = replica.stamp == stamp && replica.is_finalized();
     match intent {
+        // Whoever goes on with what is complete does so under a new stamp, or under a recovery's.
+        Intent::Resume(_) if replica.stamp == stamp && replica.is_complete() => {
+            Err(Refusal::Exists)
+        }
         Intent::Resume(resume) if replica.stamp >= resume.prior => {
             if replica.length < resume.offset {
                 return Err(Refusal::Short { length: replica.length, wanted: resume.offset });
@@ -293,6 +302,9 @@ mod tests {
                 resume(4, 7),
                 Ok(Begin::Resume { offset: 7 }),
             ),
+            (Some(replica(5, 10, State::Finalized)), 5, resume(4, 10), Err(Refusal::Exists)),
+            (Some(replica(5, 10, State::Finalized)), 5, resume(5, 0), Err(Refusal::Exists)),
+            (Some(replica(5, 10, State::Finalizing)), 5, resume(5, 10), Err(Refusal::Exists)),
             (
                 Some(replica(4, 6, State::Unfinished)),
                 5,

@@ -325,11 +325,12 @@ impl Service {
     }
 
     fn send_as_asked(&self, operation: &Operation) -> Result<(), OperationError> {
-        let Some((order, target, token)) = Order::of(operation) else {
+        let Some((order, target)) = Order::of(operation) else {
             return Err(OperationError::Invalid("nothing is to be sent"));
         };
+        // Only a DataNode can prove that it has the secret of this one: whoever orders a replica to be sent to himself gets no byte of it.
         let (block, stamp) = order.target();
-        let token = self.token_keys.token(block, stamp, token);
+        let token = self.token_keys.issue(block, stamp, AccessMode::Maintain, now_ms());
         self.send(&order, std::slice::from_ref(target), (&token, false))
     }
 

@@ -25,13 +25,16 @@ pub const TOKEN_LIFETIME: Duration = Duration::from_secs(10 * 60);
 /// How long one key makes tokens.
 pub const KEY_PERIOD: Duration = Duration::from_secs(60 * 60);
 
-/// What a token permits.
+/// What a token permits. Append only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum AccessMode {
-    /// Read the block.
+    /// Read the block. Only who may read the file has it.
     Read,
-    /// Create, append to, recover or copy the block.
+    /// Write the block through its pipeline, for the writer of the file. It outlives the end of the file, so it neither reads nor changes what is complete.
     Write,
+    /// Copy, recover or complete replicas, and all that [`AccessMode::Write`] permits. No client has it: a NameNode gives it to DataNodes with its commands, and
+    /// DataNodes send replicas to each other under it.
+    Maintain,
 }
 
 /// Which token for one block at one generation stamp. Not secret.
@@ -104,7 +107,7 @@ impl TokenKeys {
         BlockToken { name, secret: Key::new(secret) }
     }
 
-    /// The token of this name if it permits `mode` now. A write token also permits reading. The holder still has to prove that it has the secret.
+    /// The token of this name if it permits `mode` now. The holder still has to prove that it has the secret.
     ///
     /// # Errors
     /// [`TokenError`].
@@ -115,7 +118,10 @@ impl TokenKeys {
         (name, mode): (TokenName, AccessMode),
         now_ms: u64,
     ) -> Result<BlockToken, TokenError> {
-        let is_permitted = mode == name.mode || name.mode == AccessMode::Write;
+        let is_permitted = match mode {
+            AccessMode::Write => matches!(name.mode, AccessMode::Write | AccessMode::Maintain),
+            AccessMode::Read | AccessMode::Maintain => mode == name.mode,
+        };
         let begin = name.period.saturating_mul(ms(KEY_PERIOD));
         let last = begin.saturating_add(ms(KEY_PERIOD)).saturating_add(ms(TOKEN_LIFETIME));
         let is_of_its_time =
@@ -175,6 +181,26 @@ mod tests {
             TokenKeys::new(&Key::new([4; 32])).token(BLOCK, STAMP, token.name),
         ] {
             assert!(!token.matches(&[b"x"], &proof), "{token:?}");
+        }
+    }
+
+    #[test]
+    fn a_writer_neither_reads_nor_maintains() {
+        use AccessMode::{Maintain, Read, Write};
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let permits = |has, wants| {
+            let name = keys.issue(BLOCK, STAMP, has, NOW).name;
+            keys.check(BLOCK, STAMP, (name, wants), NOW).is_ok()
+        };
+        let permitted = [(Read, Read), (Write, Write), (Maintain, Maintain), (Maintain, Write)];
+        for has in [Read, Write, Maintain] {
+            for wants in [Read, Write, Maintain] {
+                assert_eq!(
+                    permits(has, wants),
+                    permitted.contains(&(has, wants)),
+                    "{has:?} {wants:?}"
+                );
+            }
         }
     }
 

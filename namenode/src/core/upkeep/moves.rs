@@ -83,7 +83,7 @@ impl State {
             block,
             stamp: info.stamp,
             targets: vec![nodes.node(to).info.clone()],
-            token: self.token(block, info.stamp, AccessMode::Write, now),
+            token: self.token(block, info.stamp, AccessMode::Maintain, now),
             balancing: true,
         };
         out.commands.push((from, command));

@@ -119,7 +119,7 @@ impl State {
             stamp,
             length_min,
             replicas: candidates.iter().map(|node| nodes.node(*node).info.clone()).collect(),
-            token: self.token(block, stamp, AccessMode::Write, now),
+            token: self.token(block, stamp, AccessMode::Maintain, now),
         };
         out.commands.push((candidates[(count - 1) % candidates.len()], command));
         Ok(false)
@@ -159,7 +159,7 @@ impl State {
         left_out.map(|index| others.remove(index));
         let targets = [leader].into_iter().chain(others);
         let targets = targets.map(|node| nodes.node(node).info.clone()).collect();
-        let token = self.token(block, stamp, AccessMode::Write, now);
+        let token = self.token(block, stamp, AccessMode::Maintain, now);
         let command = Command::Cut { source, source_stamp, block, stamp, length, targets, token };
         out.commands.push((leader, command));
     }

@@ -128,7 +128,7 @@ impl State {
             block,
             stamp: info.stamp,
             targets: targets.iter().map(|target| nodes.node(*target).info.clone()).collect(),
-            token: self.token(block, info.stamp, AccessMode::Write, now),
+            token: self.token(block, info.stamp, AccessMode::Maintain, now),
             balancing: false,
         };
         out.commands.push((source, command));
