@@ -161,6 +161,7 @@ static SETTINGS: &[Setting] = &[
     setting(EXCLUDE_KEY, "hosts_exclude_file", 0),
     setting("dfs.heartbeat.interval", "heartbeat_ms", SECOND_MS),
     setting("dfs.name.dir", "data_dir", 0),
+    setting("dfs.namenode.fs-limits.max-blocks-per-file", "file_blocks_max", 1),
     setting("dfs.namenode.fs-limits.max-directory-items", "directory_items_max", 1),
     setting("dfs.namenode.fs-limits.min-block-size", "block_size_min", 1),
     setting("dfs.namenode.maintenance.replication.min", "maintenance_replication_min", 1),

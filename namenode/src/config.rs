@@ -149,6 +149,8 @@ pub struct Config {
     pub audit_files_max: u32,
     /// Most files and directories in one directory. Default 1,048,576, as HDFS.
     pub directory_items_max: usize,
+    /// Most blocks of a file. Default 10,000, as in HDFS: 1.2 TiB in blocks of 128 MiB. One answer names all blocks of a file, so it bounds what a reader costs.
+    pub file_blocks_max: usize,
     /// WebHDFS: who may call it, and as whom.
     pub webhdfs: webhdfs::Config,
 }
@@ -205,6 +207,7 @@ impl Default for Config {
             audit_bytes_max: 64 << 20,
             audit_files_max: 8,
             directory_items_max: 1 << 20,
+            file_blocks_max: 10_000,
             webhdfs: webhdfs::Config::default(),
         }
     }
@@ -274,6 +277,7 @@ impl Config {
             (self.resource_check_ms > 0, "resource_check_ms", "must not be 0"),
             (self.audit_bytes_max > 0, "audit_bytes_max", "must not be 0"),
             (self.directory_items_max > 0, "directory_items_max", "must not be 0"),
+            (self.file_blocks_max > 0, "file_blocks_max", "must not be 0"),
             (self.checkpoint_rows > 0, "checkpoint_rows", "must not be 0"),
             (self.image_interval_ms > 0, "image_interval_ms", "must not be 0"),
         ];

@@ -296,6 +296,7 @@ fn settings_of(config: &Config, epoch: Epoch, token_keys: TokenKeys) -> Settings
         },
         permissions: config.permissions,
         directory_items_max: config.directory_items_max,
+        file_blocks_max: config.file_blocks_max,
         audit: config.audit,
     }
 }

@@ -59,6 +59,8 @@ pub enum ErrorKind {
     Snapshot,
     /// A file lies above the path; the message names it.
     ParentNotDirectory,
+    /// A change of what a snapshot holds.
+    ReadOnlySnapshot,
 }
 
 impl ErrorKind {

@@ -39,6 +39,7 @@ pub enum Exception {
     DsQuotaExceeded,
     Acl,
     Snapshot,
+    SnapshotAccessControl,
     Retriable,
     IllegalArgument,
     HadoopIllegalArgument,
@@ -94,6 +95,9 @@ impl Exception {
             }
             Exception::Acl => "org.apache.hadoop.hdfs.protocol.AclException",
             Exception::Snapshot => "org.apache.hadoop.hdfs.protocol.SnapshotException",
+            Exception::SnapshotAccessControl => {
+                "org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException"
+            }
             Exception::Retriable => "org.apache.hadoop.ipc.RetriableException",
             Exception::IllegalArgument => "java.lang.IllegalArgumentException",
             Exception::HadoopIllegalArgument => "org.apache.hadoop.HadoopIllegalArgumentException",
@@ -271,6 +275,7 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
         ErrorKind::NamespaceQuotaExceeded => Exception::NsQuotaExceeded,
         ErrorKind::SpaceQuotaExceeded => Exception::DsQuotaExceeded,
         ErrorKind::Snapshot => Exception::Snapshot,
+        ErrorKind::ReadOnlySnapshot => Exception::SnapshotAccessControl,
         ErrorKind::Unavailable => Exception::Retriable,
         ErrorKind::Internal => Exception::Runtime,
         ErrorKind::NoDatanodes

@@ -99,6 +99,7 @@ enum RefusalKindForm {
     SpaceQuotaExceeded,
     Snapshot,
     ParentNotDirectory,
+    ReadOnlySnapshot,
 }
 
 /// Entries of an access control list.

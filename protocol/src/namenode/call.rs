@@ -379,7 +379,7 @@ calls! {
         after: Option<BlockId>,
         /// Blocks wanted, at most [`LIST_ENTRIES_MAX`](crate::namenode::LIST_ENTRIES_MAX).
         limit: u32,
-    } -> Vec<BlockOn> = Read;
+    } -> Vec<BlockOn> = Read, by Superuser;
 
     /// Moves replicas, for the balancer: each is copied, then its old one is deleted. A move that would break the rules of placement is not started.
     45: MoveReplicas(
@@ -392,7 +392,7 @@ calls! {
     46: MoveStates(
         #[serde(deserialize_with = "at_most::<MOVES_MAX, _, _>")]
         moves: Vec<ReplicaMove>
-    ) -> Vec<MoveState> = Read;
+    ) -> Vec<MoveState> = Read, by Superuser;
 
     /// The access control list.
     47: GetAcl(path: DfsPath) -> AclStatus = Read, brief true, logged on("getAclStatus", path);

@@ -1,4 +1,4 @@
-//! Limits of the name space beyond those of [`DfsPath`]: how many entries a directory can have, reserved names, and the permitted modes,
+//! Limits of the name space beyond those of [`DfsPath`]: how many entries a directory and how many blocks a file can have, reserved names, and the permitted modes,
 //! owners and numbers of replicas.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,29 @@ use crate::error::refuse;
 const NAME_BYTES_MAX: usize = 255;
 
 impl Planner<'_> {
+    /// Refuses planned edits that would make a file of too many blocks: one answer names all of them.
+    pub(super) fn check_block_counts(&self) -> Result<(), RemoteError> {
+        let max = self.state.settings.file_blocks_max;
+        let count_of = |id: &InodeId| self.state.ns.file(*id).map_or(0, |file| file.blocks.len());
+        for edit in &self.edits {
+            let (file, added) = match edit {
+                Edit::AddBlock { file, .. } => (file, 1),
+                Edit::Concat { target, sources, .. } => {
+                    (target, sources.iter().map(count_of).sum())
+                }
+                _ => continue,
+            };
+            let count = count_of(file).saturating_add(added);
+            if count > max {
+                let text = format!(
+                    "File has reached the limit on maximum number of blocks (dfs.namenode.fs-limits.max-blocks-per-file): {count} > {max}"
+                );
+                return Err(refuse(ErrorKind::LimitExceeded, text));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses planned edits that would add an entry to a full directory, or under a reserved name.
     pub(super) fn check_limits(&self) -> Result<(), RemoteError> {
         let max = self.state.settings.directory_items_max;

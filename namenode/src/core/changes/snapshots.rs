@@ -174,7 +174,7 @@ impl Planner<'_> {
         let ns = &self.state.ns;
         match ns.resolve(&above) {
             Ok(found) if ns.history.roots.contains_key(&found.id) => Err(refuse(
-                ErrorKind::Snapshot,
+                ErrorKind::ReadOnlySnapshot,
                 "Modification on a read-only snapshot is disallowed",
             )),
             _ => Ok(()),

@@ -15,7 +15,9 @@ use crate::core::inodes::{At, Inode, PRESENT, Snapshot, SnapshotId};
 use crate::core::nodes::Datanodes;
 use crate::core::query::Reader;
 use crate::core::rights::{Caller, Needs};
-use crate::core::snapshots::{DOT_SNAPSHOT_MODE, SNAPSHOTS_MAX, Seen, View, entries, split};
+use crate::core::snapshots::{
+    DOT_SNAPSHOT_MODE, SNAPSHOTS_MAX, Seen, View, entries, page_of, split,
+};
 use crate::core::state::State;
 use crate::error::refuse;
 
@@ -92,10 +94,7 @@ impl State {
         let missing = || refuse(ErrorKind::NotFound, format!("File {path} does not exist."));
         let seen = match view.ok_or_else(missing)? {
             View::Snapshots(root) => {
-                let mut entries = self.ns.snapshot_entries(root, after);
-                let remaining = entries.len().saturating_sub(limit) as u64;
-                entries.truncate(limit);
-                return Ok(ListPage { entries, remaining });
+                return Ok(self.ns.snapshot_entries(root, after, limit));
             }
             View::Inside(seen) => seen,
         };
@@ -110,9 +109,10 @@ impl State {
         )?;
         let mut children = self.ns.children_at(seen.id, seen.at, after);
         let entry = |(name, id): (&str, InodeId)| {
-            Some(self.ns.status_at(self.ns.seen_below(seen, id)?, name))
+            let status = self.ns.status_at(self.ns.seen_below(seen, id)?, name);
+            Some((status.children_count, status))
         };
-        let entries = children.by_ref().take(limit).filter_map(entry).collect();
+        let entries = page_of(&mut children, limit, entry);
         let remaining = children.count() as u64;
         Ok(ListPage { entries, remaining })
     }
@@ -260,9 +260,9 @@ impl State {
         let mut rest = root.snapshots.range(rest);
         let entry = |(number, snapshot): (&SnapshotId, &Snapshot)| {
             let status = self.ns.status_at(self.ns.seen_root(found.id, *number)?, &snapshot.name);
-            Some(SnapshotStatus { number: *number, status })
+            Some((status.children_count, SnapshotStatus { number: *number, status }))
         };
-        let entries = rest.by_ref().take(limit).filter_map(entry).collect();
+        let entries = page_of(&mut rest, limit, entry);
         Ok(SnapshotPage { entries, remaining: rest.count() as u64 })
     }
 
@@ -294,7 +294,13 @@ impl State {
             }),
         };
         let (from, to) = (moment(from)?, moment(to)?);
-        let all = entries(&self.ns, found.id, (from, to));
+        // What lies in a directory that the caller may not list is not shown here either, whichever of the two moments it was closed in.
+        let guard = self.guard(caller);
+        let pass = |id: InodeId, state: At<'_>| {
+            let path = self.ns.path_of(id).unwrap_or_default();
+            guard.check_former((id, state), Action::READ_EXECUTE, &path)
+        };
+        let all = entries(&self.ns, found.id, (from, to), pass)?;
         let start = usize::try_from(skip).unwrap_or(usize::MAX).min(all.len());
         let page: Vec<DiffEntry> = all[start..].iter().take(DIFF_ENTRIES_MAX).cloned().collect();
         let remaining = (all.len() - start - page.len()) as u64;

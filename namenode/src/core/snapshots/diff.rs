@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::InodeId;
 use protocol::namenode::{DiffEntry, DiffKind};
 use protocol::path::DEPTH_MAX;
+use protocol::{InodeId, RemoteError};
 
 use crate::core::inodes::{At, SnapshotId};
 use crate::core::namespace::Namespace;
@@ -71,17 +71,44 @@ impl Namespace {
         versions.map(|(id, _)| *id).chain(stamps.map(|(id, _)| *id)).collect()
     }
 
-    /// The changes of a directory between two moments.
+    /// Lets `pass` judge every directory above an inode at a moment, up to `root`, once.
+    fn pass_above(
+        &self,
+        (root, id): (InodeId, InodeId),
+        at: SnapshotId,
+        passed: &mut BTreeSet<(InodeId, SnapshotId)>,
+        pass: &impl Fn(InodeId, At<'_>) -> Result<(), RemoteError>,
+    ) -> Result<(), RemoteError> {
+        let mut id = id;
+        while id != root {
+            let Some((parent, _)) = self.place_at(id, at) else { break };
+            if !passed.insert((parent, at)) {
+                break;
+            }
+            if let Some(state) = self.at(parent, at) {
+                pass(parent, state)?;
+            }
+            id = parent;
+        }
+        Ok(())
+    }
+
+    /// The changes of a directory between two moments. `pass` judges each directory whose entries they name.
     fn changes(
         &self,
         root: InodeId,
-        earlier: SnapshotId,
-        later: SnapshotId,
-    ) -> BTreeMap<Way, Changes> {
+        (earlier, later): (SnapshotId, SnapshotId),
+        pass: impl Fn(InodeId, At<'_>) -> Result<(), RemoteError>,
+    ) -> Result<BTreeMap<Way, Changes>, RemoteError> {
         let mut all: BTreeMap<Way, Changes> = BTreeMap::new();
+        let mut passed = BTreeSet::new();
         for id in self.touched(earlier, later) {
             let (before, after) = (self.way_at(root, id, earlier), self.way_at(root, id, later));
             let places = (self.place_at(id, earlier), self.place_at(id, later));
+            for (_, at) in [(&before, earlier), (&after, later)].iter().filter(|it| it.0.is_some())
+            {
+                self.pass_above((root, id), *at, &mut passed, &pass)?;
+            }
             if let Some(way) = before.clone().filter(|_| after.is_some())
                 && self.differs(id, earlier, later)
             {
@@ -111,7 +138,7 @@ impl Namespace {
                 }
             }
         }
-        all
+        Ok(all)
     }
 
     /// Whether what HDFS compares is different: not the times.
@@ -132,16 +159,21 @@ impl Namespace {
     }
 }
 
+/// The report of what changed below `root`. `pass` refuses a directory whose entries the caller may not list.
+///
+/// # Errors
+/// What `pass` returns.
 pub(in crate::core) fn entries(
     ns: &Namespace,
     root: InodeId,
     (from, to): (SnapshotId, SnapshotId),
-) -> Vec<DiffEntry> {
+    pass: impl Fn(InodeId, At<'_>) -> Result<(), RemoteError>,
+) -> Result<Vec<DiffEntry>, RemoteError> {
     use DiffKind::{Created, Deleted, Modified, Renamed};
     let is_forward = from <= to;
     let mut all = Vec::new();
     let mut add = |kind, path: String, target| all.push(DiffEntry { kind, path, target });
-    for (way, changes) in ns.changes(root, from.min(to), from.max(to)) {
+    for (way, changes) in ns.changes(root, (from.min(to), from.max(to)), pass)? {
         let path = way.join("/");
         let below = |name: &str| match path.is_empty() {
             true => name.to_owned(),
@@ -162,5 +194,5 @@ pub(in crate::core) fn entries(
             }
         }
     }
-    all
+    Ok(all)
 }

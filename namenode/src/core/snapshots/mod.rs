@@ -17,4 +17,4 @@ mod view;
 pub use self::view::SNAPSHOTS_MAX;
 
 pub(in crate::core) use self::diff::entries;
-pub(in crate::core) use self::view::{DOT_SNAPSHOT_MODE, Seen, View, split};
+pub(in crate::core) use self::view::{DOT_SNAPSHOT_MODE, Seen, View, page_of, split};

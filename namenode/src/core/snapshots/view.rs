@@ -1,6 +1,6 @@
 //! Reading what snapshots hold: paths through `.snapshot`.
 
-use protocol::namenode::{ContentSummary, DOT_SNAPSHOT, FileStatus};
+use protocol::namenode::{ContentSummary, DOT_SNAPSHOT, FileStatus, ListPage};
 use protocol::storage::StoragePolicy;
 use protocol::{DfsPath, InodeId, RemoteError};
 
@@ -9,6 +9,9 @@ use crate::core::namespace::Namespace;
 
 /// Most snapshots of one directory, as in HDFS.
 pub const SNAPSHOTS_MAX: usize = 65_536;
+
+/// Children counted for a page of a listing in snapshots before it ends: some ten milliseconds, in which nobody else's change is made.
+const COUNTED_CHILDREN_MAX: u64 = 1 << 18;
 
 /// Permission bits of `.snapshot` itself, as HDFS shows it.
 pub(in crate::core) const DOT_SNAPSHOT_MODE: u16 = 0o777;
@@ -149,14 +152,40 @@ impl Namespace {
         Ok(sum)
     }
 
-    /// One entry for each snapshot of a directory, after a name.
-    pub(in crate::core) fn snapshot_entries(&self, root: InodeId, after: &str) -> Vec<FileStatus> {
+    /// A page of the snapshots of a directory, after a name.
+    pub(in crate::core) fn snapshot_entries(
+        &self,
+        root: InodeId,
+        after: &str,
+        limit: usize,
+    ) -> ListPage {
         let names = self.history.roots.get(&root).map(|root| &root.names);
         let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
-        let rest = names.into_iter().flat_map(|names| names.range::<str, _>(range));
-        rest.filter_map(|(name, at)| Some(self.status_at(self.seen_root(root, *at)?, name)))
-            .collect()
+        let mut rest = names.into_iter().flat_map(|names| names.range::<str, _>(range));
+        let entries = page_of(&mut rest, limit, |(name, at)| {
+            let status = self.status_at(self.seen_root(root, *at)?, name);
+            Some((status.children_count, status))
+        });
+        ListPage { entries, remaining: rest.count() as u64 }
     }
+}
+
+/// The next entries of a listing: at most `limit`, and fewer where their children are many, for in snapshots these are counted one by one while others wait.
+/// `make` returns an entry and how many children were counted for it.
+pub(in crate::core) fn page_of<R, T>(
+    rest: &mut impl Iterator<Item = R>,
+    limit: usize,
+    make: impl Fn(R) -> Option<(u64, T)>,
+) -> Vec<T> {
+    let (mut page, mut counted) = (Vec::new(), 0);
+    while page.len() < limit && counted < COUNTED_CHILDREN_MAX {
+        let Some(next) = rest.next() else { break };
+        if let Some((children, entry)) = make(next) {
+            counted += children;
+            page.push(entry);
+        }
+    }
+    page
 }
 
 /// The path before the first `.snapshot`, and the elements after it.

@@ -1,0 +1,181 @@
+//! What somebody without rights learns, changes and costs: nothing of others, and never more than a bound.
+
+use protocol::datanode::Changes;
+use protocol::namenode::{Answer, Call, Reply};
+use protocol::{DatanodeId, ErrorKind, RemoteError};
+
+use super::harness::{Harness, create, dfs, written};
+use crate::core::rights::Caller;
+
+const STRANGER: Caller<'static> = Caller { user: "stranger", groups: &[], is_superuser: false };
+
+fn mkdirs(path: &str) -> Call {
+    Call::Mkdirs { path: dfs(path), mode: 0o755, unmasked: None, parents: true }
+}
+
+fn set_mode(harness: &mut Harness, path: &str, mode: u16) {
+    assert_eq!(harness.call(Call::SetMode { path: dfs(path), mode }), Ok(Reply::Done));
+}
+
+fn snapshot(harness: &mut Harness, path: &str, name: &str) {
+    let name = Some(name.to_owned());
+    harness.call(Call::CreateSnapshot { path: dfs(path), name }).unwrap();
+}
+
+#[track_caller]
+fn refusal(answer: Answer) -> RemoteError {
+    answer.expect_err("it is refused")
+}
+
+/// Clients draw their ids and inodes are counted: whoever says another's learns and ends nothing.
+#[test]
+fn the_id_of_a_client_is_worth_nothing_to_another_user() {
+    let mut h = Harness::with_nodes(1, 3);
+    assert_eq!(h.call(mkdirs("/closed")), Ok(Reply::Done));
+    set_mode(&mut h, "/closed", 0o700);
+    let create = create("/closed/secret-name", false, None, false);
+    let first = h.call_again(1000, create.clone());
+    let Ok(Reply::Created(created)) = &first else { panic!("{first:?}") };
+    let file = created.file;
+    let abandon = Call::AbandonFile { file, keep: false, unused: None };
+    let complete = Call::Complete { file, last: None, publish: None };
+    let add = Call::AddBlock { file, previous: None, exclude: Vec::new() };
+    for call in [abandon, complete, add] {
+        let no = refusal(h.call_as(STRANGER, call));
+        assert_eq!(no.kind, ErrorKind::LeaseExpired);
+        assert!(!no.message.contains("secret-name"), "{no}");
+    }
+    let no = refusal(h.request(1000, STRANGER, create.clone()));
+    assert_eq!(no.kind, ErrorKind::PermissionDenied, "the first answer is the owner's");
+    assert_eq!(h.call_again(1000, create), first);
+}
+
+#[test]
+fn differences_name_nothing_in_directories_that_were_or_are_closed() {
+    let mut h = Harness::new(1);
+    for path in ["/d/open", "/d/closed"] {
+        assert_eq!(h.call(mkdirs(path)), Ok(Reply::Done));
+    }
+    h.call(Call::AllowSnapshot(dfs("/d"))).unwrap();
+    snapshot(&mut h, "/d", "empty");
+    assert_eq!(h.call(mkdirs("/d/open/seen")), Ok(Reply::Done));
+    snapshot(&mut h, "/d", "seen");
+    set_mode(&mut h, "/d/closed", 0o700);
+    assert_eq!(h.call(mkdirs("/d/closed/secret")), Ok(Reply::Done));
+    snapshot(&mut h, "/d", "secret");
+    set_mode(&mut h, "/d/closed", 0o755);
+    let mut differences = |from: &str, to: &str| {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        h.call_as(STRANGER, Call::SnapshotDiff { path: dfs("/d"), from, to, skip: 0 })
+    };
+    let Ok(Reply::SnapshotDiff { entries, .. }) = differences("empty", "seen") else {
+        panic!("what is open is listed")
+    };
+    assert!(entries.iter().any(|entry| entry.path == "open/seen"), "{entries:?}");
+    for (from, to) in [("seen", "secret"), ("secret", "seen"), ("empty", "secret")] {
+        assert_eq!(refusal(differences(from, to)).kind, ErrorKind::PermissionDenied, "{from} {to}");
+    }
+}
+
+#[test]
+fn a_page_of_snapshots_ends_where_their_children_are_many() {
+    let (children, snapshots) = (10_000, 40);
+    let mut h = Harness::new(1);
+    for child in 0..children {
+        assert_eq!(h.call(mkdirs(&format!("/d/{child}"))), Ok(Reply::Done));
+    }
+    h.call(Call::AllowSnapshot(dfs("/d"))).unwrap();
+    (0..snapshots).for_each(|number| snapshot(&mut h, "/d", &format!("s{number:02}")));
+    let (mut names, mut pages) = (Vec::new(), 0);
+    loop {
+        let start_after = names.last().cloned().unwrap_or_default();
+        let call = Call::List { path: dfs("/d/.snapshot"), start_after, limit: 1000 };
+        let Ok(Reply::Listing { entries, remaining }) = h.read(&call) else { panic!("listed") };
+        assert!(entries.iter().all(|entry| entry.children_count == children), "{entries:?}");
+        names.extend(entries.into_iter().map(|entry| entry.name));
+        assert_eq!(names.len() as u64 + remaining, snapshots);
+        pages += 1;
+        if remaining == 0 {
+            break;
+        }
+    }
+    assert_eq!((pages, names.len() as u64), (2, snapshots));
+}
+
+#[test]
+fn a_file_has_no_more_blocks_than_one_answer_names() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.state.settings.file_blocks_max = 3;
+    for path in ["/a", "/b", "/c", "/e"] {
+        h.write(path, 10, 1);
+    }
+    let concat = |sources: &[&str]| Call::Concat {
+        target: dfs("/a"),
+        sources: sources.iter().map(|path| dfs(path)).collect(),
+    };
+    let no = refusal(h.call(concat(&["/b", "/c", "/e"])));
+    assert_eq!(no.kind, ErrorKind::LimitExceeded);
+    assert!(no.message.contains("dfs.namenode.fs-limits.max-blocks-per-file): 4 > 3"), "{no}");
+    assert_eq!(h.call(concat(&["/b", "/c"])), Ok(Reply::Done));
+    let appended = h.call(Call::Append { path: dfs("/a"), new_block: true });
+    let Ok(Reply::Appended(appended)) = appended else { panic!("{appended:?}") };
+    let add = Call::AddBlock { file: appended.file, previous: None, exclude: Vec::new() };
+    assert_eq!(refusal(h.call(add)).kind, ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn a_writer_calls_only_members_of_its_pipeline_slow() {
+    let mut h = Harness::with_nodes(1, 4);
+    let created = h.call(create("/f", false, Some(2), true));
+    let Ok(Reply::Created(created)) = created else { panic!("{created:?}") };
+    let block = created.first_block.unwrap();
+    let members: Vec<DatanodeId> = block.replicas.iter().map(|node| node.id).collect();
+    let all: Vec<DatanodeId> = (1..=4)
+        .map(|number| {
+            let node = h.node(number);
+            h.nodes.node(node).info.id
+        })
+        .collect();
+    let stranger = *all.iter().find(|id| !members.contains(id)).unwrap();
+    let mut call_slow = |id: DatanodeId, block: protocol::namenode::LocatedBlock| {
+        let written = written(&block, 0);
+        let failed = Vec::new();
+        let call =
+            Call::RecoverPipeline { file: created.file, block: written, failed, slow: Some(id) };
+        let Ok(Reply::Block(block)) = h.call(call) else { panic!("it goes on") };
+        let slow = h.nodes.slow(h.now.mono_ms).count();
+        (slow, block)
+    };
+    let (slow, block) = call_slow(stranger, block);
+    assert_eq!(slow, 0);
+    assert_eq!(call_slow(members[0], block).0, 1);
+}
+
+#[test]
+fn where_blocks_lie_and_move_is_the_superusers_to_know() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = h.write("/f", 10, 1);
+    let datanode = block.replicas[0].id;
+    for call in [Call::BlocksOn { datanode, after: None, limit: 10 }, Call::MoveStates(Vec::new())]
+    {
+        assert!(h.read(&call).is_ok());
+        assert_eq!(refusal(h.call_as(STRANGER, call)).kind, ErrorKind::PermissionDenied);
+    }
+}
+
+#[test]
+fn what_only_its_writer_has_reported_does_not_pass_for_whole() {
+    let mut h = Harness::with_nodes(1, 3);
+    let (told, seen) = (h.write("/told", 10, 1), h.write("/seen", 10, 1));
+    let [holder] = h.holders(seen.id)[..] else { panic!("one holder") };
+    let received = vec![super::harness::replica(&seen, 10)];
+    h.changes(holder, &Changes { received, ..Changes::default() });
+    h.pass(30_000, &[1, 2, 3]);
+    assert_eq!((h.holders(told.id).len(), h.holders(seen.id).len()), (1, 1));
+    h.pass(95_000, &[1, 2, 3]);
+    assert_eq!((h.holders(told.id).len(), h.holders(seen.id).len()), (0, 1));
+    // A node that was late is believed.
+    let late = vec![super::harness::replica(&told, 10)];
+    h.changes(holder, &Changes { received: late, ..Changes::default() });
+    assert_eq!(h.holders(told.id), [holder]);
+}
