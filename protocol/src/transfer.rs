@@ -172,6 +172,13 @@ pub struct Needs {
     pub mode: AccessMode,
 }
 
+impl Needs {
+    /// True if the token is of a mode that permits it.
+    pub fn is_permitted(&self) -> bool {
+        self.token.mode.permits(self.mode)
+    }
+}
+
 impl Operation {
     /// The permission it needs.
     pub fn needs(&self) -> Needs {

@@ -37,6 +37,13 @@ pub enum AccessMode {
     Maintain,
 }
 
+impl AccessMode {
+    /// True if a token of this mode is good for what needs `wanted`.
+    pub fn permits(self, wanted: AccessMode) -> bool {
+        self == wanted || (self == AccessMode::Maintain && wanted == AccessMode::Write)
+    }
+}
+
 /// Which token for one block at one generation stamp. Not secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TokenName {
@@ -118,10 +125,7 @@ impl TokenKeys {
         (name, mode): (TokenName, AccessMode),
         now_ms: u64,
     ) -> Result<BlockToken, TokenError> {
-        let is_permitted = match mode {
-            AccessMode::Write => matches!(name.mode, AccessMode::Write | AccessMode::Maintain),
-            AccessMode::Read | AccessMode::Maintain => mode == name.mode,
-        };
+        let is_permitted = name.mode.permits(mode);
         let begin = name.period.saturating_mul(ms(KEY_PERIOD));
         let last = begin.saturating_add(ms(KEY_PERIOD)).saturating_add(ms(TOKEN_LIFETIME));
         let is_of_its_time =

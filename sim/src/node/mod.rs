@@ -239,6 +239,7 @@ impl Process {
     /// A request that has no stream of its own, or becomes one.
     fn on_ask(&mut self, from: Place, number: u64, operation: Operation, out: &mut Outbox) {
         let answer = match operation {
+            operation if !operation.needs().is_permitted() => Err(ErrorKind::PermissionDenied),
             Operation::ReplicaState { block, stamp, .. } => {
                 self.stop_writer(block);
                 let state = self.store.begin_recovery(block, stamp);

@@ -54,9 +54,11 @@ impl Process {
     }
 
     fn receive_write(&mut self, conn: Conn, from: Place, mut write: Write, out: &mut Outbox) {
-        self.stop_writer(write.block);
-        let begun = self.store.write(write.block, write.stamp, (&write).into(), None);
-        let Ok(mut writer) = begun else {
+        let begun = write.token.mode.permits(write.mode()).then(|| {
+            self.stop_writer(write.block);
+            self.store.write(write.block, write.stamp, (&write).into(), None)
+        });
+        let Some(Ok(mut writer)) = begun else {
             out.stream(from, self.place, conn, Part::Refused(Status::Refused));
             return;
         };
