@@ -72,8 +72,6 @@ pub struct Settings {
     pub permissions: bool,
     /// Most entries of one directory.
     pub directory_items_max: usize,
-    /// Most blocks of a file.
-    pub file_blocks_max: usize,
     /// Whether to return `permissions` for the audit log.
     pub audit: bool,
 }
@@ -264,7 +262,7 @@ impl State {
         }));
         self.keep_maintenance(nodes, now, out)?;
         self.blocks.low.changed = true;
-        self.blocks.expire_recent(&self.ns, nodes);
+        self.blocks.reports.expire_recent();
         if !self.safe_mode.is_on() {
             self.blocks.expire_unknown(&self.ns, nodes, self.settings.unknown_grace_ms);
             self.check_leases(nodes, now, out)?;

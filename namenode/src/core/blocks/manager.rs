@@ -416,9 +416,6 @@ impl Blocks {
                         // A node that acknowledged the newest stamp no longer has an older replica.
                         let superseded = coming && stamp > Some(sighting.replica.stamp);
                         match sighting.finalized {
-                            true if held && stamp == Some(sighting.replica.stamp) => {
-                                self.reports.confirm(sighting.node, block);
-                            }
                             _ if held || superseded => {}
                             true => self.take_replica(ns, nodes, sighting),
                             false => {
@@ -466,21 +463,6 @@ impl Blocks {
         }
     }
 
-    /// Forgets which replicas were recorded a while ago, and gives up those that only a writer has reported although their nodes are there: a node reports what it
-    /// has within a moment, and what is not there must not pass for whole.
-    pub fn expire_recent(&mut self, ns: &Namespace, nodes: &mut Datanodes) {
-        for (node, block) in self.reports.expire_recent() {
-            let is_complete = ns.block(block).is_some_and(|info| info.complete);
-            if !is_complete || !self.holders(block).contains(&node) {
-                continue;
-            }
-            match nodes.node(node).state {
-                DatanodeState::Live => self.forget(ns, nodes, block, node),
-                _ => self.reports.note_acknowledged(node, block),
-            }
-        }
-    }
-
     /// Nodes that acknowledged a complete block and have not reported it yet.
     pub fn arrivals(&self, block: BlockId) -> impl Iterator<Item = NodeIndex> {
         self.pending.arrivals(block)
@@ -492,7 +474,6 @@ impl Blocks {
         let block = replica.block;
         self.present -= u64::from(!self.holders(block).is_empty());
         for node in self.holders(block).to_vec() {
-            self.reports.confirm(node, block);
             self.reports.note_open(Sighting::reported(node, replica));
         }
         self.pending.remove_block(nodes, block);

@@ -66,10 +66,7 @@ struct Recent {
 
 impl Recent {
     fn insert(&mut self, block: BlockId, now_ms: u64) {
-        if self.is_empty() {
-            self.since_ms = now_ms;
-        }
-        self.old.remove(&block);
+        self.turn(now_ms);
         self.young.insert(block);
     }
 
@@ -82,18 +79,15 @@ impl Recent {
         self.young.contains(&block) || self.old.contains(&block)
     }
 
-    /// Begins a new span if this one is over, and forgets the one before it. Returns what it forgets.
-    fn turn(&mut self, now_ms: u64) -> [BlockSet; 2] {
+    /// Begins a new span if this one is over, and forgets the one before it.
+    fn turn(&mut self, now_ms: u64) {
         let age_ms = now_ms.saturating_sub(self.since_ms);
         if age_ms < RECENT_MS {
-            return Default::default();
+            return;
         }
         let young = std::mem::take(&mut self.young);
+        self.old = if age_ms < 2 * RECENT_MS { young } else { BlockSet::default() };
         self.since_ms = now_ms;
-        match age_ms < 2 * RECENT_MS {
-            true => [std::mem::replace(&mut self.old, young), BlockSet::default()],
-            false => [std::mem::take(&mut self.old), young],
-        }
     }
 
     fn is_empty(&self) -> bool {
@@ -148,20 +142,15 @@ impl Reports {
         }
     }
 
-    /// Forgets which replicas were recorded long ago. Returns those that their nodes have not reported since.
-    pub(super) fn expire_recent(&mut self) -> Vec<(NodeIndex, BlockId)> {
-        let (now_ms, mut expired) = (self.now_ms, Vec::new());
-        self.recent.retain(|_, recent| {
-            recent.turn(now_ms);
-            !recent.is_empty()
-        });
-        self.unconfirmed.retain(|node, unconfirmed| {
-            for blocks in unconfirmed.turn(now_ms) {
-                expired.extend(blocks.iter().map(|block| (*node, block)));
-            }
-            !unconfirmed.is_empty()
-        });
-        expired
+    /// Forgets which replicas were recorded long ago.
+    pub fn expire_recent(&mut self) {
+        let now_ms = self.now_ms;
+        for sets in [&mut self.recent, &mut self.unconfirmed] {
+            sets.retain(|_, recent| {
+                recent.turn(now_ms);
+                !recent.is_empty()
+            });
+        }
     }
 
     pub(super) fn is_recent(&self, node: NodeIndex, block: BlockId) -> bool {
