@@ -23,6 +23,7 @@ use protocol::namenode::{
     Call, Create, DatanodeInfo, DatanodeState, FileStatus, LocatedBlock, Publish, Reply, Request,
     SafeModeAction, VERSION, WrittenBlock,
 };
+use protocol::token::TokenKeys;
 use protocol::{
     ClientId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, FeatureLevel, RemoteError,
 };
@@ -240,14 +241,13 @@ fn create(path: &str, overwrite: bool) -> Call {
     })
 }
 
-fn written(block: &LocatedBlock, length: u64) -> WrittenBlock {
-    WrittenBlock {
-        id: block.id,
-        stamp: block.stamp,
-        length,
-        replicas: block.replicas.iter().map(|info| info.id).collect(),
-        durable_count: u16::try_from(block.replicas.len()).unwrap(),
-    }
+/// A block as its writer knows it; the last `count` members have it on disk.
+fn written(server: &Server, block: &LocatedBlock, length: u64, count: usize) -> WrittenBlock {
+    let (id, stamp, keys) = (block.id, block.stamp, TokenKeys::new(&server.secret));
+    let replicas: Vec<_> = block.replicas.iter().map(|info| info.id).collect();
+    let durable = &replicas[replicas.len() - count..];
+    let receipts = durable.iter().map(|node| keys.receipt(*node, id, stamp, length)).collect();
+    WrittenBlock { id, stamp, length, replicas, receipts }
 }
 
 fn replica(block: &LocatedBlock, length: u64) -> Replica {
@@ -279,8 +279,8 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
     assert_eq!(block.replicas[0].host, "host1", "the writer's machine comes first");
     assert_eq!(block.durable_min, 2);
 
-    let mut early = written(&block, 600);
-    early.durable_count = 1;
+    let early = written(&server, &block, 600, 1);
+    let all = written(&server, &block, 600, 2);
     let complete = |last| Call::Complete {
         file: created.file,
         last: Some(last),
@@ -290,8 +290,8 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
     assert!(refusal.is_transient(), "{refusal}");
     one.replicas.lock().push(replica(&block, 600));
     two.replicas.lock().push(replica(&block, 600));
-    ann.until(complete(written(&block, 600)), |reply| *reply == Reply::Done).await;
-    let repeated = ann.send(ann.number, complete(written(&block, 600))).await.unwrap();
+    ann.until(complete(all.clone()), |reply| *reply == Reply::Done).await;
+    let repeated = ann.send(ann.number, complete(all.clone())).await.unwrap();
     assert_eq!(repeated, Reply::Done);
     let number = ann.number;
     assert_eq!(ann.status("/d/file").await.length, 600);
@@ -301,7 +301,7 @@ async fn a_file_is_written_survives_a_restart_and_loses_a_datanode() {
 
     let server = Server::start(directory.path()).await;
     let mut again = Client { rpc: server.rpc(Role::Client), number, ..ann };
-    let repeated = again.send(number, complete(written(&block, 600))).await.unwrap();
+    let repeated = again.send(number, complete(all.clone())).await.unwrap();
     assert_eq!(repeated, Reply::Done, "the answer outlives the restart");
     let (one, two) = (SimNode::start(&server, 1, on_one), SimNode::start(&server, 2, on_two));
     again.out_of_safe_mode().await;
@@ -414,7 +414,7 @@ async fn what_an_earlier_registration_says_does_not_count() {
     let replicas = vec![replica(&block, 600)];
     one.replicas.lock().extend(&replicas);
     two.replicas.lock().extend(&replicas);
-    let last = Some(written(&block, 600));
+    let last = Some(written(&server, &block, 600, block.replicas.len()));
     let publish = Some(Publish { path: dfs("/f"), overwrite: true });
     let complete = Call::Complete { file: created.file, last, publish };
     ann.until(complete, |reply| *reply == Reply::Done).await;

@@ -29,7 +29,8 @@
 //!          zero       [u8; 3]
 //!          waits_ms   [u32 LE; 16] how long each of them has waited, since the operation began, for the members behind it to take
 //!                     packets and to acknowledge them; zero behind `count`
-//!          crc        u32 LE   CRC-32 of the 88 bytes before
+//!          receipts   [[u8; 8]; 16] with the ack of the last packet, of each of them that has the whole block on disk; else zero
+//!          crc        u32 LE   CRC-32 of the 216 bytes before
 //! ```
 //!
 //! Invariants: the data of a packet begins at or before the end of the data sent so far (a packet can replace a partial last chunk but never leaves a hole);
@@ -40,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use crate::auth::Fingerprint;
 use crate::checksum::{CHUNK_BYTES, CRC_BYTES, chunk_count};
 use crate::namenode::DatanodeInfo;
-use crate::token::{AccessMode, BlockToken, TokenName};
+use crate::token::{AccessMode, BlockToken, RECEIPT_BYTES, Receipt, TokenName};
 use crate::wire::at_most;
 use crate::{BlockId, ClientId, DatanodeId, GenerationStamp, RemoteError};
 
@@ -63,10 +64,12 @@ pub const NONCE_BYTES: usize = 16;
 /// Bytes of a packet's header.
 pub const PACKET_HEADER_BYTES: usize = 24;
 /// Bytes of an ack.
-pub const ACK_BYTES: usize = 92;
+pub const ACK_BYTES: usize = ACK_RECEIPTS_AT + PIPELINE_MEMBERS_MAX * RECEIPT_BYTES + 4;
 
 /// Where the waits begin in an ack.
 const ACK_WAITS_AT: usize = 24;
+/// Where the receipts begin in an ack.
+const ACK_RECEIPTS_AT: usize = ACK_WAITS_AT + PIPELINE_MEMBERS_MAX * 4;
 
 const FLAG_LAST: u8 = 1;
 const FLAG_SYNC: u8 = 2;
@@ -560,6 +563,7 @@ pub struct Ack {
     count: u8,
     statuses: [Status; PIPELINE_MEMBERS_MAX],
     waits_ms: [u32; PIPELINE_MEMBERS_MAX],
+    receipts: [Receipt; PIPELINE_MEMBERS_MAX],
 }
 
 impl Ack {
@@ -567,7 +571,8 @@ impl Ack {
     pub fn new(sequence: u32, status: Status) -> Self {
         let mut statuses = [Status::Success; PIPELINE_MEMBERS_MAX];
         statuses[0] = status;
-        Ack { sequence, count: 1, statuses, waits_ms: [0; PIPELINE_MEMBERS_MAX] }
+        let receipts = [Receipt::default(); PIPELINE_MEMBERS_MAX];
+        Ack { sequence, count: 1, statuses, waits_ms: [0; PIPELINE_MEMBERS_MAX], receipts }
     }
 
     /// This member's status, followed by those of the members behind it.
@@ -579,11 +584,12 @@ impl Ack {
         self
     }
 
-    /// As [`Ack::followed_by`], with the waits of the members behind it.
+    /// As [`Ack::followed_by`], with the waits and the receipts of the members behind it.
     pub fn ahead_of(self, behind: &Ack) -> Self {
         let mut ack = self.followed_by(behind.statuses());
         let count = usize::from(ack.count);
         ack.waits_ms[1..count].copy_from_slice(&behind.waits_ms[..count - 1]);
+        ack.receipts[1..count].copy_from_slice(&behind.receipts[..count - 1]);
         ack
     }
 
@@ -591,6 +597,17 @@ impl Ack {
     pub fn with_wait(mut self, waited_ms: u32) -> Self {
         self.waits_ms[0] = waited_ms;
         self
+    }
+
+    /// Sets this member's receipt for the whole block.
+    pub fn with_receipt(mut self, receipt: Receipt) -> Self {
+        self.receipts[0] = receipt;
+        self
+    }
+
+    /// The receipts of the members, zero of those that give none.
+    pub fn receipts(&self) -> &[Receipt] {
+        &self.receipts[..usize::from(self.count)]
     }
 
     /// How long each has waited for the members behind it since the operation began, milliseconds.
@@ -619,6 +636,10 @@ impl Ack {
         for (place, ms) in bytes[ACK_WAITS_AT..].chunks_exact_mut(4).zip(self.waits_ms()) {
             place.copy_from_slice(&ms.to_le_bytes());
         }
+        let places = bytes[ACK_RECEIPTS_AT..].chunks_exact_mut(RECEIPT_BYTES);
+        for (place, receipt) in places.zip(self.receipts()) {
+            place.copy_from_slice(&receipt.0);
+        }
         seal(&mut bytes);
         bytes
     }
@@ -638,7 +659,11 @@ impl Ack {
             *status = Status::from_byte(*byte).ok_or(damaged)?;
         }
         let waits_ms = std::array::from_fn(|number| u32_at(&bytes, ACK_WAITS_AT + 4 * number));
-        let ack = Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms };
+        let receipts = std::array::from_fn(|number| {
+            let from = ACK_RECEIPTS_AT + RECEIPT_BYTES * number;
+            Receipt(std::array::from_fn(|at| bytes[from + at]))
+        });
+        let ack = Ack { sequence: u32_at(&bytes, 0), count, statuses, waits_ms, receipts };
         // The bytes behind the last member's are zero.
         if ack.encode() == bytes { Ok(ack) } else { Err(damaged) }
     }

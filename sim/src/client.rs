@@ -168,7 +168,7 @@ impl Client {
                     return;
                 }
                 self.acks.push_back(match part {
-                    Part::Ack(ack) => Ok(ack),
+                    Part::Ack(ack) => Ok(*ack),
                     Part::Refused(_) => Err(Fault::Refused),
                     _ => Err(Fault::Broken),
                 });

@@ -8,6 +8,7 @@ use namenode::Config;
 use namenode::sim::Master;
 use needs::random::Random;
 use protocol::auth::Key;
+use protocol::token::TokenKeys;
 
 use crate::log::Log;
 use crate::net::{Message, Outbox, Place, Timer};
@@ -28,11 +29,19 @@ pub(crate) struct MasterProcess {
     pub(crate) starts: u64,
 }
 
+/// The cluster's.
+const SECRET: [u8; 32] = [7; 32];
+
+/// What its daemons make tokens and receipts with.
+pub(crate) fn token_keys() -> TokenKeys {
+    TokenKeys::new(&Key::new(SECRET))
+}
+
 impl MasterProcess {
     pub(crate) fn new(config: Config) -> Self {
         MasterProcess {
             config,
-            secret: Key::new([7; 32]),
+            secret: Key::new(SECRET),
             log: Log::default(),
             running: None,
             epoch: 0,

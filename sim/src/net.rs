@@ -47,7 +47,7 @@ pub(crate) enum Part {
     Packet(PacketHeader, Vec<u8>),
     /// The operation was refused.
     Refused(Status),
-    Ack(Ack),
+    Ack(Box<Ack>),
     /// The other end has gone.
     End,
 }

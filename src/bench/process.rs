@@ -103,7 +103,7 @@ impl Process {
         Ok(RpcClient::new(&self.address, role, Some(&self.secret()?))?)
     }
 
-    fn secret(&self) -> Result<Key> {
+    pub(super) fn secret(&self) -> Result<Key> {
         Ok(transport::rpc::read_secret(&secret_file(&self.directory))?)
     }
 

@@ -14,6 +14,7 @@ use protocol::auth::Role;
 use protocol::namenode::{
     Answer, Body, Call, Create, LIST_ENTRIES_MAX, LocatedBlock, Reply, Request, WrittenBlock,
 };
+use protocol::token::TokenKeys;
 use protocol::{ClientId, DfsPath};
 use tokio::runtime::Runtime;
 use transport::RpcError;
@@ -80,7 +81,8 @@ async fn phases(args: &ScaleArgs, figures: &mut Figures) -> Result<()> {
     let tree = Tree { files: args.files };
     let rpc = process.client(Role::Client)?;
 
-    fill(&rpc, tree, &fleet, figures).await?;
+    let keys = TokenKeys::new(&process.secret()?);
+    fill((&rpc, &keys), tree, &fleet, figures).await?;
     memory(&process, args.files, "after the fill", figures)?;
     list(&rpc, tree, figures).await?;
     let length = Duration::from_secs(args.seconds);
@@ -169,13 +171,19 @@ impl Caller {
     }
 }
 
-async fn fill(rpc: &RpcClient, tree: Tree, fleet: &Fleet, figures: &mut Figures) -> Result<()> {
+async fn fill(
+    (rpc, keys): (&RpcClient, &TokenKeys),
+    tree: Tree,
+    fleet: &Fleet,
+    figures: &mut Figures,
+) -> Result<()> {
     let next = Arc::new(AtomicU64::new(0));
     let nodes = Arc::new(fleet.nodes.clone());
     let began = Instant::now();
     let writers: Vec<_> = (0..WRITERS)
         .map(|_| {
             let (mut caller, next, nodes) = (Caller::new(rpc), Arc::clone(&next), nodes.clone());
+            let keys = keys.clone();
             tokio::spawn(async move {
                 loop {
                     let from = next.fetch_add(BATCH_FILES, Ordering::Relaxed);
@@ -183,7 +191,7 @@ async fn fill(rpc: &RpcClient, tree: Tree, fleet: &Fleet, figures: &mut Figures)
                         return anyhow::Ok(());
                     }
                     let to = tree.files.min(from + BATCH_FILES);
-                    for block in write(&mut caller, tree, from..to).await? {
+                    for block in write(&mut caller, &keys, tree, from..to).await? {
                         let Some(held) = held(block.id, block.stamp) else {
                             bail!("the namenode's first block is not the first of a new cluster");
                         };
@@ -208,6 +216,7 @@ async fn fill(rpc: &RpcClient, tree: Tree, fleet: &Fleet, figures: &mut Figures)
 /// Creates some files and closes them; returns their blocks.
 async fn write(
     caller: &mut Caller,
+    keys: &TokenKeys,
     tree: Tree,
     files: std::ops::Range<u64>,
 ) -> Result<Vec<LocatedBlock>> {
@@ -229,13 +238,10 @@ async fn write(
     for answer in caller.batch(creates).await? {
         let Reply::Created(created) = answer? else { bail!("no file was made") };
         let block = created.first_block.context("a file without a block")?;
-        let last = WrittenBlock {
-            id: block.id,
-            stamp: block.stamp,
-            length: BLOCK_LENGTH,
-            replicas: block.replicas.iter().map(|node| node.id).collect(),
-            durable_count: u16::try_from(block.replicas.len())?,
-        };
+        let (id, stamp, length) = (block.id, block.stamp, BLOCK_LENGTH);
+        let replicas: Vec<_> = block.replicas.iter().map(|node| node.id).collect();
+        let receipts = replicas.iter().map(|node| keys.receipt(*node, id, stamp, length)).collect();
+        let last = WrittenBlock { id, stamp, length, replicas, receipts };
         completes.push(Call::Complete { file: created.file, last: Some(last), publish: None });
         blocks.push(block);
     }

@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use protocol::token::Receipt;
 use protocol::transfer::{Ack, PacketHeader, Status};
 
 /// When a replica is on disk.
@@ -163,8 +164,14 @@ impl Member {
         }
     }
 
-    /// The next ack to the front, and the end of the bytes that this member and all behind it have; the last `in_flight` packets are not written yet.
-    pub fn next_ack(&mut self, in_flight: usize) -> Option<(Ack, u64)> {
+    /// The next ack to the front, and the end of the bytes that this member and all behind it have; the last `in_flight` packets are not written yet. With the
+    /// last ack of a replica that is on disk goes the `receipt` for its length.
+    pub fn next_ack(
+        &mut self,
+        in_flight: usize,
+        receipt: impl FnOnce(u64) -> Receipt,
+    ) -> Option<(Ack, u64)> {
+        let is_last = self.last_received && self.pending.len() == 1;
         let Pending { sequence, end, behind: acked } = self.pending.front()?;
         if self.pending.len() <= in_flight || (self.behind.is_some() && acked.is_none()) {
             return None;
@@ -174,6 +181,9 @@ impl Member {
             ack = ack.with_wait(whole_ms(behind.waited)).ahead_of(acked);
         }
         let end = *end;
+        if is_last && self.end == End::Synced && !self.prefix_only {
+            ack = ack.with_receipt(receipt(end));
+        }
         self.pending.pop_front();
         Some((ack, end))
     }
@@ -182,6 +192,10 @@ impl Member {
     ///
     /// # Errors
     /// The last ack to the front, if one of them failed.
+    #[allow(
+        clippy::result_large_err,
+        reason = "an ack is sent at once, whether it is the last or not"
+    )]
     pub fn on_ack(&mut self, ack: Ack) -> Result<(), Ack> {
         let oldest = self.pending.len().saturating_sub(self.pending_behind());
         let (oldest, behind) = (self.pending.get_mut(oldest), &mut self.behind);
@@ -236,22 +250,53 @@ mod tests {
         PacketHeader { sequence, offset, data_bytes: 512, last, ..PacketHeader::default() }
     }
 
+    fn receipt(length: u64) -> Receipt {
+        Receipt(length.to_le_bytes())
+    }
+
+    #[test]
+    fn a_receipt_goes_with_the_last_ack_of_what_is_on_disk() {
+        for (behind, durable, prefix_only, expected) in [
+            (0, 1, false, receipt(1024)),
+            (0, 1, true, Receipt::default()),
+            (0, 0, false, Receipt::default()),
+            (1, 2, false, receipt(1024)),
+            (1, 1, false, Receipt::default()),
+        ] {
+            let mut member = Member::new(behind, durable, prefix_only);
+            for (sequence, last) in [(0, false), (1, true)] {
+                member.on_packet(&packet(sequence, last));
+            }
+            let theirs = receipt(7);
+            if behind > 0 {
+                member.on_ack(Ack::new(0, Status::Success)).unwrap();
+                member.on_ack(Ack::new(1, Status::Success).with_receipt(theirs)).unwrap();
+            }
+            let (first, _) = member.next_ack(0, receipt).unwrap();
+            assert!(first.receipts().iter().all(|receipt| *receipt == Receipt::default()));
+            let (last, _) = member.next_ack(0, receipt).unwrap();
+            assert_eq!(last.receipts()[0], expected, "{behind} {durable} {prefix_only}");
+            assert_eq!(last.receipts().get(1), (behind > 0).then_some(&theirs));
+            assert_eq!(Ack::decode(last.encode()), Ok(last));
+        }
+    }
+
     #[test]
     fn a_packet_is_acknowledged_once_it_is_written_here_and_behind() {
         let mut member = Member::new(1, 2, false);
         assert_eq!(member.on_packet(&packet(0, false)), Then::Go);
         assert_eq!(member.on_packet(&packet(1, true)), Then::Finalize);
-        assert_eq!(member.next_ack(2), None, "nothing is written");
-        assert_eq!(member.next_ack(0), None, "nothing is acknowledged behind");
+        assert_eq!(member.next_ack(2, receipt), None, "nothing is written");
+        assert_eq!(member.next_ack(0, receipt), None, "nothing is acknowledged behind");
         assert_eq!(member.silence(2), Silence::Disk);
         assert_eq!(member.silence(1), Silence::Behind);
         member.on_ack(Ack::new(0, Status::Success)).unwrap();
-        let (ack, end) = member.next_ack(1).unwrap();
+        let (ack, end) = member.next_ack(1, receipt).unwrap();
         assert_eq!((ack.sequence, ack.statuses().len(), end), (0, 2, 512));
         member.on_ack(Ack::new(1, Status::Success)).unwrap();
-        assert_eq!(member.next_ack(1), None, "it is in flight to the disk");
+        assert_eq!(member.next_ack(1, receipt), None, "it is in flight to the disk");
         assert!(!member.is_done() && !member.takes_packets());
-        assert_eq!(member.next_ack(0).unwrap().1, 1024);
+        assert_eq!(member.next_ack(0, receipt).unwrap().1, 1024);
         assert!(member.is_done());
         assert_eq!(member.silence(0), Silence::Writer);
     }

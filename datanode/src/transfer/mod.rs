@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 use daemon::guests::{Guest, Guests, Peer};
 use parking_lot::Mutex;
-use protocol::ErrorKind;
-use protocol::token::{AccessMode, TokenError, TokenKeys};
+use protocol::token::{AccessMode, Receipt, TokenError, TokenKeys};
 use protocol::transfer::{NONCE_BYTES, Needs, Operation, Reply, WriteMany};
+use protocol::{BlockId, ErrorKind, GenerationStamp};
 use sys::wake::Wake;
 use transport::rpc::now_ms;
 use transport::{
@@ -332,6 +332,11 @@ impl Service {
         let (block, stamp) = order.target();
         let token = self.token_keys.issue(block, stamp, AccessMode::Maintain, now_ms());
         self.send(&order, std::slice::from_ref(target), (&token, false))
+    }
+
+    /// What the writer of a block gets for a replica that is on disk.
+    fn receipt(&self, (block, stamp): (BlockId, GenerationStamp), length: u64) -> Receipt {
+        self.token_keys.receipt(self.store.datanode(), block, stamp, length)
     }
 
     /// Answers an operation after which nothing is in transit.

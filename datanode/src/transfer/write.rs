@@ -10,6 +10,7 @@ use std::sync::Arc;
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::transfer::{Ack, Answer, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
+use protocol::{BlockId, GenerationStamp};
 use transport::{Connection, Packet, Pipe, PooledPacket, Ready};
 
 use super::keep::{cannot_write, keep};
@@ -49,6 +50,7 @@ struct Reception<'a> {
     answer: Vec<u8>,
     behind: Option<Behind>,
     member: Member,
+    block: (BlockId, GenerationStamp),
     writer: Option<ReplicaWriter>,
 }
 
@@ -78,6 +80,7 @@ impl Service {
             answer: frame::encode(&answer),
             behind: None,
             member,
+            block: (write.block, write.stamp),
             writer: Some(writer),
         };
         match reception.connect_behind(write).and_then(|()| reception.run()) {
@@ -150,7 +153,9 @@ impl Reception<'_> {
     /// Sends the acks of packets written here and acknowledged behind; returns how many are still in flight to the disk.
     fn send_acks(&mut self) -> Result<usize, Broken> {
         let in_flight = self.in_flight()?;
-        while let Some((ack, end)) = self.member.next_ack(in_flight) {
+        let (service, block) = (Arc::clone(self.service), self.block);
+        let receipt = |length| service.receipt(block, length);
+        while let Some((ack, end)) = self.member.next_ack(in_flight, receipt) {
             if let Some(writer) = &self.writer {
                 writer.note_acked(end);
             }

@@ -17,6 +17,7 @@ use protocol::transfer::{
     Ack, Answer, MoreBlock, PIPELINE_MEMBERS_MAX, Reply, Status, WRITE_MANY_BYTES_MAX, Write,
     WriteMany,
 };
+use protocol::{BlockId, GenerationStamp};
 use transport::{Connection, Pipe, PooledPacket};
 
 use super::keep::{cannot_write, keep};
@@ -27,6 +28,7 @@ use crate::store::ReplicaWriter;
 
 /// One of the blocks.
 struct Incoming {
+    block: (BlockId, GenerationStamp),
     member: Member,
     /// `None` once it is complete, or cannot be written.
     writer: Option<ReplicaWriter>,
@@ -78,7 +80,7 @@ impl Service {
         let mut before = frame::encode(&answer);
         for block in &mut blocks {
             let acked = behind.as_mut().map(Behind::take_ack);
-            connection.send_ack(&before, block.ack(acked))?;
+            connection.send_ack(&before, block.ack(self, acked))?;
             before.clear();
         }
         if let Some(Behind { target, lost: None, pipe: Some(pipe) }) = behind {
@@ -129,6 +131,7 @@ impl Service {
             let begun = self.store.write(write.block, write.stamp, (&write).into(), Some(stream));
             let failure = begun.as_ref().err().map(cannot_write);
             Incoming {
+                block: (write.block, write.stamp),
                 member: Member::new(write.pipeline.len(), write.durable, false),
                 writer: begun.ok(),
                 then: Then::Go,
@@ -151,7 +154,7 @@ impl Incoming {
     }
 
     /// The ack to the front, after that of the members behind.
-    fn ack(&mut self, acked: Option<Result<Ack, Status>>) -> Ack {
+    fn ack(&mut self, service: &Service, acked: Option<Result<Ack, Status>>) -> Ack {
         if let Some(status) = self.failure {
             return self.member.failed(Some(self.sequence), status);
         }
@@ -163,7 +166,7 @@ impl Incoming {
         if let Err(last) = heard {
             return last;
         }
-        match self.member.next_ack(0) {
+        match self.member.next_ack(0, |length| service.receipt(self.block, length)) {
             Some((ack, end)) => {
                 if let Some(writer) = &self.writer {
                     writer.note_acked(end);

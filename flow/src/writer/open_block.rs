@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use protocol::namenode::{DatanodeInfo, LocatedBlock, WrittenBlock};
+use protocol::token::Receipt;
 use protocol::transfer::{Ack, Operation, Resume, Write};
 use protocol::{ClientId, DatanodeId, GenerationStamp};
 
@@ -31,6 +32,8 @@ pub(super) struct OpenBlock<P> {
     slow: Option<usize>,
     /// True if a slow one was replaced: this block then keeps its members.
     slow_replaced: bool,
+    /// What the members that sync gave for the whole block, once its last packet was acknowledged.
+    receipts: Vec<Receipt>,
 }
 
 /// A member of the pipeline that failed.
@@ -61,6 +64,7 @@ impl<P: Slot> OpenBlock<P> {
             pace: Pace::default(),
             slow: None,
             slow_replaced: false,
+            receipts: Vec::new(),
         }
     }
 
@@ -136,6 +140,7 @@ impl<P: Slot> OpenBlock<P> {
         self.located = located;
         self.window.restart();
         (self.waited, self.pace, self.slow) = (Duration::ZERO, Pace::default(), None);
+        self.receipts.clear();
     }
 
     /// The slow member to replace: one per block, and only while enough others sync their replicas.
@@ -152,7 +157,11 @@ impl<P: Slot> OpenBlock<P> {
     /// Takes an ack; returns who failed.
     pub(super) fn take_ack(&mut self, ack: &Ack) -> Result<(), Failure<Verdict>> {
         match self.window.on_ack(ack, self.located.replicas.len()) {
-            Acked::Packet(_) => {
+            Acked::Packet(packet) => {
+                if packet.header().last {
+                    let first = ack.receipts().len().saturating_sub(usize::from(self.durable()));
+                    self.receipts = ack.receipts()[first..].to_vec();
+                }
                 self.prior = self.located.stamp;
                 let waited_ms = u64::try_from(self.waited.as_millis()).unwrap_or(u64::MAX);
                 // Acks come in bursts: one that names nobody does not clear the suspect.
@@ -200,7 +209,7 @@ impl<P: Slot> OpenBlock<P> {
             stamp: self.located.stamp,
             length: self.window.acked_length(),
             replicas: members.to_vec(),
-            durable_count: 0,
+            receipts: Vec::new(),
         }
     }
 
@@ -211,7 +220,7 @@ impl<P: Slot> OpenBlock<P> {
             stamp: self.located.stamp,
             length: self.length,
             replicas: self.located.replicas.iter().map(|replica| replica.id).collect(),
-            durable_count: self.durable(),
+            receipts: self.receipts.clone(),
         }
     }
 }

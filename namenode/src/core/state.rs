@@ -72,6 +72,8 @@ pub struct Settings {
     pub permissions: bool,
     /// Most entries of one directory.
     pub directory_items_max: usize,
+    /// Most blocks of a file.
+    pub file_blocks_max: usize,
     /// Whether to return `permissions` for the audit log.
     pub audit: bool,
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answers::REPLICAS_MAX;
+use crate::token::Receipt;
 use crate::wire::at_most;
 use crate::{BlockId, DatanodeId, DfsPath, GenerationStamp};
 
@@ -51,8 +52,9 @@ pub struct WrittenBlock {
     /// DataNodes that acknowledged all of it, in pipeline order.
     #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
     pub replicas: Vec<DatanodeId>,
-    /// How many of them, from the end, have fsynced it to disk.
-    pub durable_count: u16,
+    /// What the last of them, as many as here, gave for having it on disk.
+    #[serde(deserialize_with = "at_most::<REPLICAS_MAX, _, _>")]
+    pub receipts: Vec<Receipt>,
 }
 
 /// A replica that fails its checksums.

@@ -6,7 +6,7 @@ use crate::auth::Key;
 use crate::permission::Action;
 use crate::storage::StoragePolicy;
 use crate::table::golden::{check, hex};
-use crate::token::{AccessMode, TokenKeys, TokenName};
+use crate::token::{AccessMode, Receipt, TokenKeys, TokenName};
 use crate::xattr::{Xattr, XattrFlag};
 use crate::{
     BlockId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, GenerationStamp, InodeId,
@@ -27,7 +27,13 @@ fn text(text: &str) -> String {
 }
 
 fn written() -> WrittenBlock {
-    WrittenBlock { id: BLOCK, stamp: STAMP, length: 7, replicas: vec![NODE], durable_count: 1 }
+    WrittenBlock {
+        id: BLOCK,
+        stamp: STAMP,
+        length: 7,
+        replicas: vec![NODE],
+        receipts: vec![Receipt([0x5e; 8])],
+    }
 }
 
 fn entry() -> AclEntry {

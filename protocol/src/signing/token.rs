@@ -9,6 +9,12 @@
 //! it, and each proves to the other that it has the secret ([`crate::transfer`]). So an impostor that listens in a DataNode's place learns nothing that is of
 //! use elsewhere.
 //!
+//! ```text
+//! receipt         = first 8 bytes of HMAC-SHA256(token key, "hanno receipt\n" datanode | block id LE | generation stamp LE | length LE)
+//! ```
+//!
+//! A [`Receipt`] goes the other way: a DataNode gives it to the writer of a block that it has on disk, and the writer hands it to the NameNode.
+//!
 //! The key changes in each period of [`KEY_PERIOD`]; it is derived from the cluster secret and the period's number. All NameNodes have the same key, before and
 //! after a restart. No token outlives its period by more than [`TOKEN_LIFETIME`], so a leaked key is soon worthless.
 
@@ -18,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CLOCK_SKEW_MAX;
 use super::key::{Key, ReadyKey};
-use crate::{BlockId, GenerationStamp};
+use crate::{BlockId, DatanodeId, GenerationStamp};
 
 /// How long a token is valid. Long enough for one block at a slow client, short enough to be worth little if it leaks.
 pub const TOKEN_LIFETIME: Duration = Duration::from_secs(10 * 60);
@@ -63,6 +69,13 @@ pub struct BlockToken {
     secret: Key,
 }
 
+/// Bytes of a [`Receipt`]. Each ack has one for each member; a guess costs a call, and nobody makes 2^63 of them.
+pub const RECEIPT_BYTES: usize = 8;
+
+/// A DataNode's word that it has all of a block on disk. The NameNode believes no writer without it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Receipt(pub [u8; RECEIPT_BYTES]);
+
 /// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
@@ -98,6 +111,24 @@ impl TokenKeys {
         let (period, expires_ms) =
             (now_ms / ms(KEY_PERIOD), now_ms.saturating_add(ms(TOKEN_LIFETIME)));
         self.token(block, stamp, TokenName { mode, period, expires_ms })
+    }
+
+    /// What a DataNode gives for a replica of this length that it has on disk.
+    pub fn receipt(
+        &self,
+        datanode: DatanodeId,
+        block: BlockId,
+        stamp: GenerationStamp,
+        length: u64,
+    ) -> Receipt {
+        let mac = self.0.mac(&[
+            b"hanno receipt\n",
+            &datanode.0,
+            &block.0.to_le_bytes(),
+            &stamp.0.to_le_bytes(),
+            &length.to_le_bytes(),
+        ]);
+        Receipt(std::array::from_fn(|at| mac[at]))
     }
 
     /// The token of a name, valid or not.
@@ -205,6 +236,24 @@ mod tests {
                     "{has:?} {wants:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_receipt_is_for_one_replica_of_one_length() {
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let (one, other) = (DatanodeId([1; 16]), DatanodeId([2; 16]));
+        let receipt = keys.receipt(one, BLOCK, STAMP, 7);
+        assert_eq!(receipt, keys.receipt(one, BLOCK, STAMP, 7));
+        for another in [
+            keys.receipt(other, BLOCK, STAMP, 7),
+            keys.receipt(one, BlockId(6), STAMP, 7),
+            keys.receipt(one, BLOCK, GenerationStamp(1002), 7),
+            keys.receipt(one, BLOCK, STAMP, 8),
+            TokenKeys::new(&Key::new([4; 32])).receipt(one, BLOCK, STAMP, 7),
+            Receipt::default(),
+        ] {
+            assert_ne!(another, receipt);
         }
     }
 

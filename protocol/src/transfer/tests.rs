@@ -3,7 +3,7 @@
 use super::*;
 use crate::auth::{Fingerprint, Key};
 use crate::frame;
-use crate::token::TokenKeys;
+use crate::token::{Receipt, TokenKeys};
 use proptest::prelude::*;
 
 const HEADER: PacketHeader =
@@ -42,13 +42,14 @@ fn golden_bytes() {
     assert_eq!(Ack::decode(bytes), Ok(ack));
     assert_eq!(ack.failure(), Some((1, Status::Unreachable)));
 
-    let last = Ack::new(258, Status::Success).with_wait(0);
+    let last = Ack::new(258, Status::Success).with_wait(0).with_receipt(Receipt([9; 8]));
     let ack = Ack::new(258, Status::Success).with_wait(7).ahead_of(&last);
     let ack = Ack::new(258, Status::Success).with_wait(0x0102_0304).ahead_of(&ack);
     let bytes = ack.encode();
     assert_eq!(bytes[..8], [2, 1, 0, 0, 3, 0, 0, 0]);
     assert_eq!(bytes[24..36], [4, 3, 2, 1, 7, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(bytes[88..], crc32fast::hash(&bytes[..88]).to_le_bytes());
+    assert_eq!((&bytes[88..104], &bytes[104..112]), (&[0; 16][..], &[9; 8][..]));
+    assert_eq!(bytes[216..], crc32fast::hash(&bytes[..216]).to_le_bytes());
     assert_eq!(Ack::decode(bytes), Ok(ack));
     assert_eq!(ack.waits_ms(), [0x0102_0304, 7, 0]);
 }

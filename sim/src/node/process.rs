@@ -85,6 +85,7 @@ impl Session {
 /// A write that is received.
 pub(super) struct Reception {
     pub(super) block: BlockId,
+    pub(super) stamp: GenerationStamp,
     pub(super) front: Place,
     pub(super) behind: Option<(Conn, Place)>,
     /// For the one behind, until it is sent with the first packet.

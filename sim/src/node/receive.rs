@@ -7,6 +7,7 @@ use protocol::transfer::{Ack, PacketHeader, Status, Write};
 use transport::{PacketPool, PooledPacket};
 
 use super::process::{IO_TIMEOUT, Process, Reception, place_of};
+use crate::master::token_keys;
 use crate::net::{Conn, Outbox, Part, Place};
 
 /// The packet as a connection reads it.
@@ -41,7 +42,7 @@ impl Process {
         reception.heard = now;
         let went_on = match (part, owner == conn) {
             (Part::Packet(header, data), true) => self.receive(&mut reception, header, &data, out),
-            (Part::Ack(ack), false) => reception.member.on_ack(ack),
+            (Part::Ack(ack), false) => reception.member.on_ack(*ack),
             (Part::Refused(status), false) => Err(reception.member.behind_failed(&[status])),
             (Part::End, false) => Err(reception.member.behind_failed(&[Status::Unreachable])),
             // The writer has gone.
@@ -66,7 +67,7 @@ impl Process {
         if member.syncs_at_end() {
             writer.sync_ahead();
         }
-        let block = write.block;
+        let (block, stamp) = (write.block, write.stamp);
         let mut behind = None;
         let mut before = None;
         if !write.pipeline.is_empty() {
@@ -75,10 +76,12 @@ impl Process {
             before = Some(Box::new(write));
         }
         let (writer, heard) = (Some(writer), self.now);
-        let reception = Reception { block, front: from, behind, before, member, writer, heard };
+        let reception =
+            Reception { block, stamp, front: from, behind, before, member, writer, heard };
         self.receptions.insert(conn, reception);
     }
 
+    #[allow(clippy::result_large_err, reason = "as `Member::on_ack`")]
     fn receive(
         &mut self,
         reception: &mut Reception,
@@ -112,17 +115,20 @@ impl Process {
             failed.map(|status| reception.member.failed(None, status))
         });
         if let Some(last) = ended {
-            out.stream(front, self.place, conn, Part::Ack(last));
+            out.stream(front, self.place, conn, Part::Ack(Box::new(last)));
             out.stream(front, self.place, conn, Part::End);
             self.drop_behind(&reception, out);
             return;
         }
         let in_flight = in_flight.unwrap_or(0);
-        while let Some((ack, end)) = reception.member.next_ack(in_flight) {
+        let (keys, id) = (token_keys(), self.store.datanode());
+        let (block, stamp) = (reception.block, reception.stamp);
+        let receipt = |length| keys.receipt(id, block, stamp, length);
+        while let Some((ack, end)) = reception.member.next_ack(in_flight, receipt) {
             if let Some(writer) = &reception.writer {
                 writer.note_acked(end);
             }
-            out.stream(front, self.place, conn, Part::Ack(ack));
+            out.stream(front, self.place, conn, Part::Ack(Box::new(ack)));
         }
         if !reception.member.is_done() {
             self.receptions.insert(conn, reception);
@@ -157,7 +163,7 @@ impl Process {
                 Silence::Disk => Some(reception.member.failed(None, Status::Failed)),
             };
             if let Some(last) = blamed {
-                out.stream(reception.front, self.place, conn, Part::Ack(last));
+                out.stream(reception.front, self.place, conn, Part::Ack(Box::new(last)));
             }
             out.stream(reception.front, self.place, conn, Part::End);
             self.drop_behind(&reception, out);

@@ -135,7 +135,7 @@ impl Process {
         let Some(sending) = self.sendings.get_mut(&conn) else { return };
         sending.heard = self.now;
         sending.copying.acked(match part {
-            Part::Ack(ack) => Ok(ack),
+            Part::Ack(ack) => Ok(*ack),
             _ => Err(ErrorKind::Unavailable),
         });
         self.send_on(conn, out);

@@ -248,7 +248,7 @@ impl Play {
         assert!(namenode.closed && namenode.committed_length() == self.written);
         for (written, durable) in &namenode.committed {
             assert!(*durable >= usize::from(namenode.durable_min));
-            let unsynced = written.replicas.len() - usize::from(written.durable_count);
+            let unsynced = written.replicas.len() - written.receipts.len();
             for (place, id) in written.replicas.iter().enumerate() {
                 let replica = &self.world.nodes[id].replicas[&written.id];
                 let length = replica.data.len();

@@ -113,7 +113,7 @@ impl NameNode {
             assert_eq!((open.id, open.stamp), (written.id, written.stamp), "another block");
             assert!(written.replicas.iter().all(|id| open.targets.contains(id)), "a stranger");
             assert!(written.length >= open.known, "bytes of a block are gone");
-            self.committed.push((written.clone(), usize::from(written.durable_count)));
+            self.committed.push((written.clone(), written.receipts.len()));
         }
         let (last, durable) = self.committed.last().unwrap();
         assert_eq!(last, written, "the last block is committed in the same way again");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use protocol::namenode::{BLOCK_SIZE_MAX, Create, DatanodeState, Publish, WrittenBlock};
 use protocol::permission::Action;
+use protocol::token::Receipt;
 use protocol::transfer::WRITE_MANY_BYTES_MAX;
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
@@ -363,7 +364,7 @@ impl Planner<'_> {
         }
         self.check_members(id, path, written)?;
         // What its members have finalized without a sync does not count either.
-        if durable_min > 0 && written.durable_count == 0 {
+        if durable_min > 0 && written.receipts.is_empty() {
             let text = format!("Not replicated yet: block {block} of {path} is on no disk");
             return Err(refuse(ErrorKind::NotReplicatedYet, text));
         }
@@ -373,12 +374,13 @@ impl Planner<'_> {
         let room = self.room(block_size);
         self.released.extend(holders.map(|node| (node, room.saturating_sub(length))));
         let replicas = written.replicas.clone();
-        let durable_count = usize::from(written.durable_count);
+        let durable_count = written.receipts.len();
         self.written.insert(block, Acknowledged { replicas, durable_count });
         Ok(Committed::judge(length, durable.len(), durable_min, (block, path)))
     }
 
-    /// Refuses a block whose writer names DataNodes outside its pipeline, names one twice, or names only ones that have not registered yet.
+    /// Refuses a block whose writer names DataNodes outside its pipeline, names one twice, names only ones that have not registered yet, or says of one that it
+    /// has the block on disk which has not said so.
     fn check_members(
         &self,
         file: InodeId,
@@ -397,6 +399,19 @@ impl Planner<'_> {
             let text = format!("{stranger} is not in the pipeline of block {block} of {path}");
             return Err(refuse(ErrorKind::InvalidArgument, text));
         }
+        let WrittenBlock { stamp, length, ref replicas, ref receipts, .. } = *written;
+        let keys = &self.state.settings.token_keys;
+        let is_own = |(id, receipt): (&DatanodeId, &Receipt)| {
+            keys.receipt(*id, block, stamp, length) == *receipt
+        };
+        if receipts.len() > replicas.len()
+            || !replicas.iter().rev().zip(receipts.iter().rev()).all(is_own)
+        {
+            let text = format!(
+                "block {block} of {path} comes with a receipt that is not of the DataNode that it is said to be of"
+            );
+            return Err(refuse(ErrorKind::InvalidArgument, text));
+        }
         if written.replicas.iter().all(|id| self.nodes.index(*id).is_none()) {
             let text =
                 format!("Not replicated yet: no DataNode of block {block} of {path} is known");
@@ -407,7 +422,7 @@ impl Planner<'_> {
 
     /// Live DataNodes that have the whole of a block on disk, according to its writer and to their own reports.
     fn durable_holders(&self, written: &WrittenBlock) -> BTreeSet<NodeIndex> {
-        let durable = written.replicas.iter().rev().take(usize::from(written.durable_count));
+        let durable = written.replicas.iter().rev().take(written.receipts.len());
         let told = durable.filter_map(|id| self.nodes.index(*id));
         let seen = self.state.blocks.reports.open_holders(written.id).filter(|sighting| {
             let replica = sighting.replica;

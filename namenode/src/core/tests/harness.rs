@@ -28,11 +28,14 @@ const EPOCH: Epoch = Epoch(1);
 /// Room of a simulated DataNode.
 pub(crate) const ROOM: u64 = 1 << 30;
 
+/// The cluster's.
+const SECRET: [u8; 32] = [1; 32];
+
 pub(crate) fn settings() -> Settings {
     Settings {
         epoch: EPOCH,
         host: "nn".to_owned(),
-        token_keys: TokenKeys::new(&Key::new([1; 32])),
+        token_keys: TokenKeys::new(&Key::new(SECRET)),
         replication: 3,
         block_size: 1000,
         block_size_min: 10,
@@ -353,14 +356,27 @@ pub(crate) fn create(
     })
 }
 
+/// A block as its writer knows it. All members of its pipeline have it on disk.
 pub(crate) fn written(block: &LocatedBlock, length: u64) -> WrittenBlock {
-    WrittenBlock {
-        id: block.id,
-        stamp: block.stamp,
-        length,
-        replicas: block.replicas.iter().map(|info| info.id).collect(),
-        durable_count: u16::try_from(block.replicas.len()).unwrap(),
-    }
+    written_durably(block, length, block.replicas.len())
+}
+
+/// The same; the last `count` members have it on disk.
+pub(crate) fn written_durably(block: &LocatedBlock, length: u64, count: usize) -> WrittenBlock {
+    let replicas = block.replicas.iter().map(|info| info.id).collect();
+    written_on((block.id, block.stamp), length, replicas, count)
+}
+
+pub(crate) fn written_on(
+    (id, stamp): (BlockId, GenerationStamp),
+    length: u64,
+    replicas: Vec<DatanodeId>,
+    durable_count: usize,
+) -> WrittenBlock {
+    let keys = TokenKeys::new(&Key::new(SECRET));
+    let durable = &replicas[replicas.len().saturating_sub(durable_count)..];
+    let receipts = durable.iter().map(|node| keys.receipt(*node, id, stamp, length)).collect();
+    WrittenBlock { id, stamp, length, replicas, receipts }
 }
 
 pub(crate) fn replica(block: &LocatedBlock, length: u64) -> Replica {

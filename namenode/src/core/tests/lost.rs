@@ -1,10 +1,12 @@
 //! Files whose promised bytes are on no DataNode any more: closed at what there is, marked, and nothing waits for ever.
 
 use protocol::datanode::{Command, CommitRecovery, Heartbeat};
-use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply, WrittenBlock};
+use protocol::namenode::{Appended, Call, FsckFile, LocatedBlock, Reply};
 use protocol::{DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{Harness, canonical, create, dfs, replica, written};
+use super::harness::{
+    Harness, canonical, create, dfs, replica, written, written_durably, written_on,
+};
 use crate::core::state::Output;
 
 /// What readers of "/f" were promised.
@@ -168,7 +170,7 @@ fn members_that_a_writer_gave_up_are_asked_and_waited_for_until_others_have_it_a
     assert_eq!(h.call(sync), Ok(Reply::Done));
     for failed in [vec![first[1].id, first[2].id], vec![first[0].id]] {
         let (id, stamp, replicas) = (block.id, block.stamp, Vec::new());
-        let written = WrittenBlock { id, stamp, length: KNOWN, replicas, durable_count: 0 };
+        let written = written_on((id, stamp), KNOWN, replicas, 0);
         let again = Call::RecoverPipeline { file, block: written, failed, slow: None };
         let Ok(Reply::Block(next)) = h.call(again) else { panic!("no pipeline") };
         block = next;
@@ -205,7 +207,7 @@ fn survivor_is_late(h: &mut Harness) -> (LocatedBlock, Call) {
     let first = created.first_block.unwrap();
     let again = |block: &LocatedBlock| {
         let replicas = vec![first.replicas[0].id];
-        let block = WrittenBlock { replicas, durable_count: 0, ..written(block, KNOWN) };
+        let block = written_on((block.id, block.stamp), KNOWN, replicas, 0);
         let failed = first.replicas[1..].iter().map(|member| member.id).collect();
         Call::RecoverPipeline { file: created.file, block, failed, slow: None }
     };
@@ -305,8 +307,7 @@ fn nothing_that_is_on_no_disk_is_committed_while_all_datanodes_seem_dead() {
     };
     let (file, block) = (created.file, created.first_block.unwrap());
     h.pass(2200, &[]);
-    let unsynced =
-        |block: &LocatedBlock| WrittenBlock { durable_count: 0, ..written(block, KNOWN) };
+    let unsynced = |block: &LocatedBlock| written_durably(block, KNOWN, 0);
     let failed = vec![block.replicas[2].id];
     let again = Call::RecoverPipeline { file, block: unsynced(&block), failed, slow: None };
     let Ok(Reply::Block(block)) = h.call(again) else { panic!("no pipeline") };

@@ -11,7 +11,7 @@ use protocol::namenode::{Answer, Call, ContentSummary, QuotaChange, Reply, Writt
 use protocol::xattr::XattrFlag;
 
 use super::differences;
-use super::harness::{Harness, canonical, create, dfs};
+use super::harness::{Harness, canonical, create, dfs, written_on};
 use super::namespace_model::{BLOCK, Body, Model, Node, Open, Outcome, Tree, parent};
 use crate::core::rights::Caller;
 
@@ -266,7 +266,7 @@ impl Pair {
         let block = ns.open_block(file).unwrap();
         let replicas = ns.file(file).unwrap().open.as_ref().unwrap().targets.clone();
         let stamp = ns.block(block).unwrap().stamp;
-        WrittenBlock { id: block, stamp, length, replicas, durable_count: 3 }
+        written_on((block, stamp), length, replicas, 3)
     }
 
     fn carry_out(&mut self, user: User, op: &Op) -> Outcome {

@@ -8,7 +8,7 @@ use protocol::namenode::{
 };
 use protocol::{CallId, ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{Harness, canonical, create, dfs, replica, written};
+use super::harness::{Harness, canonical, create, dfs, replica, written, written_durably};
 use crate::core::random::Generator;
 use crate::core::state::Output;
 
@@ -119,7 +119,7 @@ fn a_replica_that_arrives_while_its_block_is_written_on_is_deleted_when_that_is_
     };
     let first = created.first_block.unwrap();
     let late = first.replicas[0].id;
-    let last = Some(WrittenBlock { durable_count: 2, ..written(&first, 500) });
+    let last = Some(written_durably(&first, 500, 2));
     let complete = |last| Call::Complete { file: created.file, last, publish: None };
     assert_eq!(h.call(complete(last)), Ok(Reply::Done));
     let second = appended(h.call(append("/f"))).last.unwrap();

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protocol::datanode::{Changes, Command, Replica};
-use protocol::namenode::{BadReplica, Call, LocatedBlock, ReplicaMove, Reply, WrittenBlock};
+use protocol::namenode::{BadReplica, Call, LocatedBlock, ReplicaMove, Reply};
 use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{Harness, create, dfs, replica, written};
+use super::harness::{Harness, create, dfs, replica, written_durably};
 use crate::core::nodes::HostLists;
 use crate::core::random::Generator;
 
@@ -86,7 +86,7 @@ impl Cluster {
                 self.come_back(number);
             }
         }
-        let last = WrittenBlock { durable_count: replication.min(2), ..written(&block, length) };
+        let last = written_durably(&block, length, usize::from(replication.min(2)));
         let complete = Call::Complete { file: created.file, last: Some(last), publish: None };
         match self.h.call(complete.clone()) {
             Ok(Reply::Done) => {}

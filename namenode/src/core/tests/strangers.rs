@@ -1,7 +1,7 @@
 //! What somebody without rights learns, changes and costs: nothing of others, and never more than a bound.
 
-use protocol::datanode::Changes;
-use protocol::namenode::{Answer, Call, Reply};
+use protocol::namenode::{Answer, Call, Reply, WrittenBlock};
+use protocol::token::Receipt;
 use protocol::{DatanodeId, ErrorKind, RemoteError};
 
 use super::harness::{Harness, create, dfs, written};
@@ -163,19 +163,24 @@ fn where_blocks_lie_and_move_is_the_superusers_to_know() {
     }
 }
 
+/// A block is written when DataNodes say so, each with its receipt. Nothing that a writer says takes the place of one.
 #[test]
-fn what_only_its_writer_has_reported_does_not_pass_for_whole() {
+fn what_no_datanode_has_given_a_receipt_for_is_not_written() {
     let mut h = Harness::with_nodes(1, 3);
-    let (told, seen) = (h.write("/told", 10, 1), h.write("/seen", 10, 1));
-    let [holder] = h.holders(seen.id)[..] else { panic!("one holder") };
-    let received = vec![super::harness::replica(&seen, 10)];
-    h.changes(holder, &Changes { received, ..Changes::default() });
-    h.pass(30_000, &[1, 2, 3]);
-    assert_eq!((h.holders(told.id).len(), h.holders(seen.id).len()), (1, 1));
-    h.pass(95_000, &[1, 2, 3]);
-    assert_eq!((h.holders(told.id).len(), h.holders(seen.id).len()), (0, 1));
-    // A node that was late is believed.
-    let late = vec![super::harness::replica(&told, 10)];
-    h.changes(holder, &Changes { received: late, ..Changes::default() });
-    assert_eq!(h.holders(told.id), [holder]);
+    let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(2), true)) else {
+        panic!("not created")
+    };
+    let (file, block) = (created.file, created.first_block.unwrap());
+    let good = written(&block, 10);
+    let complete = |last| Call::Complete { file, last: Some(last), publish: None };
+    let swapped = good.receipts.iter().rev().copied().collect();
+    let more = [&good.receipts[..], &good.receipts[..1]].concat();
+    for receipts in [vec![Receipt::default(); 2], swapped, more, written(&block, 11).receipts] {
+        let no = refusal(h.call(complete(WrittenBlock { receipts, ..good.clone() })));
+        assert_eq!(no.kind, ErrorKind::InvalidArgument, "{no}");
+    }
+    let none = WrittenBlock { receipts: Vec::new(), ..good.clone() };
+    assert_eq!(refusal(h.call(complete(none))).kind, ErrorKind::NotReplicatedYet);
+    assert!(h.state.ns.open_block(file).is_some(), "it is still being written");
+    assert_eq!(h.call(complete(good)), Ok(Reply::Done));
 }

@@ -9,7 +9,10 @@ use protocol::namenode::{
 use protocol::transfer::WRITE_MANY_BYTES_MAX;
 use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
 
-use super::harness::{Harness, canonical, create, dfs, replica, settings, stamp_after, written};
+use super::harness::{
+    Harness, canonical, create, dfs, replica, settings, stamp_after, written, written_durably,
+    written_on,
+};
 use crate::core::random::Generator;
 use crate::core::retry_cache::{RETAINED_MS, RetryCache};
 use crate::core::rights::Caller;
@@ -312,8 +315,7 @@ fn complete_waits_for_two_disks_and_publishes_in_one_step() {
     let file = created(h.call(create("/out._COPYING_", false, None, true)));
     let first = file.first_block.clone().unwrap();
     let complete = |block: &LocatedBlock, durable_count, overwrite| {
-        let mut last = written(block, 500);
-        last.durable_count = durable_count;
+        let last = written_durably(block, 500, durable_count);
         let publish = Some(Publish { path: dfs("/out"), overwrite });
         Call::Complete { file: file.file, last: Some(last), publish }
     };
@@ -636,9 +638,7 @@ fn a_block_on_one_disk_is_committed_and_copied_before_its_writer_is_told() {
         let file = created(h.call(create("/f", false, None, true)));
         let first = file.first_block.unwrap();
         let survivor = first.replicas[0].id;
-        let mut last = written(&first, 500);
-        last.replicas = vec![survivor];
-        last.durable_count = 1;
+        let last = written_on((first.id, first.stamp), 500, vec![survivor], 1);
         let again = match more {
             true => Call::AddBlock { file: file.file, previous: Some(last), exclude: Vec::new() },
             false => Call::Complete { file: file.file, last: Some(last), publish: None },
@@ -674,7 +674,7 @@ fn a_replica_that_is_about_to_be_finished_is_not_deleted() {
     let first = file.first_block.unwrap();
     let unsynced = first.replicas[0].id.0[0];
     h.report(unsynced, Vec::new(), vec![replica(&first, 200)]);
-    let last = protocol::namenode::WrittenBlock { durable_count: 2, ..written(&first, 500) };
+    let last = written_durably(&first, 500, 2);
     let complete = Call::Complete { file: file.file, last: Some(last), publish: None };
     assert_eq!(h.call(complete), Ok(Reply::Done));
     h.work();
@@ -696,7 +696,7 @@ fn a_replica_that_is_not_on_disk_counts_when_it_is_reported() {
         if before {
             h.changes(unsynced, &received);
         }
-        let last = protocol::namenode::WrittenBlock { durable_count: 2, ..written(&first, 500) };
+        let last = written_durably(&first, 500, 2);
         let complete = Call::Complete { file: file.file, last: Some(last), publish: None };
         assert_eq!(h.call(complete), Ok(Reply::Done));
         assert_eq!(h.holders(first.id).contains(&unsynced), before);
