@@ -305,7 +305,7 @@ fn requests_are_sent_as_ever() {
     let one = Request::new(ClientId([1; 16]), 300, "ann", "h", Call::RenewLease);
     let batch = Body::Batch(vec![Call::RenewLease, Call::Status(dfs("/a"))]);
     let batch = Request { body: batch, ..one.clone() };
-    let head = "0501010101010101010101010101010101ac0203616e6e0168";
+    let head = "0601010101010101010101010101010101ac0203616e6e0168";
     assert_eq!(hex(&wire::encode(&one)), format!("{head}000d"));
     assert_eq!(hex(&wire::encode(&batch)), format!("{head}01020d00022f61"));
 }
