@@ -370,10 +370,11 @@ impl Core {
         out
     }
 
-    /// `user` asks for the end of a job.
+    /// `user` asks for the end of a job. It is granted only if the job ends as killed: one that ends otherwise, or publishes its output, is not.
     pub(crate) fn kill(&mut self, id: JobId, user: &str, now: Now) -> Result<Output, RemoteError> {
         let mut out = Output::default();
         let job = self.known(id)?;
+        let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         match job.phase {
             // It was accepted before the restart: a repeated submission gets just that answer.
             Phase::Preparing if job.epoch != self.epoch => {
@@ -385,7 +386,14 @@ impl Core {
                 self.commit(Edit::KillAsked { job: id, user: user.to_owned() }, &mut out);
             }
             Phase::Running => self.end(id, JobState::Killed, &killed_by(user), now, &mut out),
-            Phase::Committing | Phase::Ending(_) | Phase::Ended(_) => {}
+            Phase::Committing => {
+                return refuse(format!("Job {id} cannot be killed: it is publishing its output"));
+            }
+            Phase::Ending(JobState::Killed) | Phase::Ended(JobState::Killed) => {}
+            Phase::Ending(state) | Phase::Ended(state) => {
+                let end = if state == JobState::Succeeded { "succeeded" } else { "failed" };
+                return refuse(format!("Job {id} cannot be killed: it has already {end}"));
+            }
         }
         self.schedule(now, &mut out);
         Ok(out)
@@ -437,14 +445,20 @@ impl Core {
         let mut out = Output::default();
         let job = self.known(id.task.job)?;
         let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-        match job.attempt(id).map(|attempt| attempt.state) {
+        match job.attempt(id).map(|attempt| (attempt.state, attempt.stop)) {
             None => return refuse(format!("Could not find attempt {id}")),
-            Some(AttemptState::Running) => {
+            Some((AttemptState::Running, _)) => {
                 self.commit(Edit::StopAsked { attempt: id, fail }, &mut out);
                 self.stop_as_asked(id, &mut out);
             }
-            Some(AttemptState::Killing) => {}
-            Some(state) => {
+            Some((AttemptState::Killing, Some(reason)))
+                if fail && reason != StopReason::UserFails =>
+            {
+                let why = reason.text();
+                return refuse(format!("Attempt {id} cannot fail: it is being killed ({why})"));
+            }
+            Some((AttemptState::Killing, _)) => {}
+            Some((state, _)) => {
                 return refuse(format!("Attempt {id} does not run: it is {}", state.name()));
             }
         }

@@ -7,10 +7,10 @@ use protocol::level::Supported;
 use protocol::tracker::{Action, Register};
 use protocol::{AttemptId, ErrorKind, FeatureLevel, JobId, RemoteError, TaskKind, WorkerId};
 
-use super::world::{ROOT, World, spec};
-use crate::core::Rules;
+use super::world::{ROOT, RULES, World, spec};
 use crate::core::jobs::Phase;
 use crate::core::slots::QueueRules;
+use crate::core::{EffectDone, Rules};
 
 fn kinds(world: &World, worker: WorkerId) -> String {
     world.running(worker).iter().map(|attempt| attempt.task.kind.letter()).collect()
@@ -138,8 +138,7 @@ fn a_reduce_gives_way_to_a_map_that_must_run_again() {
 #[test]
 fn a_reduce_gives_way_to_a_map_where_its_user_may_have_no_more_slots() {
     let one = QueueRules { user_slots_max: 1, ..QueueRules::default() };
-    let mut world =
-        World::with(Rules { queues: [("ann".to_owned(), one)].into(), ..super::world::RULES });
+    let mut world = World::with(Rules { queues: [("ann".to_owned(), one)].into(), ..RULES });
     let workers = ["a", "bb", "c"].map(|host| world.add_worker(host, 1));
     let contact = |world: &mut World| {
         workers[1..].iter().for_each(|worker| world.contact(*worker, true));
@@ -389,6 +388,58 @@ fn a_kill_waits_for_attempts_then_cleans_up() {
     assert!(!world.published.contains_key(&job));
 }
 
+/// Whoever is told that a job is killed finds it killed.
+#[test]
+fn a_kill_is_granted_only_if_the_job_ends_as_killed() {
+    for fails in [false, true] {
+        let mut world = World::new();
+        let worker = world.add_worker("a", 1);
+        world.contact(worker, true);
+        let job = start(&mut world, 1, &["a"], 0);
+        world.contact(worker, true);
+        let refused = |world: &mut World, why: &str| {
+            let error = world.core.kill(job, "ann", world.now).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidArgument);
+            assert!(error.message.contains(why), "{error}");
+        };
+        let attempt = world.running(worker)[0];
+        world.succeed(worker, attempt);
+        world.contact(worker, true);
+        assert_eq!(world.core.job(job).unwrap().phase, Phase::Committing);
+        refused(&mut world, "it is publishing its output");
+        if fails {
+            let refusal = RemoteError::new(ErrorKind::SpaceQuotaExceeded, "no room");
+            let done = EffectDone::Commit(Err(refusal));
+            let out = world.core.effect_done(job, done, world.now);
+            world.effects.clear();
+            world.take(out);
+            refused(&mut world, "it has already failed");
+        }
+        world.do_all_effects();
+        let (state, why) = match fails {
+            true => (JobState::Failed, "it has already failed"),
+            false => (JobState::Succeeded, "it has already succeeded"),
+        };
+        assert_eq!(world.state(job), Some(state));
+        refused(&mut world, why);
+    }
+}
+
+#[test]
+fn an_attempt_that_is_being_killed_cannot_be_failed() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 1);
+    world.contact(worker, true);
+    start(&mut world, 1, &["a"], 0);
+    world.contact(worker, true);
+    let attempt = world.running(worker)[0];
+    for (fail, is_granted) in [(false, true), (false, true), (true, false)] {
+        let done = world.core.stop_by_user(attempt, fail, world.now);
+        assert_eq!(done.is_ok(), is_granted);
+        done.into_iter().for_each(|out| world.take(out));
+    }
+}
+
 #[test]
 fn a_kill_is_not_forgotten_in_a_restart() {
     let mut world = World::new();
@@ -467,7 +518,7 @@ fn the_history_is_bounded() {
     for number in 1..=30 {
         start(&mut world, number, &[], 0);
     }
-    assert_eq!(world.core.job_reports(&ROOT).len(), super::world::RULES.history_job_count_max);
+    assert_eq!(world.core.job_reports(&ROOT).len(), RULES.history_job_count_max);
     world.check_replay();
 }
 
