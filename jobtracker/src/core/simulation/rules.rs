@@ -10,6 +10,7 @@ use protocol::{AttemptId, ErrorKind, FeatureLevel, JobId, RemoteError, TaskKind,
 use super::world::{ROOT, RULES, World, spec};
 use crate::core::jobs::Phase;
 use crate::core::slots::QueueRules;
+use crate::core::unfinished::Load;
 use crate::core::{EffectDone, Rules};
 
 fn kinds(world: &World, worker: WorkerId) -> String {
@@ -438,6 +439,31 @@ fn an_attempt_that_is_being_killed_cannot_be_failed() {
         assert_eq!(done.is_ok(), is_granted);
         done.into_iter().for_each(|out| world.take(out));
     }
+}
+
+/// A short submission asks for a million tasks: the sum over jobs is bounded, also after a restart, and what is over does not count.
+#[test]
+fn unfinished_jobs_are_bounded() {
+    let mut rules = RULES;
+    rules.bounds.user = Load { jobs: 2, tasks: 1_500 };
+    let mut world = World::with(rules);
+    let big = world.submit(1, spec(1, &["a"], 1_000)).unwrap();
+    for _ in 0..2 {
+        let refused = world.submit(2, spec(2, &["a"], 1_000)).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::LimitExceeded);
+        assert!(refused.message.contains("user_task_count_max"), "{refused}");
+        world.restart();
+    }
+    assert_eq!(world.submit(1, spec(1, &["a"], 1_000)), Ok(big), "it is a repeat");
+    world.submit_as("bob", 9, spec(9, &["a"], 1_000)).unwrap();
+    world.submit(3, spec(3, &["a"], 1)).unwrap();
+    let refused = world.submit(4, spec(4, &["a"], 1)).unwrap_err();
+    assert!(refused.message.contains("user_job_count_max"), "{refused}");
+    let out = world.core.kill(big, "ann", world.now).unwrap();
+    world.take(out);
+    world.do_all_effects();
+    assert_eq!(world.state(big), Some(JobState::Killed));
+    world.submit(2, spec(2, &["a"], 1_000)).unwrap();
 }
 
 #[test]
