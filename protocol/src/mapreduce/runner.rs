@@ -7,7 +7,7 @@
 //! time and serves further attempts of its job.
 //!
 //! ```text
-//! runner -> Hello -> (worker) Setup -> runner Ready | Refused
+//! runner -> Hello -> (worker) Setup -> runner Preparing* -> Ready | Refused
 //! worker Launch -> runner (Progress | Status)* -> Ended    (again and again)
 //! worker Pass* now and then, MapOutputs* while a reduce runs; FetchFailed* from it
 //! ```
@@ -127,5 +127,10 @@ pub enum FromRunner {
         attempt: AttemptId,
         /// For people.
         text: String,
+    },
+    /// A sign of life before it is ready, at most four a second beside the beginning of each step. A process that fetches nothing sends none.
+    Preparing {
+        /// What it does, for people: "fetching …".
+        step: String,
     },
 }
