@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use daemon::supervisor;
 use protocol::error::chain;
+use protocol::runner::SILENCE_PROPERTY;
 use protocol::tracker::{Program, Work};
 use protocol::{AttemptId, BinaryHash, JobId};
 use tokio::sync::{Semaphore, mpsc};
@@ -211,8 +212,9 @@ impl Agent {
         None
     }
 
-    fn options(&self, job: JobId, program: Program, silence_max: Duration) -> Options {
+    fn options(&self, job: JobId, mut program: Program, silence_max: Duration) -> Options {
         let around = &self.around;
+        program.properties.insert(SILENCE_PROPERTY.to_owned(), silence_max.as_millis().to_string());
         let files = self.jobs.get(job).expect("the core starts runners in prepared jobs");
         Options {
             binary: around.binaries.path(program.binary),
