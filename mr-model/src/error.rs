@@ -415,6 +415,12 @@ pub enum Error {
         /// Its name.
         file: String,
     },
+    /// The system refused to tell of signals.
+    #[error("cannot watch for signals")]
+    Signals {
+        /// Why.
+        source: std::io::Error,
+    },
     /// The worker violated the protocol.
     #[error("unexpected message from the worker: {what}")]
     Conversation {

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address;
 use super::local::files::check_file;
+use super::local::undo;
 use super::options::Options;
 
 /// Job property that lists the side files for the workers.
@@ -199,7 +200,7 @@ fn is_kept_from_running(path: &Path) -> io::Result<bool> {
 
 fn executable_copy(path: &Path, name: &str, scratch: &Path) -> Result<PathBuf> {
     let directory = scratch.join(DIRECTORY);
-    fs::create_dir_all(&directory).map_err(Error::file("create directory", &directory))?;
+    [scratch, &directory].into_iter().try_for_each(undo::make)?;
     let directory = fs::canonicalize(&directory).map_err(Error::file("read", &directory))?;
     let copy = directory.join(name);
     fs::copy(path, &copy).map_err(Error::file("create", &copy))?;

@@ -14,11 +14,14 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 
+use client::interrupt::Unfinished;
 use mr_model::task::Context;
 use mr_model::{Error, Result};
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
 
 use super::command::locate;
+use crate::run::local::undo;
+use crate::run::runner::is_task;
 
 /// Bytes written to the script at once; as many as a large pipe takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -72,7 +75,8 @@ pub(super) fn run(
     feed: impl FnOnce(&mut Feed) -> Result<()>,
     pump: impl FnOnce(&mut (dyn Read + Send)) -> Result<()> + Send,
 ) -> Result<()> {
-    let mut child = start(script, context)?;
+    // In a run of this process, a signal ends the script as long as it may live.
+    let (mut child, _unfinished) = start(script, context)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(mut stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {
         return Err(Error::ScriptRecord { reason: "the script has no pipes" }.into());
@@ -119,7 +123,7 @@ impl<R: Read> Read for Heard<'_, R> {
     }
 }
 
-fn start(script: &Script, context: &Context) -> Result<Child> {
+fn start(script: &Script, context: &Context) -> Result<(Child, Option<Unfinished>)> {
     let directory = context.directory();
     let (program, arguments) =
         script.words.split_first().ok_or_else(|| Error::usage("a command of the job is empty"))?;
@@ -137,7 +141,11 @@ fn start(script: &Script, context: &Context) -> Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let started = command.spawn();
+    // The worker of a task ends all of its processes.
+    let started = match is_task() {
+        true => command.spawn().map(|child| (child, None)),
+        false => undo::script(&mut command).map(|(child, held)| (child, Some(held))),
+    };
     started.map_err(|source| {
         let hint = hint(&source, &located, program);
         Error::ScriptStart { command: script.words.join(" "), hint, source }.into()
