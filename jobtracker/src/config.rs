@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::Rules;
 use crate::core::rights::Administrators;
 use crate::core::slots::{DEFAULT_QUEUE, QueueRules};
+use crate::core::unfinished::{Bounds, Load};
 use crate::error::Error;
 
 /// Settings of a JobTracker. Every key has a default.
@@ -66,6 +67,15 @@ pub struct Config {
     pub history_job_count_max: usize,
     /// Tasks of finished jobs kept for queries; the oldest jobs are removed first. Default 500,000: some 200 MB.
     pub history_task_count_max: u64,
+    /// Jobs that are not over, of all users; more are refused. Default 10,000, as many applications as YARN takes.
+    pub job_count_max: u64,
+    /// The same of one user. Default 5,000: half of them, so that others can submit, too.
+    pub user_job_count_max: u64,
+    /// Tasks of jobs that are not over, of all users; a job that would exceed it is refused. Default 4,000,000: some 60 MB while they wait, without
+    /// their splits, and some 1.6 GB when they are done.
+    pub task_count_max: u64,
+    /// The same of one user. Default 2,000,000: half of them, and the largest job that there can be.
+    pub user_task_count_max: u64,
     /// Histories of finished jobs kept as files below `data`; the oldest are removed first. Default 10,000: some 100 MB of ordinary jobs.
     pub history_file_count_max: usize,
     /// Bytes that must be free on the disk of `data`, and on each of `log_dirs`, to accept a job; running jobs continue. Default 100 MiB:
@@ -140,6 +150,10 @@ impl Default for Config {
             stop_wait_ms: 10_000,
             history_job_count_max: 1_000,
             history_task_count_max: 500_000,
+            job_count_max: 10_000,
+            user_job_count_max: 5_000,
+            task_count_max: 4_000_000,
+            user_task_count_max: 2_000_000,
             history_file_count_max: 10_000,
             free_space_min: 100 << 20,
             namenode_patience_ms: 1_800_000,
@@ -198,6 +212,15 @@ impl Config {
                 reason: "it must exceed worker_suspect_ms",
             });
         }
+        let counts = [
+            ("job_count_max", self.job_count_max),
+            ("user_job_count_max", self.user_job_count_max),
+            ("task_count_max", self.task_count_max),
+            ("user_task_count_max", self.user_task_count_max),
+        ];
+        if let Some((key, _)) = counts.into_iter().find(|(_, most)| *most == 0) {
+            return Err(Error::Setting { key, reason: "it must be at least 1" });
+        }
         if !self.groups.uses(&self.static_groups) {
             let reason = "it has no effect without `groups = \"static\"`";
             return Err(Error::Setting { key: "static_groups", reason });
@@ -250,6 +273,10 @@ impl Config {
             stop_wait: Duration::from_millis(self.stop_wait_ms),
             history_job_count_max: self.history_job_count_max,
             history_task_count_max: self.history_task_count_max,
+            bounds: Bounds {
+                all: Load { jobs: self.job_count_max, tasks: self.task_count_max },
+                user: Load { jobs: self.user_job_count_max, tasks: self.user_task_count_max },
+            },
             locality_wait: Duration::from_millis(self.locality_wait_ms),
             preemption_timeout: Duration::from_millis(self.preemption_timeout_ms),
             speculation_after: Duration::from_millis(self.speculation_after_ms),

@@ -399,6 +399,28 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// A named output with the base name of the main one.
+    #[error(
+        "`{name}` cannot be the name of an output: {file} is the main file of this task (mapreduce.output.basename)"
+    )]
+    OutputIsMain {
+        /// The name.
+        name: String,
+        /// The main file.
+        file: String,
+    },
+    /// Two outputs of a task with one file.
+    #[error("two outputs of this task would write the file {file}")]
+    OutputTwice {
+        /// Its name.
+        file: String,
+    },
+    /// The system refused to tell of signals.
+    #[error("cannot watch for signals")]
+    Signals {
+        /// Why.
+        source: std::io::Error,
+    },
     /// The worker violated the protocol.
     #[error("unexpected message from the worker: {what}")]
     Conversation {

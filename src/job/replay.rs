@@ -226,10 +226,13 @@ impl Task {
         let boot_id = setup.boot_id.clone();
         let mut task = Task { pid, exited: false, events, stream, boot_id };
         task.say(&ToRunner::Setup(Box::new(setup)))?;
-        match task.next()? {
-            FromRunner::Ready => Ok(task),
-            FromRunner::Refused { diagnostics } => bail!("{diagnostics}"),
-            message => bail!("the program answered {message:?} to the job"),
+        loop {
+            match task.next()? {
+                FromRunner::Ready => return Ok(task),
+                FromRunner::Preparing { .. } => {}
+                FromRunner::Refused { diagnostics } => bail!("{diagnostics}"),
+                message => bail!("the program answered {message:?} to the job"),
+            }
         }
     }
 

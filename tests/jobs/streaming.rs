@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::support::{Cluster, Options, Outcome, data};
+use crate::support::{Cluster, Options, Outcome, data, processes, wait};
+
+/// Longest wait for what takes less than a second on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Streaming {
     pub(crate) cluster: Cluster,
@@ -417,6 +421,30 @@ fn streaming_runs_locally() {
     let words: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(words, ["1", "a", "1", "2", "b", "1"]);
     assert!(!Path::new(&output).join("_scratch").try_exists().unwrap());
+}
+
+/// The script ends with its children, and nothing is left that the next run would find in its way.
+#[test]
+fn a_signal_leaves_nothing_of_a_local_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    fs::write(path("in"), "a\n").unwrap();
+    let mapper =
+        format!("sh -c 'sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait'", path("pid"));
+    let mut command = Command::new(crate::support::cluster::hanno_binary());
+    let (input, output) = (path("in"), path("made/out"));
+    command.args(["job", "streaming", "--local", "--quiet", "-input", &input, "-output", &output]);
+    command.args(["-mapper", &mapper, "-reducer", "NONE"]).current_dir(&directory);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let running = command.spawn().unwrap();
+    let is_there = || Path::new(&path("pid")).try_exists().unwrap();
+    assert!(wait::until(PATIENCE, is_there), "the script does not run");
+    let child = fs::read_to_string(path("pid")).unwrap().trim().parse().unwrap();
+    sys::process::terminate(running.id()).unwrap();
+    let outcome = Outcome::from(running.wait_with_output().unwrap());
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (143, ""));
+    assert!(wait::until(PATIENCE, || processes::has_ended(child)), "its child lives");
+    assert_eq!(fs::read_dir(path("made")).unwrap().count(), 0);
 }
 
 /// As on a worker, which gives what was sent a mode of its own.

@@ -49,9 +49,13 @@ pub(crate) fn pause_tree(first: u32) -> BTreeSet<u32> {
 /// Kills processes and waits until they have let go of their files; who is to wait for them does not matter.
 pub(crate) fn kill_all(pids: &BTreeSet<u32>) {
     pids.iter().for_each(|pid| sys::process::kill(*pid).unwrap());
-    let has_ended = |pid: &u32| all_threads(*pid, &['Z', 'X']);
-    let ended = wait::until(END_MAX, || pids.iter().all(has_ended));
+    let ended = wait::until(END_MAX, || pids.iter().copied().all(has_ended));
     assert!(ended, "killed processes do not end");
+}
+
+/// True if a process is over; who is to wait for it does not matter.
+pub(crate) fn has_ended(pid: u32) -> bool {
+    all_threads(pid, &['Z', 'X'])
 }
 
 /// True if each thread of a process is in one of these states, or gone. One that waits for a disk is not, whatever the first one is.

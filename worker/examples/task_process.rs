@@ -34,7 +34,10 @@ fn main() {
             ToRunner::Setup(setup) if setup.program.stage == 13 => {
                 say(FromRunner::Refused { diagnostics: "another fingerprint".to_owned() });
             }
-            ToRunner::Setup(_) => say(FromRunner::Ready),
+            ToRunner::Setup(setup) => {
+                prepare(setup.program.stage, &mut say);
+                say(FromRunner::Ready);
+            }
             ToRunner::Pass(_) => {}
             ToRunner::Launch { attempt, work, directory } => {
                 let (attempt, state) = run(attempt, &work, Path::new(&directory));
@@ -46,6 +49,21 @@ fn main() {
             ToRunner::MapOutputs { .. } => {}
             ToRunner::Exit => return,
         }
+    }
+}
+
+/// Takes long before it is ready: stage 14 shows life meanwhile, stage 15 does not.
+fn prepare(stage: u32, say: &mut impl FnMut(FromRunner)) {
+    for number in 0..20 {
+        match stage {
+            14 => say(FromRunner::Preparing { step: format!("fetching file {number}") }),
+            15 if number == 0 => {
+                say(FromRunner::Preparing { step: "fetching the last file".to_owned() });
+            }
+            15 => {}
+            _ => return,
+        }
+        std::thread::sleep(Duration::from_millis(250));
     }
 }
 

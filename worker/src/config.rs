@@ -75,8 +75,8 @@ pub struct Config {
     pub task_writable_paths: Vec<PathBuf>,
     /// Milliseconds without a sign of life after which a task is ended. Default 600,000, as in Hadoop; 0 is never.
     pub task_timeout_ms: u64,
-    /// Milliseconds that a task process has to start and to rebuild its job. Default 60,000: enough for a loaded machine and a large
-    /// program.
+    /// Milliseconds without a sign of life after which a task process is ended that is not ready yet: it starts, or rebuilds its job. It shows life while
+    /// it fetches side files. Default 60,000: enough for a loaded machine and a large program.
     pub runner_start_timeout_ms: u64,
     /// Milliseconds after which a task process without work is ended. Default 30,000: long enough for the next wave of a job.
     pub runner_idle_ms: u64,

@@ -189,22 +189,19 @@ fn map_output(
 fn send_segments(
     attempt: AttemptId,
     partitions: Range<u32>,
-    (outputs, held): (&Outputs, Option<Arc<Held>>),
+    (outputs, held): (&Outputs, Option<Held>),
     sender: &mpsc::Sender<io::Result<Bytes>>,
     served: &AtomicU64,
 ) -> Option<()> {
     let opened = held.ok_or_else(|| "it is not held here".to_owned()).and_then(|held| {
-        let segments = held
-            .segments
-            .get(partitions.start as usize..partitions.end as usize)
-            .ok_or_else(|| format!("it has only {} partitions", held.segments.len()))?;
+        let segments = outputs.segments(attempt, &held, partitions.clone())?;
         let file =
             outputs.open(attempt, &held).map_err(|error| format!("cannot open it: {error}"))?;
         let length = file.metadata().map_err(|error| format!("cannot stat it: {error}"))?.len();
         if segments.last().is_some_and(|last| length < last.offset + last.stored) {
             return Err(format!("it was cut off at byte {length}"));
         }
-        Ok((segments.to_vec(), file))
+        Ok((segments, file))
     });
     let (segments, file) = match opened {
         Ok(opened) => opened,

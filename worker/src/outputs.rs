@@ -1,4 +1,5 @@
-//! Map outputs held for reduces: the list of them, and the positions of their segments.
+//! Map outputs held for reduces: the list of them. The positions of their segments are in their indexes alone, of which a reader gets the part that it
+//! asks for: a map of a job with a million reduces would need 32 MB here.
 //!
 //! ```text
 //! jobs/<job>/<attempt>/NAME.data, NAME.index     made by a task, which can change these names freely
@@ -7,13 +8,15 @@
 //!
 //! Invariants: an output is listed only after a check of its index against its data file and the number of partitions of the job. The
 //! worker serves the checked file, whatever its names referred to before and since. The file had no other name when the worker took it, so
-//! no task has one. This worker writes the index here, and owns both files; others can read them. Attempts are found by their typed id, so
+//! no task has one. This worker writes the index here, and owns both files; others can read them. Both are the files that were checked whenever one is
+//! opened, or nothing is served. Attempts are found by their typed id, so
 //! no text of a request or a report ever becomes part of a path here.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,10 +40,11 @@ const INDEX_MODE: u32 = 0o444;
 const PATH_CHARS_MAX: usize = 200;
 
 /// A map output.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
-    identity: Identity,
-    pub(crate) segments: Vec<SegmentInfo>,
+    data: Identity,
+    index: Identity,
+    partition_count: u32,
 }
 
 /// All map outputs held here. Cheap to clone; clones share.
@@ -48,7 +52,7 @@ pub(crate) struct Held {
 pub(crate) struct Outputs {
     /// The directory of all jobs' outputs.
     place: OpenDir,
-    inner: Arc<RwLock<HashMap<AttemptId, Arc<Held>>>>,
+    inner: Arc<RwLock<HashMap<AttemptId, Held>>>,
 }
 
 impl Outputs {
@@ -72,14 +76,14 @@ impl Outputs {
         self.place.dir.used_bytes()
     }
 
-    /// Takes the output that a finished attempt left in its directory `made`; `reported` is the path that it named.
+    /// Takes the output that a finished attempt left in its directory `made`; `reported` is the path that it named. Returns its segments.
     pub(crate) fn insert(
         &self,
         attempt: AttemptId,
         made: &OpenDir,
         reported: &str,
         partition_count: u32,
-    ) -> Result<Arc<Held>, String> {
+    ) -> Result<Vec<SegmentInfo>, String> {
         let inside = reported
             .strip_prefix(&*made.path.to_string_lossy())
             .and_then(|rest| rest.strip_prefix('/'))
@@ -112,11 +116,10 @@ impl Outputs {
                 "the map output {reported} has {length} bytes where its index names {end}"
             ));
         }
-        let identity =
+        let [data, index] =
             self.take(attempt, made, (name, &data), &segments).map_err(|error| unusable(&error))?;
-        let held = Arc::new(Held { identity, segments });
-        self.inner.write().insert(attempt, Arc::clone(&held));
-        Ok(held)
+        self.inner.write().insert(attempt, Held { data, index, partition_count });
+        Ok(segments)
     }
 
     /// Moves the data out of reach of tasks and writes an index beside it.
@@ -126,7 +129,7 @@ impl Outputs {
         made: &OpenDir,
         (name, data): (&OsStr, &File),
         segments: &[SegmentInfo],
-    ) -> io::Result<Identity> {
+    ) -> io::Result<[Identity; 2]> {
         let OpenDir { dir, .. } = self.of_job(attempt.task.job)?;
         let identity = Identity::of(data)?;
         let [to, index] = names(attempt);
@@ -142,13 +145,13 @@ impl Outputs {
             sys::beneath::seal(data)?;
             let mut index = dir.create(&index, INDEX_MODE)?;
             sys::beneath::seal(&index)?;
-            index.write_all(&shuffle::encode_index(segments))
+            index.write_all(&shuffle::encode_index(segments))?;
+            Ok([identity, Identity::of(&index)?])
         };
         kept().inspect_err(|_| {
             // The moved file is useless; the rest is deleted with the job.
             let _ = dir.remove(&to);
-        })?;
-        Ok(identity)
+        })
     }
 
     /// Links an output that another worker on this machine holds: another name of the same files. Returns the new path. The old path comes
@@ -170,15 +173,38 @@ impl Outputs {
     }
 
     /// The output of an attempt.
-    pub(crate) fn held(&self, attempt: AttemptId) -> Option<Arc<Held>> {
-        self.inner.read().get(&attempt).cloned()
+    pub(crate) fn held(&self, attempt: AttemptId) -> Option<Held> {
+        self.inner.read().get(&attempt).copied()
     }
 
     /// The data of an output.
     pub(crate) fn open(&self, attempt: AttemptId, held: &Held) -> io::Result<File> {
         let [name, _] = names(attempt);
+        self.open_own(attempt, name, held.data)
+    }
+
+    /// Neighbouring segments of an output, as its index has them.
+    pub(crate) fn segments(
+        &self,
+        attempt: AttemptId,
+        held: &Held,
+        partitions: Range<u32>,
+    ) -> Result<Vec<SegmentInfo>, String> {
+        if partitions.start > partitions.end || partitions.end > held.partition_count {
+            return Err(format!("it has only {} partitions", held.partition_count));
+        }
+        let [_, name] = names(attempt);
+        let path = Path::new(&name).to_owned();
+        let index = self
+            .open_own(attempt, name, held.index)
+            .map_err(|error| format!("cannot open its index: {error}"))?;
+        shuffle::read_partitions(&index, &path, partitions).map_err(|error| chain(&error))
+    }
+
+    /// A file of an output, which has to be the one that was checked.
+    fn open_own(&self, attempt: AttemptId, name: OsString, identity: Identity) -> io::Result<File> {
         let file = self.place.dir.file(Path::new(&attempt.task.job.to_string()).join(name))?;
-        match Identity::of(&file)? == held.identity {
+        match Identity::of(&file)? == identity {
             true => Ok(file),
             false => Err(io::Error::other("it was swapped for another")),
         }
@@ -196,8 +222,9 @@ impl Outputs {
         self.inner.write().retain(|attempt, _| attempt.task.job != job);
     }
 
-    /// Removes the files of a job that is over.
+    /// Removes the files of a job that is over, and what was listed of it since it was forgotten.
     pub(crate) fn remove_job(&self, job: JobId) -> io::Result<()> {
+        self.forget_job(job);
         self.place.dir.remove(job.to_string())
     }
 }
@@ -233,7 +260,7 @@ fn link(file: &File, dir: &Dir, name: &OsString) -> io::Result<()> {
 mod tests {
     use std::fs;
     use std::io::Read;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use protocol::{TaskId, TaskKind};
 
@@ -275,8 +302,10 @@ mod tests {
             self.made.path.join(name).to_str().unwrap().to_owned()
         }
 
-        fn insert(&self) -> Result<Arc<Held>, String> {
-            self.outputs.insert(attempt(0), &self.made, &self.told("output.data"), 2)
+        fn insert(&self) -> Result<Held, String> {
+            let told = self.told("output.data");
+            assert_eq!(self.outputs.insert(attempt(0), &self.made, &told, 2)?, SEGMENTS);
+            Ok(self.outputs.held(attempt(0)).unwrap())
         }
     }
 
@@ -284,7 +313,12 @@ mod tests {
     fn an_output_is_taken_out_of_reach_and_served_from_there() {
         let stand = stand();
         let held = stand.insert().unwrap();
-        assert_eq!(held.segments, SEGMENTS);
+        let segments = |range| stand.outputs.segments(attempt(0), &held, range);
+        assert_eq!(segments(0..2).unwrap(), SEGMENTS);
+        assert_eq!(segments(1..2).unwrap(), SEGMENTS[1..]);
+        for range in [0..3, 2..3, Range { start: 2, end: 1 }] {
+            assert_eq!(segments(range).unwrap_err(), "it has only 2 partitions");
+        }
         assert!(!stand.made.path.join("output.data").try_exists().unwrap());
         symlink(stand.root.path().join("outside/secret.data"), stand.made.path.join("output.data"))
             .unwrap();
@@ -296,10 +330,35 @@ mod tests {
         assert_eq!(stand.outputs.all(), [attempt(0)]);
         assert_eq!(shuffle::read_index(&path.with_extension(INDEX)).unwrap(), SEGMENTS);
         // Without walls a process can still get there: the worker detects it.
+        let index = path.with_extension(INDEX);
+        fs::write(stand.root.path().join("outside/index"), fs::read(&index).unwrap()).unwrap();
+        fs::rename(stand.root.path().join("outside/index"), &index).unwrap();
+        assert!(segments(0..2).unwrap_err().contains("it was swapped for another"));
         fs::rename(stand.root.path().join("outside/secret.data"), &path).unwrap();
         assert!(stand.outputs.open(attempt(0), &held).is_err());
         stand.outputs.remove_job(attempt(0).task.job).unwrap();
         assert!(stand.outputs.open(attempt(0), &held).is_err());
+    }
+
+    /// A job may have a million partitions, and a worker thousands of maps of it.
+    #[test]
+    fn the_room_of_an_output_does_not_grow_with_its_partitions() {
+        const HELD_BYTES_MAX: usize = 64;
+        assert!(!std::mem::needs_drop::<Held>(), "it owns nothing elsewhere");
+        assert!(size_of::<Held>() <= HELD_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_damaged_index_is_noticed_when_it_is_read() {
+        let stand = stand();
+        let held = stand.insert().unwrap();
+        let index = stand.outputs.data_path(attempt(0)).with_extension(INDEX);
+        let mut bytes = fs::read(&index).unwrap();
+        bytes[30] ^= 1;
+        fs::set_permissions(&index, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(&index, &bytes).unwrap();
+        let refused = stand.outputs.segments(attempt(0), &held, 0..1).unwrap_err();
+        assert!(refused.contains("is corrupt at byte"), "{refused}");
     }
 
     #[test]

@@ -388,6 +388,26 @@ async fn silence_ends_an_attempt_and_floods_end_in_a_short_log() {
     stand.stop().await;
 }
 
+/// What takes long before a process is ready is no failure as long as the process shows life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_not_ready_may_take_its_time_but_not_be_silent() {
+    let stand = Stand::start(|config| config.runner_start_timeout_ms = 2_500).await;
+    let mut attempts = Vec::new();
+    for (index, stage) in [(0, 14), (1, 15)] {
+        let mut launch = stand.launch_order(index, "ok");
+        launch.program.stage = stage;
+        launch.attempt.task.job.number += index;
+        attempts.push(launch.attempt);
+        stand.order(Action::Launch(Box::new(launch)));
+    }
+    let diagnostics = stand.failure_of(attempts[1]).await;
+    let told = "no sign of life for 2.5s (runner_start_timeout_ms) while it was fetching the last";
+    assert!(diagnostics.contains(told), "{diagnostics}");
+    let state = stand.end_of(attempts[0]).await.state;
+    assert!(matches!(state, AttemptState::OutputDone { .. }), "{state:?}");
+    stand.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_cannot_run_fails_its_attempts() {
     let stand = Stand::start(|_| {}).await;

@@ -7,6 +7,7 @@
 //! | [`workers`] | workers, their slots, the map outputs that they hold |
 //! | [`views`] | the state for people and clients |
 //! | [`submit`] | how a job is accepted |
+//! | [`unfinished`] | how many jobs and tasks there are, and may be |
 //! | [`rights`], [`checks`] | who may do what |
 //! | [`edit`] | durable facts |
 //!
@@ -24,6 +25,7 @@ pub(crate) mod rights;
 pub(crate) mod slots;
 mod stored;
 pub(crate) mod submit;
+pub(crate) mod unfinished;
 pub(crate) mod views;
 pub(crate) mod workers;
 
@@ -50,6 +52,7 @@ use edit::{Edit, Reached, Submitted};
 use jobs::{AttemptState, Ends, Job, Phase, StopReason, TaskOutput};
 use rights::Administrators;
 use slots::{QueueRules, Queues};
+use unfinished::{Bounds, Unfinished};
 use workers::{FreeSlots, MapOutputs, Workers};
 
 /// Rules that do not change while the core runs.
@@ -67,6 +70,8 @@ pub(crate) struct Rules {
     pub(crate) history_job_count_max: usize,
     /// Tasks of finished jobs kept.
     pub(crate) history_task_count_max: u64,
+    /// Jobs that are not over, and their tasks.
+    pub(crate) bounds: Bounds,
     /// How long a map waits for a slot on the machine of its input, then as long again for one in its rack.
     pub(crate) locality_wait: Duration,
     /// How long a queue may have much less than its share before others must give; zero means without limit.
@@ -157,6 +162,7 @@ pub(crate) struct Core {
     calls: BTreeMap<CallId, JobId>,
     /// Jobs not final, by output directory.
     outputs_claimed: BTreeMap<DfsPath, JobId>,
+    unfinished: Unfinished,
     history: VecDeque<JobId>,
     history_task_count: u64,
     /// Jobs that ended since this start.
@@ -192,6 +198,7 @@ impl Core {
             jobs: BTreeMap::new(),
             calls: BTreeMap::new(),
             outputs_claimed: BTreeMap::new(),
+            unfinished: Unfinished::default(),
             history: VecDeque::new(),
             history_task_count: 0,
             ends: Ends::default(),
@@ -259,6 +266,7 @@ impl Core {
             }
             Edit::Ended { job: id, .. } => {
                 self.queues.leave(*id);
+                self.unfinished.leave(*id);
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.apply(edit);
                     self.history.push_back(*id);
@@ -276,6 +284,7 @@ impl Core {
         self.calls.insert(submitted.call, submitted.job);
         self.outputs_claimed.insert(submitted.spec.output.clone(), submitted.job);
         let job = Job::new(submitted, rounds);
+        self.unfinished.enter(job.id, &job.user, &job.spec);
         self.queues.enter(job.id, &job.queue, &job.user, job.priority);
         self.jobs.insert(submitted.job, job);
     }
@@ -370,10 +379,11 @@ impl Core {
         out
     }
 
-    /// `user` asks for the end of a job.
+    /// `user` asks for the end of a job. It is granted only if the job ends as killed: one that ends otherwise, or publishes its output, is not.
     pub(crate) fn kill(&mut self, id: JobId, user: &str, now: Now) -> Result<Output, RemoteError> {
         let mut out = Output::default();
         let job = self.known(id)?;
+        let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
         match job.phase {
             // It was accepted before the restart: a repeated submission gets just that answer.
             Phase::Preparing if job.epoch != self.epoch => {
@@ -385,7 +395,14 @@ impl Core {
                 self.commit(Edit::KillAsked { job: id, user: user.to_owned() }, &mut out);
             }
             Phase::Running => self.end(id, JobState::Killed, &killed_by(user), now, &mut out),
-            Phase::Committing | Phase::Ending(_) | Phase::Ended(_) => {}
+            Phase::Committing => {
+                return refuse(format!("Job {id} cannot be killed: it is publishing its output"));
+            }
+            Phase::Ending(JobState::Killed) | Phase::Ended(JobState::Killed) => {}
+            Phase::Ending(state) | Phase::Ended(state) => {
+                let end = if state == JobState::Succeeded { "succeeded" } else { "failed" };
+                return refuse(format!("Job {id} cannot be killed: it has already {end}"));
+            }
         }
         self.schedule(now, &mut out);
         Ok(out)
@@ -437,14 +454,20 @@ impl Core {
         let mut out = Output::default();
         let job = self.known(id.task.job)?;
         let refuse = |text| Err(RemoteError::new(ErrorKind::InvalidArgument, text));
-        match job.attempt(id).map(|attempt| attempt.state) {
+        match job.attempt(id).map(|attempt| (attempt.state, attempt.stop)) {
             None => return refuse(format!("Could not find attempt {id}")),
-            Some(AttemptState::Running) => {
+            Some((AttemptState::Running, _)) => {
                 self.commit(Edit::StopAsked { attempt: id, fail }, &mut out);
                 self.stop_as_asked(id, &mut out);
             }
-            Some(AttemptState::Killing) => {}
-            Some(state) => {
+            Some((AttemptState::Killing, Some(reason)))
+                if fail && reason != StopReason::UserFails =>
+            {
+                let why = reason.text();
+                return refuse(format!("Attempt {id} cannot fail: it is being killed ({why})"));
+            }
+            Some((AttemptState::Killing, _)) => {}
+            Some((state, _)) => {
                 return refuse(format!("Attempt {id} does not run: it is {}", state.name()));
             }
         }
@@ -657,6 +680,7 @@ impl Core {
     fn forget(&mut self, id: JobId) {
         let Some(job) = self.jobs.remove(&id) else { return };
         self.queues.leave(id);
+        self.unfinished.leave(id);
         self.calls.remove(&job.call);
         self.release_output(id, &job.spec.output);
         if let Some(position) = self.history.iter().position(|other| *other == id) {

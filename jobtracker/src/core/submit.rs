@@ -50,6 +50,7 @@ impl Core {
         let settings = Settings::parse(&spec.properties)
             .map_err(|error| RemoteError::new(ErrorKind::InvalidArgument, error.to_string()))?;
         let queue = self.queues.admit(settings.queue.as_deref(), user)?;
+        self.unfinished.check(&self.rules.bounds, user, &spec)?;
         if self.outputs_claimed.contains_key(&spec.output) {
             return Err(output_exists(&spec));
         }
@@ -78,7 +79,8 @@ fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<(), RemoteErro
     Err(RemoteError::new(ErrorKind::LimitExceeded, text))
 }
 
-/// Checks the number of tasks, for each of which the core makes room at once: of a submission, and of one that is read from the disk.
+/// Checks the number of tasks, for each of which the core makes room at once (some 15 bytes, and what a split needs): of a submission, and of one that is
+/// read from the disk.
 ///
 /// # Errors
 /// [`ErrorKind::LimitExceeded`].

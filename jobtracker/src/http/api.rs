@@ -60,7 +60,9 @@ async fn job(desk: Desk, Path(id): Path<String>) -> Result<Response> {
 }
 
 async fn tasks(desk: Desk, Path(id): Path<String>) -> Result<Response> {
-    Ok(Json(desk.ask(calls::Tasks { job: named(&id)? }).await?).into_response())
+    let tasks = desk.ask(calls::Tasks { job: named(&id)? }).await?;
+    let body = stream::body(move |out| Ok(serde_json::to_writer(out, &tasks)?));
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// Events of a job, one JSON object a line: from its file if it is over, else all events so far.

@@ -8,7 +8,7 @@ mod dfs;
 mod driver;
 pub(crate) mod entry;
 mod inputs;
-mod local;
+pub(crate) mod local;
 pub(crate) mod options;
 mod printing;
 mod program;

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address;
 use super::local::files::check_file;
+use super::local::undo;
 use super::options::Options;
 
 /// Job property that lists the side files for the workers.
@@ -117,7 +118,7 @@ pub(crate) fn submit(dfs: &DfsClient, SideFiles(files): &SideFiles) -> Result<St
             Origin::Cluster(path) => {
                 let path = address::of_cluster(dfs, path)?;
                 let mut reader = dfs.open(&path).map_err(Error::dfs("open", &path))?;
-                let hash = copy(&mut reader, &mut io::sink())?;
+                let hash = copy(&mut reader, &mut io::sink(), |_| {})?;
                 (path, hash)
             }
         };
@@ -126,11 +127,13 @@ pub(crate) fn submit(dfs: &DfsClient, SideFiles(files): &SideFiles) -> Result<St
     Ok(serde_json::to_string(&stored)?)
 }
 
-/// Fetches the side files that `property` lists into the job's directory, unless they are there; returns their paths.
+/// Fetches the side files that `property` lists into the job's directory, unless they are there; returns their paths. `arrived` hears of each file how many
+/// bytes are there, from 0 on.
 pub(crate) fn localise(
     dfs: &DfsClient,
     property: Option<&str>,
     job_directory: &Path,
+    arrived: &dyn Fn(&str, u64),
 ) -> Result<BTreeMap<String, PathBuf>> {
     let mut places = BTreeMap::new();
     let Some(property) = property else { return Ok(places) };
@@ -140,18 +143,19 @@ pub(crate) fn localise(
         check_name(&file.name, &file.name)?;
         let place = directory.join(&file.name);
         if !place.try_exists().map_err(Error::file("look for", &place))? {
-            fetch(dfs, &file, &place)?;
+            arrived(&file.name, 0);
+            fetch(dfs, &file, &place, |bytes| arrived(&file.name, bytes))?;
         }
         places.insert(file.name, place);
     }
     Ok(places)
 }
 
-fn fetch(dfs: &DfsClient, file: &Stored, place: &Path) -> Result<()> {
+fn fetch(dfs: &DfsClient, file: &Stored, place: &Path, arrived: impl Fn(u64)) -> Result<()> {
     let temporary = place.with_file_name(format!(".{}.{}", file.name, std::process::id()));
     let mut reader = dfs.open(&file.path).map_err(Error::dfs("open", &file.path))?;
     let mut target = File::create(&temporary).map_err(Error::file("create", &temporary))?;
-    let hash = copy(&mut reader, &mut target)?;
+    let hash = copy(&mut reader, &mut target, arrived)?;
     if hash.to_string() != file.hash {
         // Removing the job's directory removes the file in any case.
         let _ = fs::remove_file(&temporary);
@@ -196,7 +200,7 @@ fn is_kept_from_running(path: &Path) -> io::Result<bool> {
 
 fn executable_copy(path: &Path, name: &str, scratch: &Path) -> Result<PathBuf> {
     let directory = scratch.join(DIRECTORY);
-    fs::create_dir_all(&directory).map_err(Error::file("create directory", &directory))?;
+    [scratch, &directory].into_iter().try_for_each(undo::make)?;
     let directory = fs::canonicalize(&directory).map_err(Error::file("read", &directory))?;
     let copy = directory.join(name);
     fs::copy(path, &copy).map_err(Error::file("create", &copy))?;
@@ -210,14 +214,17 @@ fn check(path: &Path) -> Result<(), Error> {
     check_file(path, &fs::metadata(path).map_err(Error::file("read", path))?)
 }
 
-fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<BinaryHash> {
-    let (mut hasher, mut chunk) = (Hasher::new(), vec![0; CHUNK_BYTES]);
+/// Copies all bytes; `copied` hears how many there are so far.
+fn copy(from: &mut impl Read, to: &mut impl Write, copied: impl Fn(u64)) -> Result<BinaryHash> {
+    let (mut hasher, mut chunk, mut all) = (Hasher::new(), vec![0; CHUNK_BYTES], 0);
     loop {
         match from.read(&mut chunk)? {
             0 => return Ok(hasher.finish()),
             count => {
                 hasher.update(&chunk[..count]);
                 to.write_all(&chunk[..count])?;
+                all += count as u64;
+                copied(all);
             }
         }
     }

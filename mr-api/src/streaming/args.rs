@@ -509,11 +509,12 @@ fn partitioner(
         None | Some(Partitioner::Hash) => Ok(None),
         Some(Partitioner::KeyField) => {
             let options = keys::PARTITIONER_OPTIONS.get(properties)?;
-            let fields = match (options, keys::PARTITIONER_FIELDS.get(properties)?) {
-                (Some(options), _) => {
+            // As in Hadoop, the older of the two wins.
+            let fields = match (keys::PARTITIONER_FIELDS.get(properties)?, options) {
+                (Some(count), _) => KeyFields::first(count.0 as usize, separator),
+                (None, Some(options)) => {
                     KeyFields::parse(keys::PARTITIONER_OPTIONS.name(), &options, separator)?
                 }
-                (None, Some(count)) => KeyFields::first(count.0 as usize, separator),
                 (None, None) => return Ok(None),
             };
             Ok(Some(Arc::new(fields)))
@@ -667,7 +668,7 @@ mod tests {
             (
                 "-partitioner KeyFieldBasedPartitioner -D num.key.fields.for.partition=2 \
                  -D mapreduce.partition.keypartitioner.options=-k1",
-                "beside mapreduce.partition.keypartitioner.options",
+                "options has no effect beside num.key.fields.for.partition",
             ),
         ] {
             let found = warnings(line);
@@ -682,6 +683,21 @@ mod tests {
         let twice = ["-input", "a", "-output", "b", "-numReduceTasks", "2", "--reducers", "3"];
         let error = parsed(&twice).err().unwrap().to_string();
         assert!(error.contains("-numReduceTasks and --reducers"), "{error}");
+    }
+
+    /// `KeyFieldBasedPartitioner.setConf` reads the options only without the number of fields.
+    #[test]
+    fn the_number_of_fields_wins_over_options_of_the_partitioner() {
+        let fields = |given: &[&str]| {
+            let line = "-input a -output b -reducer cat -partitioner KeyFieldBasedPartitioner";
+            let words: Vec<&str> = line.split(' ').chain(given.iter().copied()).collect();
+            let partitioner = parsed(&words).unwrap().spec.partitioner;
+            format!("{:?}", partitioner.unwrap())
+        };
+        let count = "num.key.fields.for.partition=2";
+        let options = "mapreduce.partition.keypartitioner.options=-k1,1";
+        assert_eq!(fields(&["-D", count, "-D", options]), fields(&["-D", count]));
+        assert_ne!(fields(&["-D", options]), fields(&["-D", count]));
     }
 
     #[test]

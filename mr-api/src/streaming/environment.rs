@@ -6,23 +6,34 @@ use mr_model::runner::{DESCRIPTION_PROPERTY, TaskState};
 use mr_model::task::Context;
 use protocol::TaskKind;
 use protocol::property::{self, Properties, keys};
+use protocol::runner::SILENCE_PROPERTY;
 
-/// Names and values for the environment of a task's script.
-pub(super) fn variables(context: &Context) -> Result<Vec<(String, String)>> {
-    let mut variables = Vec::new();
-    let own = [DESCRIPTION_PROPERTY, crate::run::FILES_PROPERTY];
-    let bytes_max = TaskState::of(context).value(keys::VARIABLE_BYTES_MAX)?;
-    let bytes_max = bytes_max.and_then(|bound| bound.0).map_or(usize::MAX, |most| most as usize);
+/// Names and values for the environment of a task's script; the last of a name counts. `of_job` are those of the job beside its properties, `given` those of
+/// the command line. Whatever is of the configuration is cut to `stream.jobconf.truncate.limit`; what a user gives a script by name is not.
+pub(super) fn variables(
+    context: &Context,
+    of_job: &[(String, String)],
+    given: &[(String, String)],
+) -> Result<Vec<(String, String)>> {
+    let mut variables = of_job.to_vec();
+    let own = [DESCRIPTION_PROPERTY, crate::run::FILES_PROPERTY, SILENCE_PROPERTY];
     for (name, value) in context.properties() {
         // An environment cannot hold a value with a zero byte.
         if !own.contains(&name) && !value.contains('\0') {
-            let value = &value[..value.floor_char_boundary(bytes_max)];
             let names = [name].into_iter().chain(property::former_names(name).iter().copied());
             variables.extend(names.map(|name| (variable_name(name), value.to_owned())));
         }
     }
     task_variables(context, &mut variables);
+    let bytes_max = TaskState::of(context).value(keys::VARIABLE_BYTES_MAX)?;
+    if let Some(most) = bytes_max.and_then(|bound| bound.0) {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        for (_, value) in &mut variables {
+            value.truncate(value.floor_char_boundary(most));
+        }
+    }
     given_variables(context, &mut variables)?;
+    variables.extend_from_slice(given);
     Ok(variables)
 }
 

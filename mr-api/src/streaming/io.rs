@@ -103,7 +103,17 @@ impl RecordReader {
                 |bytes| Ok(bytes.first_chunk::<4>().map(|n| 4 + u32::from_be_bytes(*n) as usize)),
                 |key, value| each(&key[4..], &value[4..]),
             ),
-            Encoding::Typed => binary(pipe, typed::length, each),
+            Encoding::Typed => {
+                let mut cursor = typed::Cursor::default();
+                let find = |bytes: &[u8]| {
+                    let found = cursor.find(bytes)?;
+                    if found.is_some() {
+                        cursor = typed::Cursor::default();
+                    }
+                    Ok(found)
+                };
+                binary(pipe, find, each)
+            }
         }
     }
 
@@ -158,28 +168,35 @@ fn read(pipe: &mut (dyn Read + Send), buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Reads pairs of items; `length` returns an item's length from its first bytes.
+/// Reads pairs of items; `length` returns an item's length from its first bytes. It is asked again with more of them if they do not tell, or if the item is
+/// longer than they are.
 fn binary(
     pipe: &mut (dyn Read + Send),
-    length: impl Fn(&[u8]) -> Result<Option<usize>, Error>,
+    mut length: impl FnMut(&[u8]) -> Result<Option<usize>, Error>,
     mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<()> {
     let (mut buffer, mut start, mut end) = (vec![0; PIPE_BYTES], 0, 0);
+    // The length of the key at `start`, if its end is known.
+    let mut key = None;
     loop {
         let filled = &buffer[start..end];
-        let pair = match length(filled)? {
-            Some(key) if key <= filled.len() => length(&filled[key..])?
-                .filter(|value| key + value <= filled.len())
-                .map(|value| (key, value)),
-            _ => None,
-        };
-        if let Some((key, value)) = pair {
-            each(&filled[..key], &filled[key..key + value])?;
-            start += key + value;
-            continue;
+        let rest = &filled[key.unwrap_or(0)..];
+        match (length(rest)?.filter(|length| *length <= rest.len()), key) {
+            (Some(length), None) => {
+                key = Some(length);
+                continue;
+            }
+            (Some(value), Some(length)) => {
+                each(&filled[..length], &filled[length..length + value])?;
+                (start, key) = (start + length + value, None);
+                continue;
+            }
+            (None, _) => {}
         }
-        buffer.copy_within(start..end, 0);
-        (start, end) = (0, end - start);
+        if start > 0 {
+            buffer.copy_within(start..end, 0);
+            (start, end) = (0, end - start);
+        }
         if end == buffer.len() {
             if end > LINE_BYTES_MAX {
                 return Err(Error::ScriptRecord { reason: "a record is longer than 1 GiB" }.into());

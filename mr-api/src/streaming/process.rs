@@ -14,11 +14,15 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 
+use client::interrupt::Unfinished;
 use mr_model::task::Context;
 use mr_model::{Error, Result};
+use protocol::property::keys;
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
 
 use super::command::locate;
+use crate::run::local::undo;
+use crate::run::runner::is_task;
 
 /// Bytes written to the script at once; as many as a large pipe takes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -72,7 +76,8 @@ pub(super) fn run(
     feed: impl FnOnce(&mut Feed) -> Result<()>,
     pump: impl FnOnce(&mut (dyn Read + Send)) -> Result<()> + Send,
 ) -> Result<()> {
-    let mut child = start(script, context)?;
+    // In a run of this process, a signal ends the script as long as it may live.
+    let (mut child, _unfinished) = start(script, context)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(mut stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {
         return Err(Error::ScriptRecord { reason: "the script has no pipes" }.into());
@@ -119,11 +124,13 @@ impl<R: Read> Read for Heard<'_, R> {
     }
 }
 
-fn start(script: &Script, context: &Context) -> Result<Child> {
+fn start(script: &Script, context: &Context) -> Result<(Child, Option<Unfinished>)> {
     let directory = context.directory();
     let (program, arguments) =
         script.words.split_first().ok_or_else(|| Error::usage("a command of the job is empty"))?;
     let located = locate(program, directory);
+    let variables =
+        super::environment::variables(context, &script.job_variables, &script.variables)?;
     let mut command = Command::new(&located);
     command
         .args(arguments)
@@ -131,21 +138,27 @@ fn start(script: &Script, context: &Context) -> Result<Child> {
         .env_remove(DESCRIPTORS_VARIABLE)
         .env_remove(SOCKET_VARIABLE)
         .env_remove(COOKIE_VARIABLE)
-        .envs(script.job_variables.iter().map(|(name, value)| (name, value)))
-        .envs(super::environment::variables(context)?)
-        .envs(script.variables.iter().map(|(name, value)| (name, value)))
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let started = command.spawn();
+    // The worker of a task ends all of its processes.
+    let started = match is_task() {
+        true => command.spawn().map(|child| (child, None)),
+        false => undo::script(&mut command).map(|(child, held)| (child, Some(held))),
+    };
     started.map_err(|source| {
-        let hint = hint(&source, &located, program);
+        let hint = hint(&source, (&located, program), &variables);
         Error::ScriptStart { command: script.words.join(" "), hint, source }.into()
     })
 }
 
 /// What to do about a program that does not start.
-fn hint(error: &io::Error, located: &Path, program: &str) -> String {
+fn hint(
+    error: &io::Error,
+    (located, program): (&Path, &str),
+    variables: &[(String, String)],
+) -> String {
     // ENOEXEC has no kind of its own. A side file that nobody may execute would have the right if it were a program.
     let is_no_program = error.raw_os_error() == Some(NO_FORMAT)
         || (error.kind() == io::ErrorKind::PermissionDenied && is_for_nobody(located));
@@ -162,6 +175,14 @@ fn hint(error: &io::Error, located: &Path, program: &str) -> String {
         io::ErrorKind::PermissionDenied => {
             ": a task may not run it; `task_readable_paths` of the worker opens directories"
                 .to_owned()
+        }
+        io::ErrorKind::ArgumentListTooLong => {
+            let longest = variables.iter().max_by_key(|(_, value)| value.len());
+            let longest = longest.map_or(String::new(), |(name, value)| {
+                format!(": its longest variable is {name}, of {} bytes", value.len())
+            });
+            let limit = keys::VARIABLE_BYTES_MAX.name();
+            format!("{longest}; `-D {limit}=BYTES` cuts those of the job's configuration")
         }
         _ => String::new(),
     }
@@ -324,9 +345,13 @@ mod tests {
     use super::*;
 
     fn context(directory: &Path) -> Context {
+        context_with(directory, BTreeMap::new())
+    }
+
+    fn context_with(directory: &Path, properties: BTreeMap<String, String>) -> Context {
         let job = JobId { cluster_start: 1, number: 1 };
         let task = TaskId { job, kind: TaskKind::Map, index: 0 };
-        let context = Context::new(AttemptId { task, number: 0 }, BTreeMap::new());
+        let context = Context::new(AttemptId { task, number: 0 }, properties);
         TaskState::of(&context).set_directory(directory.to_owned(), BTreeMap::new());
         context
     }
@@ -368,6 +393,29 @@ mod tests {
         assert!(check(&sh("cat"), &context, &input).unwrap() == input);
         let flood = sh("head -c 2000000 /dev/zero; cat >&2; echo $GREETING");
         assert_eq!(check(&flood, &context, &input).unwrap().len(), 2_000_006);
+    }
+
+    /// The kernel refuses a variable of 128 KiB. The limit of the configuration's variables holds for those of the job, too.
+    #[test]
+    fn long_variables_of_a_job_are_cut_like_its_properties() {
+        let directory = tempfile::tempdir().unwrap();
+        let inputs = "x".repeat(140_000);
+        let job_variables = vec![
+            ("mapred_job_name".to_owned(), "short".to_owned()),
+            ("mapred_input_dir".to_owned(), inputs),
+        ];
+        let script = Script { job_variables, ..sh("cat > /dev/null; echo ${#mapred_input_dir}") };
+        let context = |limit: &[&str]| {
+            let limit = limit
+                .iter()
+                .map(|limit| (keys::VARIABLE_BYTES_MAX.name().to_owned(), (*limit).to_owned()));
+            context_with(directory.path(), limit.collect())
+        };
+        let refused = check(&script, &context(&[]), b"").unwrap_err().to_string();
+        for part in ["mapred_input_dir, of 140000 bytes", "-D stream.jobconf.truncate.limit="] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert_eq!(check(&script, &context(&["20000"]), b"").unwrap(), b"20000\n");
     }
 
     #[test]

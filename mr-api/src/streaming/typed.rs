@@ -8,7 +8,8 @@
 //! 4 long    i64                    9 list   values until 255
 //! ```
 //!
-//! Invariants: reading accepts any bytes and never allocates by a length whose bytes it has not seen; nesting is limited.
+//! Invariants: reading accepts any bytes and never allocates by a length whose bytes it has not seen; nesting is limited. A value that arrives in pieces is
+//! looked at once ([`Cursor`]).
 
 use mr_model::Error;
 
@@ -46,71 +47,85 @@ fn put_with_length(code: u8, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Length of the value at the front of `bytes`; `None` if more bytes are needed to know.
+#[cfg(any(test, fuzzing))]
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, Error> {
-    let mut cursor = Cursor { bytes, at: 0 };
-    Ok(cursor.skip(0)?.then_some(cursor.at))
+    Cursor::default().find(bytes)
 }
 
-struct Cursor<'a> {
-    bytes: &'a [u8],
+/// Finds the end of a value of which more and more bytes are there.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    /// What is before was read.
     at: usize,
+    /// The values that are not at their end yet, outermost first.
+    open: Vec<Open>,
+    is_begun: bool,
 }
 
-impl Cursor<'_> {
-    /// Skips one value; false if it is cut off.
-    fn skip(&mut self, depth: usize) -> Result<bool, Error> {
-        if depth > DEPTH_MAX {
-            return Err(Error::TypedBytes { reason: "values are nested too deeply" });
-        }
-        let Some(code) = self.bytes.get(self.at).copied() else { return Ok(false) };
-        self.at += 1;
-        match code {
-            1 | 2 => self.advance(1),
-            3 | 5 => self.advance(4),
-            LONG | 6 => self.advance(8),
-            BYTES | STRING | 50..=200 => match self.count()? {
-                Some(length) => self.advance(length),
-                None => Ok(false),
-            },
-            VECTOR | MAP => {
-                let Some(count) = self.count()? else { return Ok(false) };
-                for _ in 0..if code == MAP { count.saturating_mul(2) } else { count } {
-                    if !self.skip(depth + 1)? {
-                        return Ok(false);
-                    }
+/// A value that is made of values.
+#[derive(Debug)]
+enum Open {
+    /// So many follow.
+    Values(usize),
+    /// They follow until the mark.
+    List,
+}
+
+impl Cursor {
+    /// The length of the value at the front of `bytes`; `None` if more are needed to know. They begin with those of the calls before.
+    pub(super) fn find(&mut self, bytes: &[u8]) -> Result<Option<usize>, Error> {
+        loop {
+            match self.open.last() {
+                None if self.is_begun => return Ok(Some(self.at)),
+                Some(Open::Values(0)) => {
+                    self.open.pop();
+                    continue;
                 }
-                Ok(true)
+                Some(Open::List) if bytes.get(self.at) == Some(&LIST_END) => {
+                    self.at += 1;
+                    self.open.pop();
+                    continue;
+                }
+                _ => {}
             }
-            LIST => loop {
-                match self.bytes.get(self.at) {
-                    None => return Ok(false),
-                    Some(&LIST_END) => {
-                        self.at += 1;
-                        return Ok(true);
-                    }
-                    Some(_) if !self.skip(depth + 1)? => return Ok(false),
-                    Some(_) => {}
-                }
-            },
-            _ => Err(Error::TypedBytes { reason: "an unknown type" }),
+            if self.open.len() > DEPTH_MAX {
+                return Err(Error::TypedBytes { reason: "values are nested too deeply" });
+            }
+            let Some((length, inner)) = begin(bytes.get(self.at..).unwrap_or_default())? else {
+                return Ok(None);
+            };
+            self.at += length;
+            self.is_begun = true;
+            if let Some(Open::Values(left)) = self.open.last_mut() {
+                *left -= 1;
+            }
+            self.open.extend(inner);
         }
     }
+}
 
-    fn advance(&mut self, count: usize) -> Result<bool, Error> {
-        self.at = self.at.saturating_add(count);
-        Ok(self.at <= self.bytes.len())
-    }
-
-    fn count(&mut self) -> Result<Option<usize>, Error> {
-        let Some(bytes) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<4>) else {
-            return Ok(None);
-        };
-        self.at += 4;
-        match usize::try_from(i32::from_be_bytes(*bytes)) {
-            Ok(count) => Ok(Some(count)),
-            Err(_) => Err(Error::TypedBytes { reason: "a negative length" }),
+/// The length of a value up to the values in it, if it has any; `None` if more bytes are needed.
+fn begin(bytes: &[u8]) -> Result<Option<(usize, Option<Open>)>, Error> {
+    let Some((code, rest)) = bytes.split_first() else { return Ok(None) };
+    let (length, inner) = match *code {
+        1 | 2 => (1, None),
+        3 | 5 => (4, None),
+        LONG | 6 => (8, None),
+        LIST => (0, Some(Open::List)),
+        BYTES | STRING | 50..=200 | VECTOR | MAP => {
+            let Some(count) = rest.first_chunk::<4>() else { return Ok(None) };
+            let Ok(count) = usize::try_from(i32::from_be_bytes(*count)) else {
+                return Err(Error::TypedBytes { reason: "a negative length" });
+            };
+            match *code {
+                VECTOR => (4, Some(Open::Values(count))),
+                MAP => (4, Some(Open::Values(count.saturating_mul(2)))),
+                _ => (count.saturating_add(4), None),
+            }
         }
-    }
+        _ => return Err(Error::TypedBytes { reason: "an unknown type" }),
+    };
+    Ok((length <= rest.len()).then_some((1 + length, inner)))
 }
 
 /// Appends a value as text for people. A value that does not parse is written as its raw bytes.
@@ -224,6 +239,30 @@ mod tests {
         }
     }
 
+    /// A vector of a million values would be read a thousand times otherwise.
+    #[test]
+    fn what_was_read_is_not_read_again() {
+        let mut inner = vec![LIST];
+        (0..50).for_each(|number| put_long(number, &mut inner));
+        inner.push(LIST_END);
+        for code in [VECTOR, LIST, MAP] {
+            let mut value = vec![code];
+            if code != LIST {
+                value.extend(if code == MAP { 10u32 } else { 20 }.to_be_bytes());
+            }
+            (0..20).for_each(|_| value.extend(&inner));
+            value.extend((code == LIST).then_some(LIST_END));
+            let mut cursor = Cursor::default();
+            for end in (0..value.len()).step_by(7) {
+                assert_eq!(cursor.find(&value[..end]).unwrap(), None);
+                // The beginning of a value of 9 bytes may have been left for later.
+                let read = end.saturating_sub(9);
+                value[..read].fill(11);
+            }
+            assert_eq!(cursor.find(&value).unwrap(), Some(value.len()));
+        }
+    }
+
     #[test]
     fn bad_values_are_errors() {
         assert!(length(&[11]).is_err());
@@ -238,7 +277,16 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..11], 0..64)) {
-            let _ = length(&bytes);
+            let whole = length(&bytes).map_err(|error| error.to_string());
+            let mut cursor = Cursor::default();
+            let mut pieces = Ok(None);
+            for end in 0..=bytes.len() {
+                pieces = cursor.find(&bytes[..end]).map_err(|error| error.to_string());
+                if !matches!(pieces, Ok(None)) {
+                    break;
+                }
+            }
+            prop_assert_eq!(whole, pieces);
             put_text(&bytes, &mut Vec::new());
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn warnings(properties: &Properties, has: &Has) -> Vec<String> {
     }
     let (options, fields) = (keys::PARTITIONER_OPTIONS.name(), keys::PARTITIONER_FIELDS.name());
     if has.key_partitioner && given(options) && given(fields) {
-        unread.push(format!("property {fields} has no effect beside {options}"));
+        unread.push(format!("property {options} has no effect beside {fields}"));
     }
     unread
 }

@@ -1,9 +1,11 @@
 //! A task's output: a file `part-r-00000` in the format of the job, and named files beside it.
 //!
-//! Invariant: files lie in the attempt's directory until the job commits, so an attempt that fails leaves nothing behind.
+//! Invariants: files lie in the attempt's directory until the job commits, so an attempt that fails leaves nothing behind. No two outputs of a task
+//! have one file: the second would empty the first.
 
 use std::any::{Any, type_name};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -108,6 +110,10 @@ struct Target {
     context: Context,
     /// In the names of the files.
     number: u32,
+    /// Base name of the main output.
+    base: String,
+    /// Names of the files that were created.
+    created: RefCell<BTreeSet<String>>,
 }
 
 /// One file and the bytes not yet written to it.
@@ -154,8 +160,9 @@ impl Output {
             .map_or_else(|| MAIN.to_owned(), |name| name.0);
         let codec = codec(&options, &context)?;
         let options = OutputOptions { codec, ..options };
-        let target = Target { files, options, context, number };
-        let mut main = Stream::new(target.name(&base));
+        let created = RefCell::default();
+        let target = Target { files, options, context, number, base, created };
+        let mut main = Stream::new(target.name(&target.base));
         if !target.options.lazy && !target.options.discard {
             main.open(&target)?;
             main.writer(&target)?.ready().reserve_exact(BUFFER_BYTES + 4096);
@@ -201,11 +208,15 @@ impl Output {
     /// Writes a record to the file `NAME-r-00000` (in a map: `NAME-m-00000`) beside the main one. The file appears with its first record.
     ///
     /// # Errors
-    /// If `name` has characters other than letters, digits, `-`, `_` and `.`, or is `part`; errors of the file system.
+    /// If `name` has characters other than letters, digits, `-`, `_` and `.`, or is `part` or the base name of the main file; errors of the file system.
     pub fn write_to(&mut self, name: &str, key: impl ToText, value: impl ToText) -> Result<()> {
         if !self.named.contains_key(name) {
             if !is_output_name(name) {
                 return Err(Error::OutputName { name: name.to_owned() }.into());
+            }
+            if name == self.target.base {
+                let file = self.main.name.clone();
+                return Err(Error::OutputIsMain { name: name.to_owned(), file }.into());
             }
             self.named.insert(name.to_owned(), Stream::new(self.target.name(name)));
         }
@@ -257,6 +268,9 @@ impl Target {
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
+        if !self.created.borrow_mut().insert(name.to_owned()) {
+            return Err(Error::OutputTwice { file: name.to_owned() }.into());
+        }
         match self.options.codec.filter(|_| !self.options.format.compresses()) {
             None => self.files.create(name),
             Some(codec) => {
@@ -405,10 +419,18 @@ mod tests {
         options: OutputOptions,
         write: impl FnOnce(&mut Output) -> Result<()>,
     ) -> BTreeMap<String, String> {
+        written_as(options, BTreeMap::new(), write)
+    }
+
+    fn written_as(
+        options: OutputOptions,
+        properties: BTreeMap<String, String>,
+        write: impl FnOnce(&mut Output) -> Result<()>,
+    ) -> BTreeMap<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let task =
             TaskId { job: JobId { cluster_start: 1, number: 1 }, kind: TaskKind::Reduce, index: 7 };
-        let context = Context::new(AttemptId { task, number: 0 }, BTreeMap::new());
+        let context = Context::new(AttemptId { task, number: 0 }, properties);
         let files = Box::new(LocalFiles(directory.path().to_owned()));
         let mut output = Output::new(files, options, context).unwrap();
         write(&mut output).unwrap();
@@ -442,6 +464,37 @@ mod tests {
         assert_eq!(files["part-r-00007"], "a\t1\nv\nk\nown\tline\n");
         assert_eq!(files["errors-r-00007"], "bad\tline\n");
         assert_eq!(files.len(), 2);
+    }
+
+    /// A named output with the base name of the main one would empty its file.
+    #[test]
+    fn a_named_output_is_not_the_main_one() {
+        for lazy in [false, true] {
+            let options = OutputOptions { lazy, ..OutputOptions::default() };
+            let base = BTreeMap::from([(keys::OUTPUT_BASENAME.name().into(), "bad".into())]);
+            let files = written_as(options, base, |out| {
+                if !lazy {
+                    out.write("k", "main")?;
+                }
+                let error = out.write_to("bad", "k", "named").unwrap_err().to_string();
+                let said = ["`bad`", "bad-r-00007", "mapreduce.output.basename"];
+                assert!(said.iter().all(|part| error.contains(part)), "{error}");
+                assert!(out.write_to("part", 1, 2).is_err());
+                out.write("k", "main")?;
+                out.write_to("good", "k", "named")
+            });
+            assert_eq!(files["bad-r-00007"].lines().last(), Some("k\tmain"));
+            assert_eq!((files.len(), &*files["good-r-00007"]), (2, "k\tnamed\n"));
+        }
+    }
+
+    #[test]
+    fn no_file_is_created_twice() {
+        written(OutputOptions::default(), |out| {
+            let error = out.target.create("part-r-00007").err().map(|error| error.to_string());
+            assert!(error.is_some_and(|error| error.contains("part-r-00007")));
+            out.write("k", "v")
+        });
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! time and serves further attempts of its job.
 //!
 //! ```text
-//! runner -> Hello -> (worker) Setup -> runner Ready | Refused
+//! runner -> Hello -> (worker) Setup -> runner Preparing* -> Ready | Refused
 //! worker Launch -> runner (Progress | Status)* -> Ended    (again and again)
 //! worker Pass* now and then, MapOutputs* while a reduce runs; FetchFailed* from it
 //! ```
@@ -27,6 +27,8 @@ pub const DESCRIPTORS_VARIABLE: &str = "HANNO_TASK_DESCRIPTORS";
 pub const SOCKET_VARIABLE: &str = "HANNO_TASK_SOCKET";
 /// Environment variable: the cookie that the runner sends in [`FromRunner::Hello`].
 pub const COOKIE_VARIABLE: &str = "HANNO_TASK_COOKIE";
+/// Property of the program in [`ToRunner::Setup`]: how long an attempt may be silent, milliseconds; 0 is for ever. An older worker does not set it.
+pub const SILENCE_PROPERTY: &str = "hanno.task.silence.ms";
 /// Longest message of a runner, bytes: all counters that a job may have fit twice.
 pub const FROM_RUNNER_BYTES_MAX: usize = 6 << 20;
 
@@ -127,5 +129,10 @@ pub enum FromRunner {
         attempt: AttemptId,
         /// For people.
         text: String,
+    },
+    /// A sign of life before it is ready, at most four a second beside the beginning of each step. A process that fetches nothing sends none.
+    Preparing {
+        /// What it does, for people: "fetching …".
+        step: String,
     },
 }

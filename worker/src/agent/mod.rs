@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use daemon::supervisor;
 use protocol::error::chain;
+use protocol::runner::SILENCE_PROPERTY;
 use protocol::tracker::{Program, Work};
 use protocol::{AttemptId, BinaryHash, JobId};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use self::calls::Calls;
@@ -39,7 +40,12 @@ pub(crate) struct Agent {
     calls: Calls,
     jobs: Jobs,
     runners: Runners,
+    /// Turns of [`Effect::TakeOutput`].
+    takes: Arc<Semaphore>,
 }
+
+/// Outputs that are taken at once: each has its whole index in memory meanwhile, some 100 MB for a million partitions.
+const TAKES_MAX: usize = 2;
 
 impl Agent {
     pub(crate) fn new(rules: Rules, around: Surroundings) -> Self {
@@ -49,6 +55,7 @@ impl Agent {
             around,
             jobs: Jobs::default(),
             runners: Runners::default(),
+            takes: Arc::new(Semaphore::new(TAKES_MAX)),
         }
     }
 
@@ -135,14 +142,7 @@ impl Agent {
             Effect::Exit(runner) => self.runners.order(runner, Order::Exit),
             Effect::Kill(runner) => self.runners.order(runner, Order::Kill),
             Effect::TakeOutput { attempt, data_path, partition_count } => {
-                let taken = match self.jobs.place(attempt) {
-                    Some(place) => {
-                        let outputs = &self.around.outputs;
-                        results::take_output(attempt, place, &data_path, partition_count, outputs)
-                    }
-                    None => Err("the directory of the attempt is gone".to_owned()),
-                };
-                return Some(Event::OutputTaken(attempt, taken));
+                return self.take_output(attempt, data_path, partition_count);
             }
             Effect::ReadRecord(attempt) => {
                 let place = self.jobs.place(attempt);
@@ -158,6 +158,32 @@ impl Agent {
             Effect::Log(note) => self.log(&note),
             Effect::End => {}
         }
+        None
+    }
+
+    /// Takes the output of an attempt away from the loop: its index has a line for each of perhaps a million partitions.
+    fn take_output(
+        &self,
+        attempt: AttemptId,
+        data_path: String,
+        partition_count: u32,
+    ) -> Option<Event> {
+        let Some(place) = self.jobs.place(attempt).cloned() else {
+            let gone = Err("the directory of the attempt is gone".to_owned());
+            return Some(Event::OutputTaken(attempt, gone));
+        };
+        let (outputs, inputs) = (self.around.outputs.clone(), self.around.inputs.clone());
+        let turns = Arc::clone(&self.takes);
+        tokio::spawn(async move {
+            let _turn = turns.acquire().await;
+            let taking = tokio::task::spawn_blocking(move || {
+                results::take_output(attempt, &place, &data_path, partition_count, &outputs)
+            });
+            let taken =
+                taking.await.unwrap_or_else(|error| Err(format!("cannot take it: {error}")));
+            // If the loop has ended, nobody needs the result.
+            let _ = inputs.send(Input::Event(Event::OutputTaken(attempt, taken))).await;
+        });
         None
     }
 
@@ -186,8 +212,9 @@ impl Agent {
         None
     }
 
-    fn options(&self, job: JobId, program: Program, silence_max: Duration) -> Options {
+    fn options(&self, job: JobId, mut program: Program, silence_max: Duration) -> Options {
         let around = &self.around;
+        program.properties.insert(SILENCE_PROPERTY.to_owned(), silence_max.as_millis().to_string());
         let files = self.jobs.get(job).expect("the core starts runners in prepared jobs");
         Options {
             binary: around.binaries.path(program.binary),

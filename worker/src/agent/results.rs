@@ -16,8 +16,8 @@ pub(super) fn take_output(
     partition_count: u32,
     outputs: &Outputs,
 ) -> Result<Vec<u64>, String> {
-    let held = outputs.insert(id, place, data_path, partition_count)?;
-    Ok(held.segments.iter().map(|segment| segment.raw).collect())
+    let segments = outputs.insert(id, place, data_path, partition_count)?;
+    Ok(segments.iter().map(|segment| segment.raw).collect())
 }
 
 /// The record that a map was processing, as its process reported.

@@ -148,6 +148,7 @@ impl Core {
     fn end_checked(&mut self, id: AttemptId, record: Option<RecordAt>) {
         if let Some(Attempt { stage: Stage::Concluding(ending), .. }) = self.attempts.remove(&id) {
             self.end_in(id, *ending, record);
+            self.delete_if_unused(id.task.job);
         }
     }
 

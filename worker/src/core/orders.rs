@@ -255,9 +255,11 @@ impl Core {
         self.delete_if_unused(job);
     }
 
-    /// Deletes the files of a forgotten job once no process of it is left.
+    /// Deletes the files of a forgotten job once no process of it is left, and nothing of what they left is being taken.
     pub(super) fn delete_if_unused(&mut self, job: JobId) {
-        if self.runners.any_of(job) || !self.jobs.leave_forgotten(job) {
+        let mut of_job = self.attempts.iter().filter(|(id, _)| id.task.job == job);
+        let is_taking = of_job.any(|(_, attempt)| matches!(attempt.stage, Stage::Concluding(_)));
+        if is_taking || self.runners.any_of(job) || !self.jobs.leave_forgotten(job) {
             return;
         }
         self.near.forget(job);

@@ -35,6 +35,8 @@ pub(crate) enum CheckedMessage {
     Hello,
     /// The process has rebuilt the job, and it is the same.
     Ready,
+    /// What the process does before it is ready.
+    Step(String),
     /// A report for the worker's loop.
     News(News),
     /// A report on an attempt that is over, from a thread that did not know it yet.
@@ -54,6 +56,7 @@ impl Speaker {
             FromRunner::Hello { .. } if !self.is_greeted => Ok(CheckedMessage::Hello),
             FromRunner::Hello { .. } => Err("the task process said hello twice".to_owned()),
             FromRunner::Ready => Ok(CheckedMessage::Ready),
+            FromRunner::Preparing { step } => Ok(CheckedMessage::Step(status_text(&step))),
             FromRunner::Refused { diagnostics } => Ok(CheckedMessage::Over(shortened(diagnostics))),
             FromRunner::Progress { attempt, progress, phase, counters } => {
                 self.is_of_its_job(attempt)?;
@@ -187,6 +190,15 @@ mod tests {
                 assert_eq!(progress, 0.0);
                 state
             }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_step_of_a_process_is_shortened() {
+        let step = "x".repeat(1 << 20);
+        match check(None, FromRunner::Preparing { step: step.clone() }) {
+            CheckedMessage::Step(text) => assert_eq!(text, status_text(&step)),
             other => panic!("{other:?}"),
         }
     }

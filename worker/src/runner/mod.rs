@@ -1,12 +1,13 @@
 //! One task process: starts and greets it, gives it one attempt after the other, watches it, and ends it with all its children.
 //!
 //! ```text
-//! spawn -> Hello -> Setup -> Ready -> (Launch -> Progress* -> Ended)* -> Exit
+//! spawn -> Hello -> Setup -> Preparing* -> Ready -> (Launch -> Progress* -> Ended)* -> Exit
 //!    any step -> exits, is killed, stays silent too long, or breaks the rules -> Gone
 //! ```
 //!
 //! Invariants: the process runs in its own session under limits, and is killed with all its descendants when the runner is over; everything
-//! that the process wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is sent exactly once, last.
+//! that the process wrote before it reported the end of an attempt is in that attempt's logs; [`News::Gone`] is sent exactly once, last. A deadline
+//! measures silence, and never how long work takes.
 
 mod broker;
 pub(crate) mod claims;
@@ -87,6 +88,7 @@ pub(crate) async fn run(
                 writer: Some(writer(write)),
                 is_greeted: false,
                 ready: false,
+                step: "starting".to_owned(),
                 waiting: None,
                 current: None,
                 is_round: false,
@@ -139,6 +141,8 @@ struct Runner<'a> {
     /// It has said hello.
     is_greeted: bool,
     ready: bool,
+    /// What it does before it is ready.
+    step: String,
     waiting: Option<Order>,
     current: Option<AttemptId>,
     /// That one is of a round.
@@ -269,6 +273,7 @@ impl Runner<'_> {
         match self.speaker().check(message) {
             CheckedMessage::Hello => {
                 self.is_greeted = true;
+                "rebuilding its job".clone_into(&mut self.step);
                 self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())));
                 None
             }
@@ -276,6 +281,10 @@ impl Runner<'_> {
                 self.ready = true;
                 let waiting = self.waiting.take();
                 waiting.and_then(|order| self.obey(order))
+            }
+            CheckedMessage::Step(step) => {
+                self.step = step;
+                None
             }
             CheckedMessage::Late => None,
             CheckedMessage::Over(reason) => Some(End::Because(reason)),
@@ -386,7 +395,10 @@ impl Runner<'_> {
         if self.ready {
             format!("the task gave no sign of life for {:?}", self.options.silence_max)
         } else {
-            format!("the task process was not ready within {:?}", self.options.start_timeout)
+            let (limit, step) = (self.options.start_timeout, &self.step);
+            format!(
+                "the task process was not ready and gave no sign of life for {limit:?} (runner_start_timeout_ms) while it was {step}"
+            )
         }
     }
 }

@@ -18,6 +18,7 @@ const RETRIES_SEEN_MAX: usize = 32;
 pub(crate) struct PendingTasks {
     waiting: Vec<Waiting>,
     count: u32,
+    /// By task; shorter than the tasks if those from there on have no place.
     localities: Vec<Locality>,
     hosts: HashMap<String, usize>,
     racks: HashMap<String, usize>,
@@ -64,21 +65,20 @@ impl PendingTasks {
 
     /// Makes the queue for `count` tasks without a place; no task waits yet.
     pub(crate) fn anywhere(count: u32) -> Self {
-        let count = count as usize;
-        let localities = std::iter::repeat_with(Locality::default).take(count).collect();
-        PendingTasks { waiting: vec![Waiting::No; count], localities, ..PendingTasks::default() }
+        PendingTasks { waiting: vec![Waiting::No; count as usize], ..PendingTasks::default() }
     }
 
     /// Makes room for more tasks without a place; none of them waits yet.
     pub(crate) fn grow(&mut self, count: u32) {
         let count = self.waiting.len() + count as usize;
         self.waiting.resize(count, Waiting::No);
-        self.localities.resize_with(count, Locality::default);
     }
 
     /// Gives a task that does not wait the machine of its input, or none.
     pub(crate) fn set_host(&mut self, task: u32, host: Option<&str>) {
         let number = host.map(|host| number(&mut self.hosts, &mut self.by_host, host));
+        let least = self.localities.len().max(task as usize + 1);
+        self.localities.resize_with(least, Locality::default);
         self.localities[task as usize] =
             Locality { hosts: number.into_iter().collect(), racks: Box::default() };
     }
@@ -106,9 +106,10 @@ impl PendingTasks {
             self.retries.push_back(task);
             return;
         }
-        let locality = &self.localities[task as usize];
-        locality.hosts.iter().for_each(|host| self.by_host[*host].push_back(task));
-        locality.racks.iter().for_each(|rack| self.by_rack[*rack].push_back(task));
+        if let Some(locality) = self.localities.get(task as usize) {
+            locality.hosts.iter().for_each(|host| self.by_host[*host].push_back(task));
+            locality.racks.iter().for_each(|rack| self.by_rack[*rack].push_back(task));
+        }
         self.any.push_back(task);
     }
 
@@ -166,7 +167,7 @@ impl PendingTasks {
 
     /// How near a worker at `host` in `rack` is to a task's input.
     pub(crate) fn nearness(&self, task: u32, host: &str, rack: &str) -> Level {
-        let locality = &self.localities[task as usize];
+        let Some(locality) = self.localities.get(task as usize) else { return Level::Any };
         match (self.hosts.get(host), self.racks.get(rack)) {
             (Some(host), _) if locality.hosts.contains(host) => Level::Node,
             (_, Some(rack)) if locality.racks.contains(rack) => Level::Rack,
@@ -177,6 +178,14 @@ impl PendingTasks {
     /// True if failed tasks wait.
     pub(crate) fn has_retries(&self) -> bool {
         !self.retries.is_empty()
+    }
+
+    /// Bytes of the tables that have an entry for each task.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting.capacity() * size_of::<Waiting>()
+            + self.localities.capacity() * size_of::<Locality>()
+            + self.any.capacity() * size_of::<u32>()
     }
 
     fn pop_retry(&mut self, avoids: impl Fn(u32) -> bool) -> Option<u32> {

@@ -11,10 +11,35 @@ use super::pending::PendingTasks;
 use super::task::{AttemptState, Standing, Task};
 use crate::core::level::Level;
 
+/// A task to which nothing has happened yet.
+static FRESH: Task = Task { attempts: Vec::new(), winner: None };
+
+/// Tasks by number. One to which nothing has happened takes as much room as a pointer: a short submission can ask for a million.
+#[derive(Debug)]
+pub(crate) struct Tasks(Vec<Option<Box<Task>>>);
+
+impl Tasks {
+    /// One task; `None` if the number does not exist.
+    pub(crate) fn get(&self, index: u32) -> Option<&Task> {
+        self.0.get(index as usize).map(|task| task.as_deref().unwrap_or(&FRESH))
+    }
+
+    /// A task to change.
+    ///
+    /// REQUIRES: `index` is the number of a task.
+    fn make(&mut self, index: u32) -> &mut Task {
+        self.0[index as usize].get_or_insert_default()
+    }
+
+    fn grow(&mut self, count: u32) {
+        self.0.resize_with(self.0.len() + count as usize, || None);
+    }
+}
+
 /// Tasks of one kind.
 #[derive(Debug)]
 pub(crate) struct TaskSet {
-    tasks: Vec<Task>,
+    tasks: Tasks,
     pending: PendingTasks,
     /// Tasks that wait for no slot yet; shorter than the tasks if none from there on is held back.
     held: Vec<bool>,
@@ -46,8 +71,10 @@ impl TaskSet {
     /// All tasks wait; `pending` knows their places.
     pub(crate) fn new(count: u32, mut pending: PendingTasks) -> Self {
         (0..count).for_each(|task| pending.push(task, false));
+        let mut tasks = Tasks(Vec::new());
+        tasks.grow(count);
         TaskSet {
-            tasks: vec![Task::default(); count as usize],
+            tasks,
             pending,
             held: Vec::new(),
             open: true,
@@ -65,7 +92,7 @@ impl TaskSet {
 
     /// Number of tasks.
     pub(crate) fn len(&self) -> u32 {
-        u32::try_from(self.tasks.len()).expect("task numbers are u32")
+        u32::try_from(self.tasks.0.len()).expect("task numbers are u32")
     }
 
     /// Tasks with a winner.
@@ -120,16 +147,16 @@ impl TaskSet {
 
     /// One task; `None` if the number does not exist.
     pub(crate) fn task(&self, index: u32) -> Option<&Task> {
-        self.tasks.get(index as usize)
+        self.tasks.get(index)
     }
 
     /// All tasks in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Task)> {
-        (0..self.len()).zip(&self.tasks)
+        (0..self.len()).filter_map(|index| Some((index, self.task(index)?)))
     }
 
     /// The queue of waiting tasks and the tasks.
-    pub(crate) fn pending_mut(&mut self) -> (&mut PendingTasks, &[Task]) {
+    pub(crate) fn pending_mut(&mut self) -> (&mut PendingTasks, &Tasks) {
         (&mut self.pending, &self.tasks)
     }
 
@@ -137,7 +164,7 @@ impl TaskSet {
     ///
     /// REQUIRES: `index` is the number of a task.
     pub(crate) fn change<R>(&mut self, index: u32, change: impl FnOnce(&mut Task) -> R) -> R {
-        let task = &mut self.tasks[index as usize];
+        let task = self.tasks.make(index);
         let before = share(task);
         let result = change(task);
         let after = share(task);
@@ -167,8 +194,8 @@ impl TaskSet {
 
     /// Adds tasks, which are held back.
     pub(crate) fn grow(&mut self, count: u32) {
-        let (old, new) = (self.tasks.len(), self.tasks.len() + count as usize);
-        self.tasks.resize_with(new, Task::default);
+        let (old, new) = (self.tasks.0.len(), self.tasks.0.len() + count as usize);
+        self.tasks.grow(count);
         self.held.resize(old, false);
         self.held.resize(new, true);
         if self.open {
@@ -197,7 +224,7 @@ impl TaskSet {
 
     /// Lets a task wait exactly if it should.
     fn queue(&mut self, index: u32) {
-        let task = &self.tasks[index as usize];
+        let Some(task) = self.tasks.get(index) else { return };
         let is_held = self.held.get(index as usize) == Some(&true);
         match task.standing() {
             Standing::Pending if !is_held => {
@@ -242,5 +269,24 @@ fn share(task: &Task) -> Share {
         live: u32::try_from(task.live().count()).expect("attempt numbers are u32"),
         winner_ms: task.winner_ms(),
         progress: f64::from(task.progress()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Room of a task that waits, bytes: the pointer to it, its place in the queue, and its mark there. The queue may have grown to twice its length.
+    const WAITING_BYTES_MAX: usize = 24;
+
+    #[test]
+    fn a_task_that_waits_takes_few_bytes() {
+        let count = 10_000;
+        let set = TaskSet::new(count, PendingTasks::anywhere(count));
+        let bytes = set.tasks.0.capacity() * size_of::<Option<Box<Task>>>() + set.pending.bytes();
+        assert!(bytes <= count as usize * WAITING_BYTES_MAX, "{bytes}");
+        assert!(set.iter().all(|(_, task)| task.standing() == Standing::Pending));
+        assert_eq!((set.iter().count(), set.waiting()), (count as usize, count));
+        assert!(set.task(count).is_none());
     }
 }

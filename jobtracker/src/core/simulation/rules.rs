@@ -7,10 +7,11 @@ use protocol::level::Supported;
 use protocol::tracker::{Action, Register};
 use protocol::{AttemptId, ErrorKind, FeatureLevel, JobId, RemoteError, TaskKind, WorkerId};
 
-use super::world::{ROOT, World, spec};
-use crate::core::Rules;
+use super::world::{ROOT, RULES, World, spec};
 use crate::core::jobs::Phase;
 use crate::core::slots::QueueRules;
+use crate::core::unfinished::Load;
+use crate::core::{EffectDone, Rules};
 
 fn kinds(world: &World, worker: WorkerId) -> String {
     world.running(worker).iter().map(|attempt| attempt.task.kind.letter()).collect()
@@ -138,8 +139,7 @@ fn a_reduce_gives_way_to_a_map_that_must_run_again() {
 #[test]
 fn a_reduce_gives_way_to_a_map_where_its_user_may_have_no_more_slots() {
     let one = QueueRules { user_slots_max: 1, ..QueueRules::default() };
-    let mut world =
-        World::with(Rules { queues: [("ann".to_owned(), one)].into(), ..super::world::RULES });
+    let mut world = World::with(Rules { queues: [("ann".to_owned(), one)].into(), ..RULES });
     let workers = ["a", "bb", "c"].map(|host| world.add_worker(host, 1));
     let contact = |world: &mut World| {
         workers[1..].iter().for_each(|worker| world.contact(*worker, true));
@@ -389,6 +389,83 @@ fn a_kill_waits_for_attempts_then_cleans_up() {
     assert!(!world.published.contains_key(&job));
 }
 
+/// Whoever is told that a job is killed finds it killed.
+#[test]
+fn a_kill_is_granted_only_if_the_job_ends_as_killed() {
+    for fails in [false, true] {
+        let mut world = World::new();
+        let worker = world.add_worker("a", 1);
+        world.contact(worker, true);
+        let job = start(&mut world, 1, &["a"], 0);
+        world.contact(worker, true);
+        let refused = |world: &mut World, why: &str| {
+            let error = world.core.kill(job, "ann", world.now).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidArgument);
+            assert!(error.message.contains(why), "{error}");
+        };
+        let attempt = world.running(worker)[0];
+        world.succeed(worker, attempt);
+        world.contact(worker, true);
+        assert_eq!(world.core.job(job).unwrap().phase, Phase::Committing);
+        refused(&mut world, "it is publishing its output");
+        if fails {
+            let refusal = RemoteError::new(ErrorKind::SpaceQuotaExceeded, "no room");
+            let done = EffectDone::Commit(Err(refusal));
+            let out = world.core.effect_done(job, done, world.now);
+            world.effects.clear();
+            world.take(out);
+            refused(&mut world, "it has already failed");
+        }
+        world.do_all_effects();
+        let (state, why) = match fails {
+            true => (JobState::Failed, "it has already failed"),
+            false => (JobState::Succeeded, "it has already succeeded"),
+        };
+        assert_eq!(world.state(job), Some(state));
+        refused(&mut world, why);
+    }
+}
+
+#[test]
+fn an_attempt_that_is_being_killed_cannot_be_failed() {
+    let mut world = World::new();
+    let worker = world.add_worker("a", 1);
+    world.contact(worker, true);
+    start(&mut world, 1, &["a"], 0);
+    world.contact(worker, true);
+    let attempt = world.running(worker)[0];
+    for (fail, is_granted) in [(false, true), (false, true), (true, false)] {
+        let done = world.core.stop_by_user(attempt, fail, world.now);
+        assert_eq!(done.is_ok(), is_granted);
+        done.into_iter().for_each(|out| world.take(out));
+    }
+}
+
+/// A short submission asks for a million tasks: the sum over jobs is bounded, also after a restart, and what is over does not count.
+#[test]
+fn unfinished_jobs_are_bounded() {
+    let mut rules = RULES;
+    rules.bounds.user = Load { jobs: 2, tasks: 1_500 };
+    let mut world = World::with(rules);
+    let big = world.submit(1, spec(1, &["a"], 1_000)).unwrap();
+    for _ in 0..2 {
+        let refused = world.submit(2, spec(2, &["a"], 1_000)).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::LimitExceeded);
+        assert!(refused.message.contains("user_task_count_max"), "{refused}");
+        world.restart();
+    }
+    assert_eq!(world.submit(1, spec(1, &["a"], 1_000)), Ok(big), "it is a repeat");
+    world.submit_as("bob", 9, spec(9, &["a"], 1_000)).unwrap();
+    world.submit(3, spec(3, &["a"], 1)).unwrap();
+    let refused = world.submit(4, spec(4, &["a"], 1)).unwrap_err();
+    assert!(refused.message.contains("user_job_count_max"), "{refused}");
+    let out = world.core.kill(big, "ann", world.now).unwrap();
+    world.take(out);
+    world.do_all_effects();
+    assert_eq!(world.state(big), Some(JobState::Killed));
+    world.submit(2, spec(2, &["a"], 1_000)).unwrap();
+}
+
 #[test]
 fn a_kill_is_not_forgotten_in_a_restart() {
     let mut world = World::new();
@@ -467,7 +544,7 @@ fn the_history_is_bounded() {
     for number in 1..=30 {
         start(&mut world, number, &[], 0);
     }
-    assert_eq!(world.core.job_reports(&ROOT).len(), super::world::RULES.history_job_count_max);
+    assert_eq!(world.core.job_reports(&ROOT).len(), RULES.history_job_count_max);
     world.check_replay();
 }
 

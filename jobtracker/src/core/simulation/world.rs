@@ -23,6 +23,7 @@ use crate::core::jobs::AttemptState;
 use crate::core::jobs::TEMPORARY;
 use crate::core::rights::{AccessList, Administrators, Caller};
 use crate::core::submit::Submission;
+use crate::core::unfinished::{Bounds, Load};
 use crate::core::workers::DEAF_MAX;
 use crate::core::{Core, Effect, EffectDone, EffectOrder, Now, Output, Rules};
 
@@ -33,6 +34,10 @@ pub(super) const RULES: Rules = Rules {
     stop_wait: Duration::from_secs(10),
     history_job_count_max: 20,
     history_task_count_max: 1_000,
+    bounds: Bounds {
+        all: Load { jobs: 1_000, tasks: 4_000_000 },
+        user: Load { jobs: 1_000, tasks: 2_000_000 },
+    },
     locality_wait: Duration::from_millis(500),
     preemption_timeout: Duration::from_secs(10),
     speculation_after: Duration::from_secs(5),
@@ -128,6 +133,8 @@ impl World {
         let in_queues: u32 = self.core.queues.iter().map(|queue| queue.slots).sum();
         assert_eq!(in_queues as usize, live.len(), "queues count every slot");
         self.core.queues.check();
+        let unfinished = self.core.jobs.values().filter(|job| job.final_state().is_none());
+        assert!(self.core.unfinished.jobs().eq(unfinished.map(|job| job.id)));
         self.core.workers.check();
         self.check_look();
         out.edits.iter().for_each(|edit| self.rounds.note(edit));

@@ -264,11 +264,12 @@ impl Core {
         let has_places = job.has_places(kind);
         let (pending, tasks) = job.tasks_mut(kind).pending_mut();
         let avoids = |index: u32| {
-            let task = &tasks[index as usize];
-            task.failed_on(worker)
-                && (!last_resort
-                    || task.failed_within(ELSEWHERE_MAX, now.wall_ms)
-                        && others.iter().any(|other| !task.failed_on(*other)))
+            tasks.get(index).is_some_and(|task| {
+                task.failed_on(worker)
+                    && (!last_resort
+                        || task.failed_within(ELSEWHERE_MAX, now.wall_ms)
+                            && others.iter().any(|other| !task.failed_on(*other)))
+            })
         };
         let Some((index, nearness)) = pending.take(level, &place.host, &place.rack, avoids) else {
             return false;

@@ -177,7 +177,7 @@ impl Core {
         let timed = timed.map(|phase| job.sums.find(phase::GROUP, phase.counter()));
         for kind in [TaskKind::Map, TaskKind::Reduce] {
             let tasks = job.tasks(kind);
-            picture.attempts.reserve(tasks.len() as usize);
+            picture.attempts.reserve((tasks.completed() + tasks.running()) as usize);
             for (index, task) in tasks.iter() {
                 picture.add(kind, index, task, (timed, &mut places));
             }

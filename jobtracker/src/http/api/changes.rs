@@ -17,6 +17,7 @@ use protocol::{AttemptId, ErrorKind, JobId, TaskId};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::core::jobs::AttemptState;
 use crate::http::desk::Desk;
 use crate::http::shared::{Refused, Shared};
 
@@ -148,7 +149,11 @@ async fn stop_task(
     let fail = body::<Wanted>(&bytes)?.fail()?;
     let picture = acting.0.picture(job).await?;
     let is_own = |attempt: &AttemptId| attempt.task == task;
-    let live = picture.attempts.iter().filter(|row| row.state.is_live());
+    // One that is being killed cannot fail any more.
+    let live = picture.attempts.iter().filter(|row| match fail {
+        true => row.state == AttemptState::Running,
+        false => row.state.is_live(),
+    });
     let live: Vec<AttemptId> = live.map(|row| picture.attempt_id(row)).filter(is_own).collect();
     if live.is_empty() {
         return Err(Refusal(StatusCode::CONFLICT, format!("no attempt of {task} runs")));

@@ -3,7 +3,7 @@
 //! Times are milliseconds since the epoch, progress is in per cent. Errors have the shape of a `RemoteException`.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use axum::Json;
@@ -18,6 +18,7 @@ use protocol::{AttemptId, ErrorKind, JobId, TaskId, TaskKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::xml;
 use crate::core::jobs::AttemptState;
 use crate::core::views::{AttemptRow, Picture};
 use crate::http::desk::Desk;
@@ -370,16 +371,16 @@ async fn tasks(
     desk: Desk,
     Path(OfJob { job: id }): Path<OfJob>,
     wanted: Asked<TaskType>,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let Params(TaskType(kind)) = wanted?;
     let picture = picture(&desk, &id).await?;
     let kinds = kind.map_or(vec![TaskKind::Map, TaskKind::Reduce], |kind| vec![kind]);
-    let objects: Vec<Value> = kinds
-        .into_iter()
-        .flat_map(|kind| (0..total(&picture, kind)).map(move |index| (kind, index)))
-        .map(|(kind, index)| task_object(&picture, kind, index))
-        .collect();
-    Ok(Json(json!({ "tasks": { "task": objects } })).into_response())
+    let counts: Vec<_> = kinds.into_iter().map(|kind| (kind, total(&picture, kind))).collect();
+    let tasks =
+        counts.into_iter().flat_map(|(kind, count)| (0..count).map(move |index| (kind, index)));
+    let objects = tasks.map(move |(kind, index)| task_object(&picture, kind, index));
+    Ok(xml::list(&headers, ["tasks", "task"], objects))
 }
 
 fn total(picture: &Picture, kind: TaskKind) -> u32 {
@@ -389,17 +390,17 @@ fn total(picture: &Picture, kind: TaskKind) -> u32 {
     }
 }
 
-/// The attempts of one task: rows are in task order, so these are adjacent.
-fn of_task(picture: &Picture, kind: TaskKind, index: u32) -> &[AttemptRow] {
+/// The places of the attempts of one task: rows are in task order, so these are adjacent.
+fn places_of(picture: &Picture, kind: TaskKind, index: u32) -> Range<usize> {
     let key = |attempt: &AttemptRow| (attempt.kind == TaskKind::Reduce, attempt.index);
     let wanted = (kind == TaskKind::Reduce, index);
     let begin = picture.attempts.partition_point(|attempt| key(attempt) < wanted);
     let length = picture.attempts[begin..].partition_point(|attempt| key(attempt) == wanted);
-    &picture.attempts[begin..begin + length]
+    begin..begin + length
 }
 
 fn task_object(picture: &Picture, kind: TaskKind, index: u32) -> Value {
-    let attempts = of_task(picture, kind, index);
+    let attempts = &picture.attempts[places_of(picture, kind, index)];
     let winner = attempts.iter().find(|attempt| attempt.state == AttemptState::Succeeded);
     let start = attempts.iter().map(|attempt| attempt.started_ms).min().unwrap_or(0);
     let finish = winner.map_or(0, |attempt| attempt.finished_ms);
@@ -471,9 +472,9 @@ async fn attempt(
 ) -> Result<Response, Failure> {
     let picture = picture(&desk, &id).await?;
     let wanted = parse_attempt(&picture, &task, &name).ok_or_else(|| unknown_attempt(&name))?;
-    let rows = of_task(&picture, wanted.task.kind, wanted.task.index);
-    let row = rows.iter().find(|row| row.number == wanted.number);
-    let object = attempt_object(&picture, row.ok_or_else(|| unknown_attempt(&name))?);
+    let mut places = places_of(&picture, wanted.task.kind, wanted.task.index);
+    let place = places.find(|place| picture.attempts[*place].number == wanted.number);
+    let object = attempt_object(&picture, place.ok_or_else(|| unknown_attempt(&name))?);
     Ok(Json(json!({ "taskAttempt": object })).into_response())
 }
 
@@ -495,14 +496,15 @@ async fn attempts(
 ) -> Result<Response, Failure> {
     let picture = picture(&desk, &id).await?;
     let task = parse_task(&picture, &name).ok_or_else(|| unknown_task(&name))?;
-    let rows = of_task(&picture, task.kind, task.index);
-    let objects: Vec<Value> = rows.iter().map(|row| attempt_object(&picture, row)).collect();
+    let places = places_of(&picture, task.kind, task.index);
+    let objects: Vec<Value> = places.map(|place| attempt_object(&picture, place)).collect();
     Ok(Json(json!({ "taskAttempts": { "taskAttempt": objects } })).into_response())
 }
 
-fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
-    let place = picture.attempts.iter().position(|other| other == row);
-    let diagnostics = place.and_then(|place| picture.diagnostics.get(&place));
+/// The attempt in this row of a picture.
+fn attempt_object(picture: &Picture, place: usize) -> Value {
+    let row = &picture.attempts[place];
+    let diagnostics = picture.diagnostics.get(&place);
     let now_ms = transport::rpc::now_ms();
     let mut object = json!({
         "id": picture.attempt_id(row).to_string(),
@@ -512,7 +514,7 @@ fn attempt_object(picture: &Picture, row: &AttemptRow) -> Value {
         "nodeHttpAddress": picture.workers[row.worker as usize].http_address,
         "assignedContainerId": "",
         "diagnostics": diagnostics.map_or("", String::as_str),
-        "status": place.and_then(|place| picture.statuses.get(&place)).map_or("", String::as_str),
+        "status": picture.statuses.get(&place).map_or("", String::as_str),
         "progress": row.progress * 100.0,
         "startTime": row.started_ms,
         "finishTime": row.finished_ms,

@@ -5,7 +5,10 @@
 //! <tasks><task><id>a</id></task><task><id>b</id></task></tasks>
 //! ```
 //!
-//! Invariant: routes answer in JSON; both forms have the same content.
+//! Invariants: routes answer in JSON, but for lists that have no bound ([`list`]), which are written one after the other in the form that is wanted; both
+//! forms have the same content. Nothing is converted on a thread of the runtime.
+
+use std::io::{self, Write};
 
 use axum::body::{self, Body};
 use axum::extract::Request;
@@ -15,8 +18,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Largest answer to convert: the tasks of a job of a million.
-const ANSWER_BYTES_MAX: usize = 512 << 20;
+use super::stream;
+
+/// Largest answer to convert, bytes: several times the largest description of a job, which has its properties.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 const JSON: &str = "application/json";
 const XML: &str = "application/xml";
 /// The beginning of Hadoop's XML files.
@@ -53,10 +58,59 @@ pub(super) async fn negotiate(request: Request, next: Next) -> Response {
 async fn turned(answer: Response) -> Option<Response> {
     let (mut head, content) = answer.into_parts();
     let bytes = body::to_bytes(content, ANSWER_BYTES_MAX).await.ok()?;
-    let xml = document(serde_json::from_slice(&bytes).ok()?)?;
+    let convert = move || document(serde_json::from_slice(&bytes).ok()?);
+    let xml = tokio::task::spawn_blocking(convert).await.ok()??;
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(XML));
     head.headers.remove(header::CONTENT_LENGTH);
     Some(Response::from_parts(head, Body::from(xml)))
+}
+
+/// An answer of many objects within two names, in the form that the header prefers. Each is made when the one before it was written.
+pub(super) fn list(
+    headers: &HeaderMap,
+    names: [&'static str; 2],
+    objects: impl Iterator<Item = Value> + Send + 'static,
+) -> Response {
+    let is_xml = quality(headers, XML) > quality(headers, JSON);
+    let kind = if is_xml { XML } else { JSON };
+    let content = stream::body(move |out| match is_xml {
+        true => write_xml(names, objects, out),
+        false => write_json(names, objects, out),
+    });
+    ([(header::CONTENT_TYPE, kind)], content).into_response()
+}
+
+fn write_json(
+    [outer, inner]: [&str; 2],
+    objects: impl Iterator<Item = Value>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write!(out, r#"{{"{outer}":{{"{inner}":["#)?;
+    for (place, object) in objects.enumerate() {
+        if place > 0 {
+            out.write_all(b",")?;
+        }
+        serde_json::to_writer(&mut *out, &object)?;
+    }
+    out.write_all(b"]}}")
+}
+
+fn write_xml(
+    [outer, inner]: [&str; 2],
+    objects: impl Iterator<Item = Value>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut objects = objects.peekable();
+    if objects.peek().is_none() {
+        return write!(out, "{DECLARATION}<{outer}/>");
+    }
+    write!(out, "{DECLARATION}<{outer}>")?;
+    for mut object in objects {
+        prepare(inner, &mut object);
+        let element = quick_xml::se::to_string_with_root(inner, &object);
+        out.write_all(element.map_err(io::Error::other)?.as_bytes())?;
+    }
+    write!(out, "</{outer}>")
 }
 
 /// The quality of a form, 0 to 1: from the range of the `Accept` header that matches it most closely.
@@ -137,8 +191,12 @@ pub(crate) fn wanted<T: for<'a> Deserialize<'a>>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use axum::routing::get;
     use axum::{Json, Router};
+    use futures_util::StreamExt;
     use serde_json::json;
     use tower::ServiceExt;
 
@@ -202,6 +260,41 @@ mod tests {
             )
         );
         assert_eq!(document(json!([1])), None);
+    }
+
+    #[tokio::test]
+    async fn a_list_is_written_as_the_whole_would_be() {
+        let object = |n: u32| json!({ "id": n.to_string(), "state": "<\u{1}>" });
+        for count in [0, 1, 2, 5_000] {
+            let whole = json!({ "tasks": { "task": Vec::from_iter((0..count).map(object)) } });
+            let forms = [(JSON, whole.to_string()), (XML, document(whole).unwrap())].into_iter();
+            for (form, wanted) in forms {
+                let answer = list(&accepting(form), ["tasks", "task"], (0..count).map(object));
+                assert_eq!(answer.headers()[header::CONTENT_TYPE], form);
+                let written = body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+                assert_eq!(String::from_utf8_lossy(&written), wanted);
+            }
+        }
+    }
+
+    /// A reader that takes nothing has a bounded number of objects made for it, whatever the length of the list.
+    #[tokio::test]
+    async fn a_list_is_made_as_it_is_read() {
+        let (made, ended) = (Arc::new(AtomicU32::new(0)), Arc::new(()));
+        let (count, alive) = (Arc::clone(&made), Arc::clone(&ended));
+        let objects = (0..1_000_000).map(move |n: u32| {
+            let _ = &alive;
+            count.fetch_add(1, Ordering::Relaxed);
+            json!({ "id": format!("{n:01000}") })
+        });
+        let answer = list(&accepting(JSON), ["tasks", "task"], objects);
+        let mut content = answer.into_body().into_data_stream();
+        content.next().await.unwrap().unwrap();
+        drop(content);
+        while Arc::strong_count(&ended) > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert!(made.load(Ordering::Relaxed) < 2_000);
     }
 
     #[test]

@@ -248,7 +248,7 @@ impl<'a> Driver<'a> {
         let parts: Vec<_> = splits.iter().map(|split| (split.input, map_parts(split))).collect();
         let directory = Scratch::new("sample")?;
         let stored = properties.get(side_files::FILES_PROPERTY).map(String::as_str);
-        let side_files = side_files::localise(&self.dfs, stored, directory.path())?;
+        let side_files = side_files::localise(&self.dfs, stored, directory.path(), &|_, _| {})?;
         let (splits, open) = (&parts[..], opener(&self.dfs));
         let sampling = Sampling {
             settings,

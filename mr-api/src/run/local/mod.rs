@@ -1,12 +1,13 @@
 //! Runs a plan in this process, with the same engine as the cluster: for `--local` and for tests.
 //!
 //! Invariants: the output directory appears only if nothing was there, and is removed again if the plan fails; it has `_SUCCESS` exactly if
-//! it is complete. Task order never affects the output.
+//! it is complete. Task order never affects the output. A signal leaves as little as a failure ([`undo`]).
 
 pub(crate) mod files;
 pub(crate) mod open;
 mod rounds;
 mod tasks;
+pub(crate) mod undo;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -92,7 +93,9 @@ impl LocalRunner {
         }
     }
 
+    /// For a program that its user started: signals are watched from now on.
     pub(crate) fn from_options(options: &Options) -> Result<Self, Error> {
+        undo::watch()?;
         let default = LocalRunner::new();
         Ok(LocalRunner {
             thread_count: options.local.flatten().unwrap_or(default.thread_count).max(1),
@@ -163,8 +166,8 @@ impl LocalRunner {
         let run_stage = |index: usize| {
             let splits = self.splits(&plan, index, &outputs)?;
             let output = &outputs[index];
-            fs::create_dir_all(output).map_err(Error::file("create directory", output))?;
-            made.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+            let unfinished = undo::output(output)?;
+            made.lock().unwrap_or_else(PoisonError::into_inner).push((index, unfinished));
             let mut properties = self.options.of_job(plan.stages[index].settings()).properties;
             for need in &plan.needs[index] {
                 let output = outputs[*need].display().to_string();
@@ -179,7 +182,10 @@ impl LocalRunner {
                 && Some(&outputs[*index]) != kept.as_ref()
         };
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for index in made.into_iter().filter(|index| run.is_err() || intermediate(index)) {
+        for (index, _unfinished) in made {
+            if run.is_ok() && !intermediate(&index) {
+                continue;
+            }
             // The outcome of the jobs matters more than this error.
             if let Err(error) = remove_dir(&outputs[index]) {
                 say(format_args!("{}\n", chain(&error)));

@@ -24,6 +24,7 @@ use protocol::{AttemptId, JobId, TaskId, TaskKind};
 use shuffle::{BufferPool, MapOutput, SegmentInfo, SegmentSource};
 
 use super::open::open;
+use super::undo;
 use crate::run::progress::Progress;
 use crate::run::{address, debugger, options};
 
@@ -69,6 +70,7 @@ pub(super) fn boundaries(
     let Some(sampler) = settings.sampler.as_deref() else { return Ok(None) };
     let parts: Vec<_> = splits.iter().map(|split| (split.input, split.map_parts())).collect();
     let (splits, directory, open) = (&parts[..], Scratch::new("sample")?, opener());
+    let _unfinished = undo::directory(directory.path());
     let (properties, side_files) = (properties.clone(), side_files.clone());
     Sampling { settings, sampler, splits, reduces, properties, directory, side_files, open }
         .boundaries(&open_part)
@@ -99,9 +101,7 @@ impl JobRun<'_> {
         if let Some(spec) = self.stage.rounds() {
             spec.check(self.reduces).map_err(Error::from)?;
         }
-        for directory in [&self.temporary, &self.scratch] {
-            fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
-        }
+        [&self.temporary, &self.scratch].into_iter().try_for_each(|path| undo::make(path))?;
         let map_count = self.splits.len() as u32;
         let maps = self.contexts(TaskKind::Map, 0..map_count);
         let outputs = run_all(
@@ -142,10 +142,10 @@ impl JobRun<'_> {
 
     pub(super) fn directory(&self, context: &Context) -> Result<PathBuf> {
         let directory = self.temporary.join(context.attempt().to_string());
-        fs::create_dir_all(&directory).map_err(Error::file("create", &directory))?;
+        undo::make(&directory)?;
         let work = fs::canonicalize(&self.scratch).map_err(Error::file("read", &self.scratch))?;
         let work = work.join(context.attempt().to_string());
-        fs::create_dir_all(&work).map_err(Error::file("create", &work))?;
+        undo::make(&work)?;
         side_file::link(&self.side_files, &work)?;
         let task = TaskState::of(context);
         task.set_directory(work, self.side_files.clone());

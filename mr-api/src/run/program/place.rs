@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use client::interrupt::Unfinished;
 use mr_model::runner::{Scratch, say};
 use mr_model::{Error, Result};
 use protocol::error::chain;
 
 use crate::run::driver::ran::Output;
-use crate::run::local::LocalRunner;
+use crate::run::local::{LocalRunner, undo};
 use crate::run::session::Session;
 
 /// See the module.
@@ -17,7 +18,7 @@ pub(super) enum Place {
     /// In this process; intermediate outputs lie in a directory that is made when one is needed.
     Here {
         runner: Box<LocalRunner>,
-        scratch: Mutex<Option<Scratch>>,
+        scratch: Mutex<Option<(Scratch, Unfinished)>>,
         next: AtomicU64,
     },
     Cluster(Box<Session>),
@@ -35,9 +36,13 @@ impl Place {
         let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let scratch = match &mut *scratch {
             Some(scratch) => scratch,
-            none => none.insert(Scratch::new("program")?),
+            none => {
+                let scratch = Scratch::new("program")?;
+                let unfinished = undo::directory(scratch.path());
+                none.insert((scratch, unfinished))
+            }
         };
-        Ok(scratch.path().join(format!("kept-{}", next.fetch_add(1, Ordering::Relaxed))))
+        Ok(scratch.0.path().join(format!("kept-{}", next.fetch_add(1, Ordering::Relaxed))))
     }
 
     /// Deletes an intermediate output.

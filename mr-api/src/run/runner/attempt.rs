@@ -65,7 +65,12 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    pub(crate) fn new(setup: Setup, broker: Option<Arc<Broker>>) -> Result<Self> {
+    /// `arrived` hears of the bytes of side files that are there.
+    pub(crate) fn new(
+        setup: Setup,
+        broker: Option<Arc<Broker>>,
+        arrived: &dyn Fn(&str, u64),
+    ) -> Result<Self> {
         let program = &setup.program;
         let pass = PassHolder::new(setup.pass.clone());
         let config = ClientConfig {
@@ -78,7 +83,7 @@ impl Ground {
         };
         let dfs = DfsClient::connect(&config)?;
         let files = program.properties.get(side_files::FILES_PROPERTY).map(String::as_str);
-        let side_files = side_files::localise(&dfs, files, &std::env::current_dir()?)?;
+        let side_files = side_files::localise(&dfs, files, &std::env::current_dir()?, arrived)?;
         Ok(Ground { setup, pass, dfs, side_files })
     }
 }

@@ -22,7 +22,8 @@ use protocol::address::url_of;
 use protocol::auth::Service;
 use protocol::error::chain;
 use protocol::frame;
-use protocol::runner::Setup;
+use protocol::property::{Properties, keys};
+use protocol::runner::{SILENCE_PROPERTY, Setup};
 use protocol::shuffle::{ANSWER_BYTES_MAX, FetchRequest, SegmentAnswer, SegmentHeader};
 use protocol::tracker::{FetchFailure, MapOutput};
 use shuffle::{SegmentSource, read_partitions, verify_segment};
@@ -43,13 +44,16 @@ const SEGMENT_PERCENT_MAX: usize = 25;
 /// Segment files that stay open: an open file remains readable to the end, even if its worker dies. Files of further maps are opened for
 /// the merge, because a process may hold only so many.
 const OPEN_FILES_MAX: usize = 2048;
-/// How often a waiting reduce reports that it is alive while nothing happens.
-const WAIT_PAUSE: Duration = Duration::from_secs(5);
+/// How often a waiting reduce reports that it is alive while nothing happens; more often where less silence is allowed.
+const WAIT_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Signs of life in the time for which an attempt may be silent: a machine under load makes some of them late.
+const SIGNS_PER_SILENCE: u32 = 4;
 
 pub(crate) struct Fetcher {
     shared: Arc<Shared>,
     boot_id: String,
     news: mpsc::Sender<News>,
+    wait_pause: Duration,
 }
 
 struct Shared {
@@ -87,7 +91,8 @@ impl Fetcher {
             file_count: AtomicU64::new(0),
             local_failure: Mutex::default(),
         };
-        Fetcher { shared: Arc::new(shared), boot_id: setup.boot_id.clone(), news }
+        let wait_pause = wait_pause(&setup.program.properties);
+        Fetcher { shared: Arc::new(shared), boot_id: setup.boot_id.clone(), news, wait_pause }
     }
 
     /// Waits until every map's output is there; returns all of them in map order.
@@ -109,8 +114,10 @@ impl Fetcher {
             }
             let now = Instant::now();
             let due =
-                gather.next_due().map_or(WAIT_PAUSE, |due| due.saturating_duration_since(now));
-            match news.recv_timeout(due.min(WAIT_PAUSE)) {
+                gather.next_due().map_or(self.wait_pause, |due| due.saturating_duration_since(now));
+            let came = news.recv_timeout(due.min(self.wait_pause));
+            context.show_life();
+            match came {
                 Ok(News::Outputs { available, obsolete }) => {
                     gather.obsolete(&obsolete);
                     gather.announce(available);
@@ -127,7 +134,7 @@ impl Fetcher {
                         self.settle(gather, map, outcome, channel, context);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => context.show_life(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err("the worker is gone".into()),
             }
         }
@@ -223,6 +230,16 @@ impl Fetcher {
             // If the reduce is over, nobody wants them.
             let _ = news.send(News::Fetched { host, outcomes });
         });
+    }
+}
+
+/// How long a waiting reduce may be silent: a part of what its worker allows.
+fn wait_pause(properties: &Properties) -> Duration {
+    let told = properties.get(SILENCE_PROPERTY).and_then(|text| text.parse().ok());
+    let of_job = || Some(keys::TASK_TIMEOUT.get(properties).ok()??.0);
+    match told.or_else(of_job) {
+        None | Some(0) => WAIT_PAUSE_MAX,
+        Some(most) => (Duration::from_millis(most) / SIGNS_PER_SILENCE).min(WAIT_PAUSE_MAX),
     }
 }
 

@@ -301,3 +301,48 @@ fn neighbouring_partitions_are_merged_in_the_order_of_keys() {
     let found = gather_range((&setup, 0), 1..4, far, scratch.path());
     assert_eq!(found, (want, vec![]), "over HTTP, with no room in memory");
 }
+
+#[test]
+fn a_waiting_reduce_is_never_silent_for_as_long_as_its_worker_allows() {
+    let timeout = keys::TASK_TIMEOUT.name();
+    let of = |given: &[(&str, &str)]| {
+        let given = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        wait_pause(&given.collect()).as_millis()
+    };
+    for (given, pause) in [
+        (&[][..], 5_000),
+        (&[(SILENCE_PROPERTY, "600000")], 5_000),
+        (&[(SILENCE_PROPERTY, "0"), (timeout, "2000")], 5_000),
+        (&[(SILENCE_PROPERTY, "2000")], 500),
+        (&[(timeout, "2000")], 500),
+        (&[(SILENCE_PROPERTY, "nonsense")], 5_000),
+    ] {
+        assert_eq!(of(given), pause, "{given:?}");
+    }
+    // No map is done: it waits until there is news.
+    let mut setup = setup("here");
+    setup.program.properties.insert(SILENCE_PROPERTY.to_owned(), "40".to_owned());
+    let scratch = tempfile::tempdir().unwrap();
+    let holder = PassHolder::new(setup.pass.clone());
+    let (sender, news) = mpsc::channel();
+    let (reduce, teller) = (attempt(TaskKind::Reduce, 0, 0), sender.clone());
+    let fetcher =
+        Fetcher::new((&setup, &holder), (reduce, 0..1), scratch.path(), MEMORY_BYTES, sender);
+    let context = Context::new(reduce, Default::default());
+    let (waiting, begin) = (context.clone(), Instant::now());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let channel = Channel::new(UnixStream::pair().unwrap().0);
+            let mut gather = Gather::new(0..1, Vec::new());
+            assert_eq!(fetcher.gather(&mut gather, &news, &channel, &waiting).unwrap().len(), 1);
+        });
+        let signs = TaskState::of(&context).life_signs();
+        while TaskState::of(&context).life_signs() < signs + 3 {
+            assert!(begin.elapsed() < WAIT_PAUSE_MAX, "it is silent");
+            std::thread::yield_now();
+        }
+        let data = vec![write_output(scratch.path(), "map", "only")];
+        let available = outputs(&data, "127.0.0.1:1", "here");
+        teller.send(News::Outputs { available, obsolete: Vec::new() }).unwrap();
+    });
+}

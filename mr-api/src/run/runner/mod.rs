@@ -6,7 +6,7 @@
 //! reporter thread  sends life signs while it runs, then its end
 //! ```
 //!
-//! Invariants: a launched attempt is always reported as ended, whatever its code does short of killing the process; when the worker's
+//! Invariants: while it fetches, it shows life, also before it is ready ([`steps`]); a launched attempt is always reported as ended, whatever its code does short of killing the process; when the worker's
 //! connection ends, so does this process.
 
 mod attempt;
@@ -14,6 +14,7 @@ mod channel;
 mod fetch;
 mod gather;
 mod rounds;
+mod steps;
 
 use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
@@ -41,6 +42,7 @@ use sys::process::{Work, own_work};
 use attempt::{Ground, Host, Launched};
 use channel::Channel;
 use gather::News;
+use steps::Steps;
 
 /// Pause between life signs: four a second at most.
 const REPORT_PAUSE: Duration = Duration::from_millis(250);
@@ -88,7 +90,8 @@ pub(crate) fn run(worker: Worker, build: impl FnOnce() -> Result<Plan>) -> Resul
         Some(_) => return Err(Error::Conversation { what: "orders before Setup".into() }.into()),
         None => return Ok(()),
     };
-    let host = match guard(|| prepare(*setup, broker, build)) {
+    let tell = |step| channel.send_or_exit(&FromRunner::Preparing { step });
+    let host = match guard(|| prepare(*setup, broker, &Steps::new(&tell), build)) {
         Ok(host) => Arc::new(host),
         Err(diagnostics) => {
             channel.send(&FromRunner::Refused { diagnostics: diagnostics.clone() })?;
@@ -103,9 +106,11 @@ pub(crate) fn run(worker: Worker, build: impl FnOnce() -> Result<Plan>) -> Resul
 fn prepare(
     setup: Setup,
     broker: Option<Arc<Broker>>,
+    steps: &Steps<'_>,
     build: impl FnOnce() -> Result<Plan>,
 ) -> Result<Host> {
-    let ground = Ground::new(setup, broker)?;
+    let ground = Ground::new(setup, broker, &|name, bytes| steps.fetching(name, bytes))?;
+    steps.rebuilding();
     let plan = Planned::from(guard(build).map_err(|message| Error::Rebuild { message })?);
     let setup = &ground.setup;
     let index = setup.program.stage as usize;
@@ -280,9 +285,12 @@ mod tests {
 
     #[test]
     fn another_plan_is_refused_with_what_differs() {
-        assert!(prepare(setup(&plan(false).into()), None, || Ok(plan(false))).is_ok());
-        let error =
-            prepare(setup(&plan(false).into()), None, || Ok(plan(true))).err().unwrap().to_string();
+        let prepare = |maximum| {
+            let steps = Steps::new(&|step| panic!("{step} is no step without side files"));
+            prepare(setup(&plan(false).into()), None, &steps, || Ok(plan(maximum)))
+        };
+        assert!(prepare(false).is_ok());
+        let error = prepare(true).err().unwrap().to_string();
         assert!(error.contains("fold::Sum") && error.contains("fold::Max"), "{error}");
     }
 }

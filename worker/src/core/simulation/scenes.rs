@@ -354,6 +354,20 @@ fn files_of_a_job_go_after_its_last_process_and_before_it_returns() {
 }
 
 #[test]
+fn files_of_a_job_stay_while_an_output_is_taken() {
+    let mut scene = Scene::new(rules());
+    scene.withheld = |effect| matches!(effect, Effect::TakeOutput { .. });
+    let map = scene.run(1, TaskKind::Map);
+    scene.end(1, map, done(1));
+    scene.obey(vec![Action::ForgetJob(JOB)]);
+    scene.seen();
+    scene.gone(1);
+    assert_eq!(scene.seen(), [""; 0]);
+    scene.feed(Event::OutputTaken(map, Ok(vec![1, 2])));
+    assert_eq!(scene.seen(), ["delete"]);
+}
+
+#[test]
 fn a_job_that_nobody_speaks_of_is_forgotten() {
     let mut scene = Scene::new(rules());
     let map = scene.run(1, TaskKind::Map);

@@ -340,6 +340,8 @@ impl World {
 
     fn delete(&mut self, job: JobId) {
         assert!(!self.runners.values().any(|runner| runner.job == job), "{job} has processes");
+        let is_taken = |event: &Event| matches!(event, Event::OutputTaken(attempt, _) if attempt.task.job == job);
+        assert!(!self.files.results.iter().any(is_taken), "an output of {job} is being taken");
         assert!(self.files.deleting.insert(job), "deleted twice at once");
         self.laws.deleted(job);
         self.files.jobs.remove(&job);
