@@ -85,13 +85,7 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             let status = child.wait();
             panic!("the child ended before this process: {status:?}");
         }
-        "leave" => {
-            // A grandchild in a session of its own, whose parent is gone.
-            let leave = "setsid sh -c 'echo left $$; exec sleep 1000' & wait $!";
-            let left = Command::new("sh").args(["-c", leave]).spawn();
-            left.expect("sh is there").wait().expect("it was started");
-            panic!("the sleep ended before this process");
-        }
+        "leave" => leave(),
         "fork" => {
             let sleep = || Command::new("sleep").arg("1000").spawn().expect("sleep is there");
             let children: Vec<_> = (0..40).map(|_| sleep()).collect();
@@ -133,11 +127,7 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
             done
         }
         "endless" => {
-            for _ in 0..8 {
-                let flood = "exec cat /dev/zero";
-                Command::new("sh").args(["-c", flood]).spawn().expect("sh is there");
-            }
-            std::thread::sleep(Duration::from_millis(200));
+            endless();
             done
         }
         "map" => map_done(map(directory)),
@@ -148,6 +138,21 @@ fn run(attempt: AttemptId, work: &Work, directory: &Path) -> (AttemptId, Attempt
         other => panic!("unknown task {other}"),
     };
     (attempt, state)
+}
+
+/// Starts a grandchild in a session of its own, whose parent is gone.
+fn leave() -> ! {
+    let leave = "setsid sh -c 'echo left $$; exec sleep 1000' & wait $!";
+    let left = Command::new("sh").args(["-c", leave]).spawn();
+    left.expect("sh is there").wait().expect("it was started");
+    panic!("the sleep ended before this process");
+}
+
+/// Leaves eight processes behind that write without end.
+fn endless() {
+    let flood = "for i in 1 2 3 4 5 6 7 8; do cat /dev/zero & done";
+    Command::new("sh").args(["-c", flood]).status().expect("sh is there");
+    std::thread::sleep(Duration::from_millis(200));
 }
 
 fn map_done(data_path: String) -> AttemptState {
