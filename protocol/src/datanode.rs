@@ -15,7 +15,7 @@ use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// Most replicas in one part of a full block report; bounds how long one message holds up the NameNode.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 

@@ -6,7 +6,7 @@ use crate::auth::Key;
 use crate::permission::Action;
 use crate::storage::StoragePolicy;
 use crate::table::golden::{check, hex};
-use crate::token::{AccessMode, TokenKeys, TokenName};
+use crate::token::{AccessMode, Holder, TokenKeys, TokenName};
 use crate::xattr::{Xattr, XattrFlag};
 use crate::{
     BlockId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, GenerationStamp, InodeId,
@@ -52,7 +52,8 @@ fn node() -> DatanodeInfo {
 }
 
 fn located() -> LocatedBlock {
-    let name = TokenName { mode: AccessMode::Read, period: 1, expires_ms: 2 };
+    let name =
+        TokenName { mode: AccessMode::Read, period: 1, expires_ms: 2, holder: Holder::CLUSTER };
     LocatedBlock {
         id: BLOCK,
         stamp: STAMP,
@@ -299,7 +300,7 @@ fn requests_are_sent_as_ever() {
     let one = Request::new(ClientId([1; 16]), 300, "ann", "h", Call::RenewLease);
     let batch = Body::Batch(vec![Call::RenewLease, Call::Status(dfs("/a"))]);
     let batch = Request { body: batch, ..one.clone() };
-    let head = "0501010101010101010101010101010101ac0203616e6e0168";
+    let head = "0601010101010101010101010101010101ac0203616e6e0168";
     assert_eq!(hex(&wire::encode(&one)), format!("{head}000d"));
     assert_eq!(hex(&wire::encode(&batch)), format!("{head}01020d00022f61"));
 }

@@ -40,7 +40,7 @@ pub use reply::{Answer, Reply, UNEXPECTED};
 pub use table::{About, By, Logged, Refused, Target};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 
 /// A call and who makes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

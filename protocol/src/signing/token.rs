@@ -2,12 +2,16 @@
 //!
 //! ```text
 //! key of a period = HMAC-SHA256(token key, "hanno block token key: " period)
-//! secret          = HMAC-SHA256(key of the period, block id LE | generation stamp LE | mode | period LE | expiry ms LE)
+//! secret          = HMAC-SHA256(key of the period, block id LE | generation stamp LE | mode | period LE | expiry ms LE | holder LE)
+//! holder          = first 8 bytes, LE, of HMAC-SHA256(token key, "hanno block token holder: " user); 0 where the cluster itself acts
 //! ```
 //!
 //! A token is a name and a secret. The NameNode gives both to whoever it grants a permission. Only the name goes to a DataNode, which derives the secret from
 //! it, and each proves to the other that it has the secret ([`crate::transfer`]). So an impostor that listens in a DataNode's place learns nothing that is of
 //! use elsewhere.
+//!
+//! The holder is in the secret, so nobody changes it: DataNodes share their room by it. It is no name, and nobody can choose a user's name that has the number of
+//! another.
 //!
 //! The key changes in each period of [`KEY_PERIOD`]; it is derived from the cluster secret and the period's number. All NameNodes have the same key, before and
 //! after a restart. No token outlives its period by more than [`TOKEN_LIFETIME`], so a leaked key is soon worthless.
@@ -34,6 +38,15 @@ pub enum AccessMode {
     Write,
 }
 
+/// For whom a token was made, as DataNodes tell users apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Holder(u64);
+
+impl Holder {
+    /// The cluster itself: it copies, moves and recovers replicas.
+    pub const CLUSTER: Holder = Holder(0);
+}
+
 /// Which token for one block at one generation stamp. Not secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TokenName {
@@ -43,6 +56,8 @@ pub struct TokenName {
     pub period: u64,
     /// Last moment of its validity, milliseconds since the epoch.
     pub expires_ms: u64,
+    /// For whom it was made.
+    pub holder: Holder,
 }
 
 /// Permission for one block at one generation stamp.
@@ -77,7 +92,7 @@ impl TokenKeys {
         TokenKeys(secret.derive("hanno block token key").ready())
     }
 
-    /// Issues a token that is good from `now_ms` for [`TOKEN_LIFETIME`].
+    /// Issues a token that is good from `now_ms` for [`TOKEN_LIFETIME`], to the cluster itself.
     pub fn issue(
         &self,
         block: BlockId,
@@ -85,14 +100,32 @@ impl TokenKeys {
         mode: AccessMode,
         now_ms: u64,
     ) -> BlockToken {
+        self.issue_to(Holder::CLUSTER, block, stamp, (mode, now_ms))
+    }
+
+    /// As [`TokenKeys::issue`], to a user.
+    pub fn issue_to(
+        &self,
+        holder: Holder,
+        block: BlockId,
+        stamp: GenerationStamp,
+        (mode, now_ms): (AccessMode, u64),
+    ) -> BlockToken {
         let (period, expires_ms) =
             (now_ms / ms(KEY_PERIOD), now_ms.saturating_add(ms(TOKEN_LIFETIME)));
-        self.token(block, stamp, TokenName { mode, period, expires_ms })
+        self.token(block, stamp, TokenName { mode, period, expires_ms, holder })
+    }
+
+    /// A user, as a holder of tokens.
+    pub fn holder(&self, user: &str) -> Holder {
+        let mac = self.0.mac(&[b"hanno block token holder: ", user.as_bytes()]);
+        let (number, _) = mac.split_first_chunk().expect("32 bytes");
+        Holder(u64::from_le_bytes(*number).max(1))
     }
 
     /// The token of a name, valid or not.
     pub fn token(&self, block: BlockId, stamp: GenerationStamp, name: TokenName) -> BlockToken {
-        let TokenName { mode, period, expires_ms } = name;
+        let TokenName { mode, period, expires_ms, holder } = name;
         let key = self.0.mac(&[b"hanno block token key: ", period.to_string().as_bytes()]);
         let secret = Key::new(key).mac(&[
             &block.0.to_le_bytes(),
@@ -100,6 +133,7 @@ impl TokenKeys {
             &[mode as u8],
             &period.to_le_bytes(),
             &expires_ms.to_le_bytes(),
+            &holder.0.to_le_bytes(),
         ]);
         BlockToken { name, secret: Key::new(secret) }
     }
@@ -172,10 +206,25 @@ mod tests {
             keys.token(BLOCK, STAMP, other),
             keys.token(BLOCK, STAMP, TokenName { expires_ms: NOW, ..token.name }),
             keys.token(BLOCK, STAMP, TokenName { period: 999, ..token.name }),
+            keys.token(BLOCK, STAMP, TokenName { holder: keys.holder("ada"), ..token.name }),
             TokenKeys::new(&Key::new([4; 32])).token(BLOCK, STAMP, token.name),
         ] {
             assert!(!token.matches(&[b"x"], &proof), "{token:?}");
         }
+    }
+
+    #[test]
+    fn each_user_is_a_holder_and_the_cluster_is_another() {
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let (ada, bob) = (keys.holder("ada"), keys.holder("bob"));
+        assert_eq!(ada, Holder(0x7ba0_a083_5c15_2836), "golden");
+        assert!(ada != bob && ada == keys.holder("ada") && ada != Holder::CLUSTER);
+        assert_ne!(TokenKeys::new(&Key::new([4; 32])).holder("ada"), ada, "nobody can work it out");
+        let token = keys.issue_to(ada, BLOCK, STAMP, (AccessMode::Read, NOW));
+        let checked = keys.check(BLOCK, STAMP, (token.name, AccessMode::Read), NOW);
+        assert_eq!(checked.map(|token| token.name.holder), Ok(ada));
+        let cluster = keys.issue(BLOCK, STAMP, AccessMode::Read, NOW);
+        assert_eq!(cluster.name, TokenName { holder: Holder::CLUSTER, ..token.name });
     }
 
     #[test]
