@@ -13,7 +13,7 @@ use protocol::transfer::{Ack, Answer, PIPELINE_MEMBERS_MAX, Reply, Status, Write
 use transport::{Connection, Packet, Pipe, PooledPacket, Ready};
 
 use super::keep::{cannot_write, keep};
-use super::{After, Service, status_of};
+use super::{After, Service, Turn, status_of};
 use crate::core::member::{Member, Silence};
 use crate::error::OperationError;
 use crate::store::ReplicaWriter;
@@ -44,6 +44,7 @@ fn cannot_wait(error: &io::Error) -> Broken {
 
 struct Reception<'a> {
     service: &'a Arc<Service>,
+    turn: &'a Turn,
     front: &'a mut Connection,
     /// The answer, until it is sent with the first ack.
     answer: Vec<u8>,
@@ -56,6 +57,7 @@ impl Service {
     pub(super) fn write(
         self: &Arc<Self>,
         connection: &mut Connection,
+        turn: &Turn,
         write: Write,
     ) -> Result<After, OperationError> {
         if write.pipeline.len() >= PIPELINE_MEMBERS_MAX {
@@ -74,6 +76,7 @@ impl Service {
         let answer: Answer = Ok(Reply::Writing);
         let mut reception = Reception {
             service: self,
+            turn,
             front: connection,
             answer: frame::encode(&answer),
             behind: None,
@@ -122,6 +125,7 @@ impl Reception<'_> {
                         tracing::debug!(error = %protocol::error::chain(&error), "writer is gone");
                         Broken
                     })?;
+                    self.turn.stir();
                     self.service.traffic.note_received(packet.header.data_bytes);
                     self.receive(packet)?;
                 }
