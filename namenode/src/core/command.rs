@@ -61,7 +61,10 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        if let Err(refusal) = check_name("user", asked.caller.user) {
+        // Both are kept: the host with the caller's lease, for as long as that lasts.
+        let named =
+            check_name("user", asked.caller.user).and_then(|()| check_name("host", asked.host));
+        if let Err(refusal) = named {
             return Ok(Err(refusal));
         }
         self.ns.leases.renew(asked.id.client, asked.host, now.mono_ms);
