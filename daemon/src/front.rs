@@ -16,10 +16,10 @@
 
 use std::future::Future;
 
-use axum::Router;
+use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use hyper::body::Incoming;
+use axum::{BoxError, Router};
 use tower::Service;
 
 use crate::hosts::Hosts;
@@ -60,10 +60,13 @@ impl Guarded {
     }
 
     /// Answers a request. Every request of every daemon passes through here: only the one future is boxed.
-    pub(crate) fn answer(
+    pub(crate) fn answer<B>(
         &self,
-        mut request: Request<Incoming>,
-    ) -> impl Future<Output = Response> + Send + use<> {
+        mut request: Request<B>,
+    ) -> impl Future<Output = Response> + Send + use<B>
+    where
+        B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
         let refused = refusal(&self.hosts, request.method(), request.uri(), request.headers());
         let wants_page = self.has_pages && page::wants_page(request.method(), request.headers());
         let ear = Ear::listen(&mut request);

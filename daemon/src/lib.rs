@@ -7,6 +7,7 @@
 //! | [`access`] | the audience of each route, and who sent a request |
 //! | [`audit`] | lines on disk of who did what |
 //! | [`auth`] | checks who signed a request, for whom, and signs the answer; reads the body of an accepted request, within a budget and a time limit |
+//! | [`shares`] | a counted room that several owners share: none takes all of it |
 //! | [`shield`] | work that continues if its caller hangs up |
 //! | [`groups`] | groups of users, cached for a while |
 //! | [`rpc`] | routes for signed messages |
@@ -44,6 +45,7 @@ pub mod rpc;
 pub mod secret;
 pub mod serve;
 pub mod session;
+pub mod shares;
 pub mod shield;
 pub mod shutdown;
 pub mod supervisor;

@@ -41,6 +41,7 @@ pub struct Config {
     pub reserved_bytes: Option<u64>,
     /// Operations at once: one thread and one packet buffer (1 MiB) each; a write of large packets one more thread and two more buffers.
     /// No more than a sixteenth of the descriptors that this process may have. Default 256: at most 768 MiB of buffers.
+    /// One user alone gets three quarters.
     pub transfers_max: usize,
     /// Connections at once, idle ones included: one thread each. No more than an eighth of the descriptors that this process may have.
     /// Default 1,024: four for each operation.

@@ -216,6 +216,12 @@ pub enum OperationError {
         /// The limit.
         max: usize,
     },
+    /// As many transfers of this user run as may beside those of others.
+    #[error("too many transfers of one user: {max} at most, and fewer while others need some")]
+    Share {
+        /// What one user gets where nobody else has any.
+        max: usize,
+    },
     /// An invalid request.
     #[error("invalid request: {0}")]
     Invalid(&'static str),
@@ -227,7 +233,9 @@ impl OperationError {
         let kind = match self {
             OperationError::Token(_) => ErrorKind::Unauthenticated,
             OperationError::Store(error) => error.kind(),
-            OperationError::Transfer(_) | OperationError::Busy { .. } => ErrorKind::Unavailable,
+            OperationError::Transfer(_)
+            | OperationError::Busy { .. }
+            | OperationError::Share { .. } => ErrorKind::Unavailable,
             OperationError::Invalid(_) => ErrorKind::InvalidArgument,
         };
         RemoteError::new(kind, protocol::error::chain(self))

@@ -4,4 +4,5 @@
 
 mod common;
 mod data_path;
+mod shares;
 mod together;

@@ -16,6 +16,7 @@ use protocol::auth::{
 
 use self::bodies::Bodies;
 use self::nonces::{Nonces, Refused};
+use self::signer::Owner;
 
 pub(crate) use self::bodies::BodyError;
 pub use self::signer::{Checked, Seal, Signer};
@@ -163,11 +164,11 @@ impl Authenticator {
         if now_ms > expires_ms {
             return Err(AuthError::Expired { late_ms: now_ms - expires_ms });
         }
-        let nonces = match signature.pass {
-            Some(_) => &self.inner.nonces_of_tasks,
-            None => &self.inner.nonces,
+        let (nonces, owner) = match &signature.pass {
+            Some(name) => (&self.inner.nonces_of_tasks, Owner::Job(name.job)),
+            None => (&self.inner.nonces, Owner::Role(signature.role)),
         };
-        let taken = nonces.lock().take(signature.role, signature.nonce, now_ms);
+        let taken = nonces.lock().take(owner, signature.nonce, now_ms);
         taken.map_err(|refused| match refused {
             Refused::Seen => AuthError::Replayed,
             Refused::Late => AuthError::Overtaken,
@@ -311,6 +312,33 @@ mod tests {
             let forged = Pass { name: other, key: pass.key.clone() };
             assert_eq!(check(&forged, number, NOW, &both), Err(AuthError::Wrong));
         }
+    }
+
+    #[test]
+    fn a_job_with_many_streams_keeps_no_other_out() {
+        let stand = Stand::new();
+        let pass = |number| {
+            let job = protocol::JobId { cluster_start: 1, number };
+            let name = PassName { job, user: "ada".to_owned(), expires_ms: NOW + 1000 };
+            Pass::issue(&stand.secret, name)
+        };
+        let (hostile, other) = (pass(1), pass(2));
+        let ask = |pass: &Pass, stream, to| {
+            let nonce = Nonce { stream, number: u64::MAX / 2 };
+            let on = Occasion { time_ms: NOW, nonce, to, body: BodyDigest::EMPTY };
+            let header = Signature::sign_as_task(pass, on, REQUEST).to_header();
+            let checked = stand.auth.check_at(Some(&header), REQUEST, (&[Role::Task], to), NOW);
+            checked.map(drop)
+        };
+        // Also by what is addressed to nobody.
+        let (own, nobody) = (stand.auth.hello().incarnation, Incarnation::NONE);
+        for stream in 0..20_000 {
+            let to = if stream % 2 == 0 { own } else { nobody };
+            assert_eq!(ask(&hostile, stream, to), Ok(()), "{stream}");
+        }
+        assert_eq!(ask(&other, 7, own), Ok(()));
+        assert_eq!(ask(&hostile, 7, nobody), Err(AuthError::Replayed));
+        assert_eq!(ask(&other, 7, own), Err(AuthError::Replayed));
     }
 
     #[test]

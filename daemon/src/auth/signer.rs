@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use protocol::JobId;
 use protocol::auth::{AnswerSignature, BodyDigest, Nonce, ReadyKey, Role};
 use protocol::pass::PassName;
 
@@ -22,6 +23,23 @@ impl Signer {
             Signer::Task(name) => name.user == user,
         }
     }
+
+    /// To whom its requests count.
+    pub(super) fn owner(&self) -> Owner {
+        match self {
+            Signer::Trusted(role) => Owner::Role(*role),
+            Signer::Task(name) => Owner::Job(name.job),
+        }
+    }
+}
+
+/// To whom what a request takes counts, where there is room for a while: jobs do not stop each other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Owner {
+    /// Holders of the cluster secret or of the key of a role.
+    Role(Role),
+    /// The tasks of a job.
+    Job(JobId),
 }
 
 /// A request whose head was accepted.

@@ -20,7 +20,7 @@ const STRANGERS_PART: usize = 2;
 const PEER_PART: usize = 4;
 
 /// The peer of a connection, as far as it is known before anything is sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Peer {
     /// Another machine.
     Machine(IpAddr),
@@ -59,7 +59,7 @@ impl Peer {
 pub trait Guest {
     /// True if something was proven on it.
     fn is_trusted(&self) -> bool;
-    /// True if no request on it is in progress.
+    /// True if nothing on it would be lost that cannot be asked for again: no request is in progress that moves and ends.
     fn is_idle(&self) -> bool;
     /// Asks it to end.
     fn leave(&self);

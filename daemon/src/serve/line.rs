@@ -1,10 +1,13 @@
 //! A connection of an HTTP service, as one of its [`Guests`](super::guests::Guests). It is a stranger's until a request on it was signed; until then it ends
 //! after some idle seconds.
+//!
+//! A stranger is protected by a request in progress while its body or its answer moves. An answer without an end protects nobody: it goes on until somebody
+//! needs the place.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::address::{url_of, web_url_of};
@@ -13,20 +16,44 @@ use tokio::sync::Notify;
 
 use super::guests::Guest;
 use crate::auth::Seal;
+use crate::shares::room::Tenant;
 
 /// How long a stranger may send no request: a person's browser reconnects at no cost, while a flood has to keep going.
 pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(5);
 
+/// How long a request of a stranger protects its connection while nothing of it moves: longer than any answer takes to make and to send on in pieces.
+const STRANGER_STILL_MAX: Duration = Duration::from_secs(5);
+
 /// A connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Line {
+    begun_at: Instant,
     is_trusted: AtomicBool,
+    /// When a request began or something of one moved, in milliseconds since `begun_at`. Nobody asks once the line is trusted.
+    moved_ms: AtomicU64,
+    /// The answer has no end.
+    is_endless: AtomicBool,
     /// Requests begun, and answers whose last byte was sent.
     begun: AtomicU64,
     answered: AtomicU64,
     /// Signs the next answer.
     seal: Mutex<Option<Seal>>,
     over: Notify,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line {
+            begun_at: Instant::now(),
+            is_trusted: AtomicBool::default(),
+            moved_ms: AtomicU64::default(),
+            is_endless: AtomicBool::default(),
+            begun: AtomicU64::default(),
+            answered: AtomicU64::default(),
+            seal: Mutex::default(),
+            over: Notify::default(),
+        }
+    }
 }
 
 impl Line {
@@ -46,10 +73,39 @@ impl Line {
 
     pub(crate) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
+        self.stir();
     }
 
     pub(crate) fn end(&self) {
+        self.is_endless.store(false, Ordering::Relaxed);
         self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that something of a request or of its answer moves.
+    pub(crate) fn stir(&self) {
+        if !self.is_trusted() {
+            self.moved_ms.store(self.now_ms(), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the present answer has no end.
+    pub(crate) fn stream(&self) {
+        self.is_endless.store(true, Ordering::Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun_at.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// True if no request is in progress.
+    fn is_waiting(&self) -> bool {
+        let begun = self.begun.load(Ordering::Relaxed);
+        begun == self.answered.load(Ordering::Relaxed)
+    }
+
+    fn is_still(&self) -> bool {
+        let still_ms = self.now_ms().saturating_sub(self.moved_ms.load(Ordering::Relaxed));
+        u128::from(still_ms) >= STRANGER_STILL_MAX.as_millis()
     }
 
     /// Waits until it must end: it made room, or it is a stranger's and was idle for too long.
@@ -61,7 +117,7 @@ impl Line {
                 if self.is_trusted() {
                     std::future::pending::<()>().await;
                 }
-                if self.is_idle() && answered == self.answered.load(Ordering::Relaxed) {
+                if self.is_waiting() && answered == self.answered.load(Ordering::Relaxed) {
                     return;
                 }
             }
@@ -79,12 +135,22 @@ impl Guest for Line {
     }
 
     fn is_idle(&self) -> bool {
-        let begun = self.begun.load(Ordering::Relaxed);
-        begun == self.answered.load(Ordering::Relaxed)
+        self.is_waiting() || self.is_endless.load(Ordering::Relaxed) || self.is_still()
     }
 
     fn leave(&self) {
         self.over.notify_one();
+    }
+}
+
+/// A stream of events on a stranger's connection.
+impl Tenant for Arc<Line> {
+    fn may_leave(&self) -> bool {
+        true
+    }
+
+    fn leave(&self) {
+        Guest::leave(&**self);
     }
 }
 
@@ -146,5 +212,23 @@ mod tests {
         assert!(wait().await.is_err());
         line.leave();
         assert!(wait().await.is_ok(), "it makes room");
+    }
+
+    #[test]
+    fn a_request_protects_a_stranger_while_it_moves_and_has_an_end() {
+        let line = Line::default();
+        assert!(line.is_idle());
+        line.begin();
+        assert!(!line.is_idle());
+        line.stream();
+        assert!(line.is_idle(), "an answer without an end");
+        line.end();
+        line.begin();
+        assert!(!line.is_idle());
+        let still = Line { begun_at: line.begun_at - STRANGER_STILL_MAX, ..Line::default() };
+        still.begun.fetch_add(1, Ordering::Relaxed);
+        assert!(still.is_idle(), "nothing moves");
+        still.stir();
+        assert!(!still.is_idle());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - at most `connections_max` connections at once, and at most a part of the descriptors that the process may have; further ones wait in the listen queue;
 //! - connections without any signed request end after some idle seconds, and make room for others ([`guests`]);
+//! - streams of events, which have no end, are few without a signature, and whoever opens more ends their own;
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
 //! - what comes from other machines is encrypted ([`door`]);
 //! - every request that reaches a route has passed [`front`](crate::front);
@@ -21,8 +22,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header;
-use axum::response::Response;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -37,6 +38,8 @@ use self::guests::{Entered, Guest, Guests, Peer as Calling};
 use self::line::{Line, STRANGER_IDLE_MAX};
 use crate::error::ServeError;
 use crate::front::{Guarded, HEAD_BYTES_MAX};
+use crate::shares::PART;
+use crate::shares::room::{Place, Room};
 use crate::{Shutdown, rpc};
 
 pub use self::line::Peer;
@@ -47,6 +50,12 @@ const HEADERS_MAX: usize = 64;
 const READ_BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX;
 /// Pause after a failed accept (out of descriptors), to keep the loop from spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Most streams of events on connections without a signed request: of open pages that nobody needs to sign for. One machine, or all programs on this one, have
+/// three quarters of them.
+const STRANGER_STREAMS_MAX: usize = 256;
+/// Such streams are at most one in this many of all connections.
+const STRANGER_STREAMS_PART: usize = 8;
 
 /// The kind of an answer that has no end.
 const EVENTS: &str = "text/event-stream";
@@ -136,6 +145,7 @@ pub async fn serve(
 ) {
     let max = limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1));
     let (slots, guests) = (Arc::new(Semaphore::new(max.max(1))), Guests::new(max, 0));
+    let streams = Streams::new(STRANGER_STREAMS_MAX.min(max / STRANGER_STREAMS_PART).max(1), PART);
     let mut connections = JoinSet::new();
     let mut is_short = false;
     loop {
@@ -160,6 +170,7 @@ pub async fn serve(
                 let calling = Calling::at(peer.ip());
                 let Some(entered) = guests.enter(calling, Arc::default()) else { continue };
                 let (door, routes, shutdown) = (door.clone(), routes.clone(), shutdown.clone());
+                let streams = Arc::clone(&streams);
                 connections.spawn(async move {
                     let line: Arc<Line> = Arc::clone(&entered.guest);
                     let inside = tokio::select! {
@@ -169,7 +180,8 @@ pub async fn serve(
                     };
                     match inside {
                         Ok(stream) => {
-                            connection(stream, (peer, entered), routes, limits, shutdown).await;
+                            let serving = (routes, streams, limits);
+                            connection(stream, (peer, entered), serving, shutdown).await;
                         }
                         Err(error) => tracing::debug!(%error, "connection not accepted"),
                     }
@@ -196,8 +208,7 @@ pub async fn serve(
 async fn connection(
     stream: Inside,
     (address, entered): (SocketAddr, Entered<Line>),
-    routes: Guarded,
-    limits: Limits,
+    (routes, streams, limits): (Guarded, Arc<Streams>, Limits),
     shutdown: Shutdown,
 ) {
     let line = Arc::clone(&entered.guest);
@@ -205,14 +216,15 @@ async fn connection(
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         line.begin();
         request.extensions_mut().insert(Peer { address, certificate, line: Arc::clone(&line) });
+        let request = request.map(|body| Coming { body, line: Arc::clone(&line) });
         let answering = (!is_refused).then(|| routes.answer(request));
-        let (line, shutdown) = (&line, &shutdown);
+        let (line, streams, shutdown) = (&line, &streams, &shutdown);
         async move {
             let response = match answering {
                 Some(answering) => answering.await,
                 None => door::upgrade_required(),
             };
-            Ok::<_, Infallible>(finish(until(response, shutdown), line))
+            Ok::<_, Infallible>(finish(until(response, shutdown), (line, address), streams))
         }
     });
     let connection = http1::Builder::new()
@@ -235,10 +247,18 @@ async fn connection(
     }
 }
 
-/// Ends an answer without an end of its own, events for an open page or a program, at `shutdown`: it would hold up the end of the daemon.
-fn until(response: Response, shutdown: &Shutdown) -> Response {
+/// Streams of events on strangers' connections, by where they come from.
+type Streams = Room<Calling, Arc<Line>>;
+
+/// True for an answer without an end of its own: events for an open page or a program.
+fn is_endless(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
-    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes())) {
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes()))
+}
+
+/// Ends an answer without an end at `shutdown`: it would hold up the end of the daemon.
+fn until(response: Response, shutdown: &Shutdown) -> Response {
+    if !is_endless(&response) {
         return response;
     }
     let shutdown = shutdown.clone();
@@ -246,8 +266,12 @@ fn until(response: Response, shutdown: &Shutdown) -> Response {
     response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
 }
 
-/// Signs an answer that needs a signature, and notes its end if that decides whether the connection is idle.
-fn finish(mut response: Response, line: &Arc<Line>) -> Response {
+/// Signs an answer that needs a signature, and notes what decides whether the connection is idle.
+fn finish(
+    mut response: Response,
+    (line, address): (&Arc<Line>, SocketAddr),
+    streams: &Arc<Streams>,
+) -> Response {
     if let Some(seal) = line.take_seal() {
         let header = seal.header(response.status().as_u16(), None);
         rpc::insert_seal(&mut response, &header);
@@ -255,20 +279,38 @@ fn finish(mut response: Response, line: &Arc<Line>) -> Response {
     if line.is_trusted() {
         return response;
     }
-    response.map(|body| Body::new(Noted { body, _end: NoteEnd(Arc::clone(line)) }))
+    let mut place = None;
+    if is_endless(&response) {
+        line.stream();
+        place = streams.displace(Calling::at(address.ip()), 1, Arc::clone(line)).ok();
+        if place.is_none() {
+            response = too_many_streams();
+        }
+    }
+    let end = NoteEnd { line: Arc::clone(line), _place: place };
+    response.map(|body| Body::new(Noted { body, end }))
 }
 
-/// A body that reports its end.
+fn too_many_streams() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open here: try again later\n")
+        .into_response()
+}
+
+/// A body of an answer to a stranger, whose progress and end its connection notes.
 struct Noted {
     body: Body,
-    _end: NoteEnd,
+    end: NoteEnd,
 }
 
-struct NoteEnd(Arc<Line>);
+struct NoteEnd {
+    line: Arc<Line>,
+    /// Of a stream of events.
+    _place: Option<Place<Calling, Arc<Line>>>,
+}
 
 impl Drop for NoteEnd {
     fn drop(&mut self) {
-        self.0.end();
+        self.line.end();
     }
 }
 
@@ -280,7 +322,11 @@ impl hyper::body::Body for Noted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        hyper::body::Body::poll_frame(Pin::new(&mut self.body), context)
+        let polled = hyper::body::Body::poll_frame(Pin::new(&mut self.body), context);
+        if polled.is_ready() {
+            self.end.line.stir();
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -289,6 +335,36 @@ impl hyper::body::Body for Noted {
 
     fn size_hint(&self) -> SizeHint {
         hyper::body::Body::size_hint(&self.body)
+    }
+}
+
+/// A body of a request, whose progress its connection notes.
+struct Coming {
+    body: Incoming,
+    line: Arc<Line>,
+}
+
+impl hyper::body::Body for Coming {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if polled.is_ready() {
+            self.line.stir();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -416,5 +492,66 @@ mod tests {
         assert!(String::from_utf8(head).unwrap().contains(EVENTS));
         shutdown.begin();
         tokio::time::timeout(Duration::from_secs(60), server).await.unwrap().unwrap();
+    }
+
+    /// A service with one route of events, and room for so many connections.
+    async fn events(connections_max: usize) -> (SocketAddr, Shutdown, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let board = crate::page::live::Board::default();
+        let events = get(move || async move { board.changes() });
+        let word = get(|| async { "here" });
+        let hosts = crate::hosts::Hosts::new("h:1", &[], "`hosts`");
+        let routes = Router::new().route("/live", events).route("/word", word);
+        let (door, shutdown) = (Door::new(None, false).unwrap(), Shutdown::new());
+        let limits = Limits { connections_max, drain_max: Duration::ZERO, ..Limits::default() };
+        let mut server = JoinSet::new();
+        server.spawn(serve(
+            listener,
+            door,
+            crate::front::guard(routes, hosts),
+            limits,
+            shutdown.clone(),
+        ));
+        (address, shutdown, server)
+    }
+
+    /// Asks, and returns the head of the answer; nothing if the connection ends first.
+    async fn ask(address: SocketAddr, path: &str) -> (tokio::net::TcpStream, String) {
+        let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n");
+        let _ = client.write_all(request.as_bytes()).await;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let Ok(byte) = client.read_u8().await else { return (client, String::new()) };
+            head.push(byte);
+        }
+        (client, String::from_utf8(head).unwrap())
+    }
+
+    #[tokio::test]
+    async fn streams_of_strangers_lock_nobody_out_and_displace_each_other() {
+        const CONNECTIONS_MAX: usize = 64;
+        let (address, _shutdown, _server) = events(CONNECTIONS_MAX).await;
+        let mut held = Vec::new();
+        for _ in 0..3 * CONNECTIONS_MAX {
+            let (client, head) = ask(address, "/live").await;
+            assert!(head.starts_with("HTTP/1.1 200") && head.contains(EVENTS), "{head}");
+            held.push(client);
+            let (_, head) = ask(address, "/word").await;
+            assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        }
+        // Three quarters of an eighth are left to those from here.
+        let few = CONNECTIONS_MAX / STRANGER_STREAMS_PART / 4 * 3;
+        let (ended, open) = held.split_at_mut(3 * CONNECTIONS_MAX - few);
+        for client in ended {
+            let _ = client.read_to_end(&mut Vec::new()).await;
+        }
+        let soon = Duration::from_millis(1);
+        for client in open {
+            let mut rest = Vec::new();
+            let read = client.read_to_end(&mut rest);
+            assert!(tokio::time::timeout(soon, read).await.is_err(), "an open page was ended");
+        }
     }
 }

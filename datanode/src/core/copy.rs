@@ -307,7 +307,7 @@ impl<F> Copying<F> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::token::AccessMode;
+    use protocol::token::{AccessMode, Holder};
 
     use super::super::replica::State;
     use super::*;
@@ -401,7 +401,12 @@ mod tests {
     fn who_gets_it_learns_what_becomes_of_it() {
         let behind = DatanodeInfo { id: DatanodeId([3; 16]), ..DatanodeInfo::default() };
         let write = |order: Order, behind: &[DatanodeInfo]| {
-            let token = TokenName { mode: AccessMode::Maintain, period: 0, expires_ms: 0 };
+            let token = TokenName {
+                mode: AccessMode::Maintain,
+                period: 0,
+                expires_ms: 0,
+                holder: Holder::CLUSTER,
+            };
             let Write { block, stamp, resume, prefix_only, durable, .. } =
                 order.write(behind, token);
             (block, stamp, resume, prefix_only, durable)

@@ -1,7 +1,9 @@
 //! The block transfer service: accepts connections on TCP and on an abstract Unix socket, one thread per connection, and carries out their operations
 //! ([`protocol::transfer`]).
 //!
-//! Limits: threads (`connections_max`), operations at once (`transfers_max`; more are answered "busy"), time for a peer to make progress. Every operation needs
+//! Limits: threads (`connections_max`), operations at once (`transfers_max`), time for a peer to make progress. Operations at once are shared by those for whom the
+//! tokens were made ([`daemon::shares`]): who has its share is answered "busy", and where others have none, the operation ends on which nothing has moved for
+//! longest, of whoever has most. The cluster's own are not ended for users. Every operation needs
 //! a block token, checked before the store is used, and proof that its sender has the token's secret. A connection on which nothing has been proven is a
 //! stranger's: strangers have seconds, and make room as [`daemon::guests`] says. Part of the connections is reserved for root and this DataNode's own user on
 //! the local socket; other users have no more there than over TCP.
@@ -15,12 +17,14 @@ mod write;
 mod write_many;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use daemon::guests::{Guest, Guests, Peer};
+use daemon::shares::room::{Place, Room, Tenant};
+use daemon::shares::{Full, PART};
 use parking_lot::Mutex;
-use protocol::token::{AccessMode, Receipt, TokenError, TokenKeys};
+use protocol::token::{AccessMode, Holder, Receipt, TokenError, TokenKeys};
 use protocol::transfer::{NONCE_BYTES, Needs, Operation, Reply, WriteMany};
 use protocol::{BlockId, ErrorKind, GenerationStamp};
 use sys::wake::Wake;
@@ -79,7 +83,7 @@ pub struct Service {
     balancing: Balancing,
     heartbeats: Heartbeats,
     traffic: Traffic,
-    transfers: AtomicUsize,
+    transfers: Arc<Room<Holder, Running>>,
     callers: Arc<Guests<Caller>>,
 }
 
@@ -134,6 +138,27 @@ impl Guest for Caller {
     }
 }
 
+/// An operation that runs.
+#[derive(Debug)]
+struct Running {
+    stream: Arc<Stream>,
+    holder: Holder,
+}
+
+/// Its place among those that run.
+type Turn = Place<Holder, Running>;
+
+impl Tenant for Running {
+    fn may_leave(&self) -> bool {
+        self.holder != Holder::CLUSTER
+    }
+
+    fn leave(&self) {
+        tracing::info!("a transfer of a user who has most of them makes room for another user");
+        self.stream.shutdown();
+    }
+}
+
 /// The fate of a connection after an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum After {
@@ -161,7 +186,7 @@ impl Service {
             balancing: Balancing::new(balancer_bandwidth),
             heartbeats: Heartbeats::default(),
             traffic: Traffic::default(),
-            transfers: AtomicUsize::new(0),
+            transfers: Room::new(limits.transfers_max, PART),
             callers: Guests::new(limits.connections_max, limits.connections_max / OWN_PART),
         })
     }
@@ -183,7 +208,7 @@ impl Service {
 
     /// Operations that run now.
     pub fn transfer_count(&self) -> usize {
-        self.transfers.load(Ordering::Relaxed)
+        self.transfers.taken()
     }
 
     /// Accepts connections until `stop` is notified; blocks.
@@ -264,14 +289,16 @@ impl Service {
                     break;
                 }
             }
-            if self.transfers.fetch_add(1, Ordering::Relaxed) >= self.limits.transfers_max {
-                self.transfers.fetch_sub(1, Ordering::Relaxed);
-                let busy = OperationError::Busy { max: self.limits.transfers_max };
-                connection.refuse(busy.to_remote(), DRAIN_MAX);
-                break;
-            }
-            let outcome = self.carry_out(&mut connection, peer, asked.operation);
-            self.transfers.fetch_sub(1, Ordering::Relaxed);
+            let turn = match self.turn(caller, &asked.operation) {
+                Ok(turn) => turn,
+                Err(busy) => {
+                    tracing::info!(error = %busy, "operation refused");
+                    connection.refuse(busy.to_remote(), DRAIN_MAX);
+                    break;
+                }
+            };
+            let outcome = self.carry_out(&mut connection, (peer, &turn), asked.operation);
+            drop(turn);
             match outcome {
                 Ok(After::Keep) => {}
                 Ok(After::Close) => break,
@@ -288,16 +315,27 @@ impl Service {
         }
     }
 
+    /// A place for an operation, in the share of those for whom its token was made.
+    fn turn(&self, caller: &Caller, operation: &Operation) -> Result<Turn, OperationError> {
+        let holder = operation.needs().token.holder;
+        let running = Running { stream: Arc::clone(&caller.stream), holder };
+        let turn = self.transfers.enter(holder, 1, running);
+        turn.map_err(|full| match full {
+            Full::Own => OperationError::Share { max: self.transfers.alone() },
+            Full::All | Full::Ended => OperationError::Busy { max: self.limits.transfers_max },
+        })
+    }
+
     fn carry_out(
         self: &Arc<Self>,
         connection: &mut Connection,
-        peer: Peer,
+        (peer, turn): (Peer, &Turn),
         operation: Operation,
     ) -> Result<After, OperationError> {
         match operation {
-            Operation::Write(write) => self.write(connection, write),
-            Operation::WriteMany(writes) => self.write_many(connection, writes),
-            Operation::Read(read) => self.read(connection, &read),
+            Operation::Write(write) => self.write(connection, turn, write),
+            Operation::WriteMany(writes) => self.write_many(connection, turn, writes),
+            Operation::Read(read) => self.read(connection, turn, &read),
             Operation::Descriptors { .. } if peer != Peer::Own => {
                 // An open file lasts longer than the token.
                 let error = OperationError::Invalid(

@@ -6,13 +6,14 @@ use protocol::{BlockId, GenerationStamp};
 use transport::Connection;
 
 use super::serve::{self, Serving};
-use super::{After, Service};
+use super::{After, Service, Turn};
 use crate::error::OperationError;
 
 impl Service {
     pub(super) fn read(
         &self,
         connection: &mut Connection,
+        turn: &Turn,
         read: &Read,
     ) -> Result<After, OperationError> {
         let mut serving = Serving::begin(&self.store, read)?;
@@ -25,6 +26,7 @@ impl Service {
                 return if before.is_empty() { Ok(After::Close) } else { Err(error.into()) };
             }
             connection.send_packet(&before, &packet)?;
+            turn.stir();
             self.traffic.note_sent(packet.header.data_bytes);
             if packet.header.last {
                 return Ok(After::Keep);

@@ -14,7 +14,7 @@ use protocol::{BlockId, GenerationStamp};
 use transport::{Connection, Packet, Pipe, PooledPacket, Ready};
 
 use super::keep::{cannot_write, keep};
-use super::{After, Service, status_of};
+use super::{After, Service, Turn, status_of};
 use crate::core::member::{Member, Silence};
 use crate::error::OperationError;
 use crate::store::ReplicaWriter;
@@ -45,6 +45,7 @@ fn cannot_wait(error: &io::Error) -> Broken {
 
 struct Reception<'a> {
     service: &'a Arc<Service>,
+    turn: &'a Turn,
     front: &'a mut Connection,
     /// The answer, until it is sent with the first ack.
     answer: Vec<u8>,
@@ -58,6 +59,7 @@ impl Service {
     pub(super) fn write(
         self: &Arc<Self>,
         connection: &mut Connection,
+        turn: &Turn,
         write: Write,
     ) -> Result<After, OperationError> {
         if write.pipeline.len() >= PIPELINE_MEMBERS_MAX {
@@ -76,6 +78,7 @@ impl Service {
         let answer: Answer = Ok(Reply::Writing);
         let mut reception = Reception {
             service: self,
+            turn,
             front: connection,
             answer: frame::encode(&answer),
             behind: None,
@@ -125,6 +128,7 @@ impl Reception<'_> {
                         tracing::debug!(error = %protocol::error::chain(&error), "writer is gone");
                         Broken
                     })?;
+                    self.turn.stir();
                     self.service.traffic.note_received(packet.header.data_bytes);
                     self.receive(packet)?;
                 }

@@ -21,7 +21,7 @@ use protocol::{BlockId, GenerationStamp};
 use transport::{Connection, Pipe, PooledPacket};
 
 use super::keep::{cannot_write, keep};
-use super::{After, Service, status_of};
+use super::{After, Service, Turn, status_of};
 use crate::core::member::{Member, Then};
 use crate::error::OperationError;
 use crate::store::ReplicaWriter;
@@ -50,6 +50,7 @@ impl Service {
     pub(super) fn write_many(
         self: &Arc<Self>,
         connection: &mut Connection,
+        turn: &Turn,
         writes: WriteMany,
     ) -> Result<After, OperationError> {
         let Write { pipeline, resume, prefix_only, .. } = &writes.first;
@@ -64,6 +65,7 @@ impl Service {
         for block in &mut blocks {
             let mut packet = self.packets.take();
             connection.read_packet(&mut packet)?;
+            turn.stir();
             self.traffic.note_received(packet.header.data_bytes);
             if !packet.header.last || packet.header.data_bytes > WRITE_MANY_BYTES_MAX {
                 return Err(OperationError::Invalid("a block of several is one small packet"));

@@ -48,6 +48,7 @@ pub(crate) struct Cluster {
     _namenode: Daemon,
     root: tempfile::TempDir,
     local_socket: bool,
+    transfers_max: usize,
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -57,6 +58,11 @@ fn runtime() -> tokio::runtime::Runtime {
 impl Cluster {
     /// `local_socket`: offer Unix sockets, so clients map replicas; otherwise everything goes over TCP.
     pub(crate) fn start(count: usize, local_socket: bool) -> Self {
+        Cluster::start_with(count, local_socket, datanode::Config::default().transfers_max)
+    }
+
+    /// With DataNodes that carry out so many operations at once.
+    pub(crate) fn start_with(count: usize, local_socket: bool, transfers_max: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -95,6 +101,7 @@ impl Cluster {
             _namenode: namenode,
             root,
             local_socket,
+            transfers_max,
         };
         (0..count).for_each(|number| cluster.start_datanode(number));
         cluster.wait_live(count);
@@ -109,6 +116,7 @@ impl Cluster {
             local_socket: self.local_socket,
             reserved_bytes: Some(0),
             trash_grace_ms: 0,
+            transfers_max: self.transfers_max,
             io_timeout_ms: 5000,
             connect_timeout_ms: 1000,
             ..datanode::Config::default()
@@ -149,6 +157,11 @@ impl Cluster {
     /// Another client, with its own connections.
     pub(crate) fn connect(&self) -> DfsClient {
         connect(&self.config)
+    }
+
+    /// A client that acts as another user.
+    pub(crate) fn connect_as(&self, user: &str) -> DfsClient {
+        connect(&ClientConfig { user: Some(user.to_owned()), ..self.config.clone() })
     }
 
     pub(crate) fn put(&self, path: &str, data: &[u8], block_size: u64) {

@@ -61,7 +61,10 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<Answer, CoreError> {
-        if let Err(refusal) = check_name("user", asked.caller.user) {
+        // Both are kept: the host with the caller's lease, for as long as that lasts.
+        let named =
+            check_name("user", asked.caller.user).and_then(|()| check_name("host", asked.host));
+        if let Err(refusal) = named {
             return Ok(Err(refusal));
         }
         self.ns.leases.renew(asked.id.client, asked.host, now.mono_ms);
@@ -130,13 +133,13 @@ impl State {
             return Ok(answer);
         }
         let key = CallKey { call: asked.id, index };
+        let user = asked.caller.user;
         if let Some(first) = self.retry.answer(&key) {
-            return Ok(self.answer(nodes, &first, now));
+            return Ok(self.answer(nodes, &first, (user, now)));
         }
         if let Some(refusal) = self.safe_mode_refusal(nodes, call, now) {
             return Ok(Err(refusal));
         }
-        let user = asked.caller.user;
         if !self.retry.admits(user, now) {
             return Ok(Err(too_busy(user)));
         }
@@ -194,14 +197,14 @@ impl State {
             if !matches!(&outcome, Outcome::Refused(error) if error.kind.is_transient()) {
                 self.retry.insert_unchanged(key, user, now, outcome.clone());
             }
-            return Ok(self.answer(nodes, &outcome, now));
+            return Ok(self.answer(nodes, &outcome, (user, now)));
         }
         // "Try again" is not an answer to remember: the next attempt is judged by the result of these edits.
         let again = matches!(&outcome, Outcome::Refused(error) if error.kind.is_transient());
         let call = (!again).then_some(key);
         let record = Record { call, at_ms: self.retry.time(now), edits, outcome };
         self.commit(nodes, &record, &written, out)?;
-        let answer = self.answer(nodes, &record.outcome, now);
+        let answer = self.answer(nodes, &record.outcome, (user, now));
         if let Some(key) = record.call {
             self.retry.insert(key, user, record.at_ms, &record.outcome);
         }

@@ -320,7 +320,7 @@ impl State {
             corrupt,
             open: open.is_some(),
             has_unseen_members,
-            token: self.token(block, stamp, AccessMode::Read, reader.now),
+            token: self.token_for(reader.caller.user, (block, stamp), AccessMode::Read, reader.now),
         }
     }
 

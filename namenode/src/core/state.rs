@@ -326,7 +326,7 @@ impl State {
         Guard::new(&self.ns, caller, self.settings.permissions)
     }
 
-    /// A token for a block.
+    /// A token for a block, for the cluster's own work.
     pub fn token(
         &self,
         block: BlockId,
@@ -337,7 +337,19 @@ impl State {
         self.settings.token_keys.issue(block, stamp, mode, now.wall_ms)
     }
 
-    /// Turns an outcome into the answer: fills in addresses and tokens.
+    /// A token for a block that a user asks for.
+    pub fn token_for(
+        &self,
+        user: &str,
+        (block, stamp): (BlockId, GenerationStamp),
+        mode: AccessMode,
+        now: Now,
+    ) -> BlockToken {
+        let keys = &self.settings.token_keys;
+        keys.issue_to(keys.holder(user), block, stamp, (mode, now.wall_ms))
+    }
+
+    /// Turns an outcome into the answer to a user: fills in addresses and tokens.
     ///
     /// # Errors
     /// The refusal the outcome is, or `Unavailable` if the DataNodes of a block are not known yet after a restart.
@@ -345,21 +357,21 @@ impl State {
         &self,
         nodes: &Datanodes,
         outcome: &Outcome,
-        now: Now,
+        to: (&str, Now),
     ) -> Result<Reply, RemoteError> {
         match outcome {
             Outcome::Done => Ok(Reply::Done),
             Outcome::Flag(flag) => Ok(Reply::Flag(*flag)),
             Outcome::Refused(error) => Err(error.clone()),
             Outcome::Path(path) => Ok(Reply::Path(path.clone())),
-            Outcome::Block(block) => Ok(Reply::Block(self.for_writer(nodes, block, now)?)),
+            Outcome::Block(block) => Ok(Reply::Block(self.for_writer(nodes, block, to)?)),
             Outcome::Appended { file, block_size, length, last, prior } => {
                 let terms = (*file, *block_size, *length);
-                self.for_append(nodes, terms, (last.as_ref(), *prior), now)
+                self.for_append(nodes, terms, (last.as_ref(), *prior), to)
             }
             Outcome::Created { file, block_size, replication, first_block } => {
                 let first_block = match first_block {
-                    Some(block) => Some(self.for_writer(nodes, block, now)?),
+                    Some(block) => Some(self.for_writer(nodes, block, to)?),
                     None => None,
                 };
                 Ok(Reply::Created(protocol::namenode::Created {
@@ -377,9 +389,9 @@ impl State {
         nodes: &Datanodes,
         (file, block_size, length): (protocol::InodeId, u64, u64),
         (last, prior): (Option<&Allotted>, GenerationStamp),
-        now: Now,
+        to: (&str, Now),
     ) -> Result<Reply, RemoteError> {
-        let last = last.map(|block| self.for_writer(nodes, block, now)).transpose()?;
+        let last = last.map(|block| self.for_writer(nodes, block, to)).transpose()?;
         let appended = protocol::namenode::Appended { file, block_size, length, last, prior };
         Ok(Reply::Appended(appended))
     }
@@ -388,7 +400,7 @@ impl State {
         &self,
         nodes: &Datanodes,
         block: &Allotted,
-        now: Now,
+        (user, now): (&str, Now),
     ) -> Result<LocatedBlock, RemoteError> {
         let replicas: Vec<_> = block
             .targets
@@ -412,7 +424,7 @@ impl State {
             corrupt: false,
             open: true,
             has_unseen_members: false,
-            token: self.token(block.id, block.stamp, AccessMode::Write, now),
+            token: self.token_for(user, (block.id, block.stamp), AccessMode::Write, now),
         })
     }
 

@@ -3,6 +3,7 @@
 //! The same program checks the files, as a process of its own that calls this NameNode for the user who asks; it ends when the client
 //! hangs up. Repairs are only made for the holder of the cluster secret, since a page in a browser could ask for them as well.
 
+use std::net::IpAddr;
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -14,17 +15,19 @@ use client::config::{NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use daemon::auth::Authenticator;
 use daemon::params::{self, BadParameter, Ear};
 use daemon::rpc;
+use daemon::serve::Peer;
+use daemon::shares::PART;
+use daemon::shares::room::{Place, Room};
 use futures_util::stream;
 use protocol::address::url_of;
 use protocol::auth::Role;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use webhdfs::query::Query;
 
 use crate::config::Config;
 
-/// Checks at once: each walks over the whole namespace. Further ones are refused and can be tried again later.
+/// Checks at once: each walks over the whole namespace. Further ones are refused and can be tried again later. One user alone gets three of them.
 const CHECKS_MAX: usize = 4;
 /// Bytes of a piece of the answer.
 const PIECE_BYTES: usize = 64 << 10;
@@ -59,13 +62,20 @@ pub(super) struct Fsck {
     believes: bool,
     namenode: String,
     config: Arc<Config>,
-    turns: Arc<Semaphore>,
+    turns: Arc<Room<Owner>>,
+}
+
+/// To whom a check counts: a name that nobody proved says nothing.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Owner {
+    User(String),
+    Address(Option<IpAddr>),
 }
 
 impl Fsck {
     pub(super) fn new(auth: Authenticator, config: Arc<Config>, address: &str) -> Self {
         let believes = config.webhdfs.auth == webhdfs::Auth::Simple;
-        let turns = Arc::new(Semaphore::new(CHECKS_MAX));
+        let turns = Room::new(CHECKS_MAX, PART);
         Fsck { auth, believes, namenode: url_of(address), config, turns }
     }
 }
@@ -80,8 +90,8 @@ pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response
     };
     let signed = rpc::check(&fsck.auth, &parts, &[Role::Client]);
     let repairs = REPAIRS.iter().any(|name| query.text(name).is_some());
-    match signed {
-        Err(error) if !fsck.believes => return rpc::refuse(error),
+    match &signed {
+        Err(error) if !fsck.believes => return rpc::refuse(*error),
         Err(_) if repairs => {
             let text = "repairs are made by `hanno fsck`, which signs what it asks\n";
             return (StatusCode::FORBIDDEN, text).into_response();
@@ -97,7 +107,11 @@ pub(super) async fn fsck(State(fsck): State<Fsck>, request: Request) -> Response
         Ok(warning) => Ear::judged(&parts.extensions, warning),
         Err(text) => return bad(text),
     }
-    let Ok(turn) = Arc::clone(&fsck.turns).try_acquire_owned() else {
+    let owner = match signed {
+        Ok(_) => Owner::User(user.to_owned()),
+        Err(_) => Owner::Address(parts.extensions.get::<Peer>().map(|peer| peer.address.ip())),
+    };
+    let Ok(turn) = fsck.turns.enter(owner, 1, ()) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "other checks are running\n").into_response();
     };
     let Ok(program) = std::env::current_exe() else {
@@ -175,7 +189,7 @@ fn arguments(query: &Query) -> Vec<String> {
 }
 
 /// What the child prints, as it prints it.
-fn report(mut child: Child, turn: OwnedSemaphorePermit) -> Response {
+fn report(mut child: Child, turn: Place<Owner>) -> Response {
     let output = child.stdout.take();
     let pieces = stream::try_unfold((child, output, turn), |(child, output, turn)| async {
         let Some(mut output) = output else { return Ok(None) };

@@ -3,15 +3,15 @@
 //! A browser that may not talk to addresses other than the page's own sends and reads here; the NameNode finds the DataNode in the way of
 //! WebHDFS and passes the bytes on. This is for people with single files: programs go to DataNodes themselves.
 //!
-//! Invariant: a relay holds some pieces in memory and never a file; there are at most [`RELAYS_MAX`] at once, and [`RELAYS_OF_USER_MAX`] of one user.
+//! Invariant: a relay holds some pieces in memory and never a file; there are at most [`RELAYS_MAX`] at once, and no user has all of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body as RequestBody;
 use axum::http::{Method, Request, StatusCode, Uri};
 use axum::response::Response;
-use parking_lot::Mutex;
+use daemon::shares::room::{Place, Room};
+use daemon::shares::{Full, PART};
 use protocol::address::url_of;
 use protocol::auth::{Key, Role, Service};
 use protocol::printable::printable;
@@ -24,10 +24,8 @@ use webhdfs::namenode::{Face, KnownUser};
 
 use crate::service::Local;
 
-/// Relays at once: the NameNode's network and memory are for metadata.
+/// Relays at once: the NameNode's network and memory are for metadata. One user alone gets three of them.
 const RELAYS_MAX: usize = 4;
-/// Of one user, so that nobody holds all of them.
-const RELAYS_OF_USER_MAX: usize = 3;
 /// Bytes of an answer about a first step; a URL with the longest path fits.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -36,25 +34,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Relay {
     face: Face<Local>,
     secret: Key,
-    users: Arc<Mutex<BTreeMap<String, usize>>>,
-}
-
-/// One relay under way.
-struct Slot<'a> {
-    users: &'a Mutex<BTreeMap<String, usize>>,
-    user: &'a str,
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        let mut users = self.users.lock();
-        if let Some(count) = users.get_mut(self.user) {
-            *count -= 1;
-            if *count == 0 {
-                users.remove(self.user);
-            }
-        }
-    }
+    room: Arc<Room<String>>,
 }
 
 /// First bytes of files that have their text inside, and what they are. `-text` of the shell prints them.
@@ -87,7 +67,7 @@ impl Text {
 
 impl Relay {
     pub(super) fn new(face: Face<Local>, secret: Key) -> Self {
-        Relay { face, secret, users: Arc::default() }
+        Relay { face, secret, room: Room::new(RELAYS_MAX, PART) }
     }
 
     /// Sends the browser on to a DataNode for the bytes of a file.
@@ -136,21 +116,14 @@ impl Relay {
         Ok(bytes)
     }
 
-    fn slot<'a>(&'a self, user: &'a str) -> Result<Slot<'a>, RemoteError> {
-        let mut users = self.users.lock();
-        let own = users.get(user).copied().unwrap_or(0);
-        let busy = match users.values().sum::<usize>() {
-            _ if own >= RELAYS_OF_USER_MAX => {
-                "the NameNode already passes on as many files of yours as it may"
-            }
-            RELAYS_MAX.. => "the NameNode already passes on as many files as it may",
-            _ => {
-                users.insert(user.to_owned(), own + 1);
-                return Ok(Slot { users: &self.users, user });
-            }
-        };
-        let text = format!("{busy}; try again later");
-        Err(RemoteError::new(ErrorKind::Unavailable, text))
+    fn slot(&self, user: &str) -> Result<Place<String>, RemoteError> {
+        self.room.enter(user.to_owned(), 1, ()).map_err(|full| {
+            let busy = match full {
+                Full::Own => "the NameNode already passes on as many files of yours as it may",
+                Full::All | Full::Ended => "the NameNode already passes on as many files as it may",
+            };
+            RemoteError::new(ErrorKind::Unavailable, format!("{busy}; try again later"))
+        })
     }
 
     async fn first_step(

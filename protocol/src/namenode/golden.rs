@@ -6,7 +6,7 @@ use crate::auth::Key;
 use crate::permission::Action;
 use crate::storage::StoragePolicy;
 use crate::table::golden::{check, hex};
-use crate::token::{AccessMode, Receipt, TokenKeys, TokenName};
+use crate::token::{AccessMode, Holder, Receipt, TokenKeys, TokenName};
 use crate::xattr::{Xattr, XattrFlag};
 use crate::{
     BlockId, ClusterId, DatanodeId, DfsPath, Epoch, ErrorKind, GenerationStamp, InodeId,
@@ -58,7 +58,8 @@ fn node() -> DatanodeInfo {
 }
 
 fn located() -> LocatedBlock {
-    let name = TokenName { mode: AccessMode::Read, period: 1, expires_ms: 2 };
+    let name =
+        TokenName { mode: AccessMode::Read, period: 1, expires_ms: 2, holder: Holder::CLUSTER };
     LocatedBlock {
         id: BLOCK,
         stamp: STAMP,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! key of a period = HMAC-SHA256(token key, "hanno block token key: " period)
-//! secret          = HMAC-SHA256(key of the period, block id LE | generation stamp LE | mode | period LE | expiry ms LE)
+//! secret          = HMAC-SHA256(key of the period, block id LE | generation stamp LE | mode | period LE | expiry ms LE | holder LE)
+//! holder          = first 8 bytes, LE, of HMAC-SHA256(token key, "hanno block token holder: " user); 0 where the cluster itself acts
 //! ```
 //!
 //! A token is a name and a secret. The NameNode gives both to whoever it grants a permission. Only the name goes to a DataNode, which derives the secret from
@@ -14,6 +15,9 @@
 //! ```
 //!
 //! A [`Receipt`] goes the other way: a DataNode gives it to the writer of a block that it has on disk, and the writer hands it to the NameNode.
+//!
+//! The holder is in the secret, so nobody changes it: DataNodes share their room by it. It is no name, and nobody can choose a user's name that has the number of
+//! another.
 //!
 //! The key changes in each period of [`KEY_PERIOD`]; it is derived from the cluster secret and the period's number. All NameNodes have the same key, before and
 //! after a restart. No token outlives its period by more than [`TOKEN_LIFETIME`], so a leaked key is soon worthless.
@@ -50,6 +54,15 @@ impl AccessMode {
     }
 }
 
+/// For whom a token was made, as DataNodes tell users apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Holder(u64);
+
+impl Holder {
+    /// The cluster itself: it copies, moves and recovers replicas.
+    pub const CLUSTER: Holder = Holder(0);
+}
+
 /// Which token for one block at one generation stamp. Not secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TokenName {
@@ -59,6 +72,8 @@ pub struct TokenName {
     pub period: u64,
     /// Last moment of its validity, milliseconds since the epoch.
     pub expires_ms: u64,
+    /// For whom it was made.
+    pub holder: Holder,
 }
 
 /// Permission for one block at one generation stamp.
@@ -100,7 +115,7 @@ impl TokenKeys {
         TokenKeys(secret.derive("hanno block token key").ready())
     }
 
-    /// Issues a token that is good from `now_ms` for [`TOKEN_LIFETIME`].
+    /// Issues a token that is good from `now_ms` for [`TOKEN_LIFETIME`], to the cluster itself.
     pub fn issue(
         &self,
         block: BlockId,
@@ -108,9 +123,26 @@ impl TokenKeys {
         mode: AccessMode,
         now_ms: u64,
     ) -> BlockToken {
+        self.issue_to(Holder::CLUSTER, block, stamp, (mode, now_ms))
+    }
+
+    /// As [`TokenKeys::issue`], to a user.
+    pub fn issue_to(
+        &self,
+        holder: Holder,
+        block: BlockId,
+        stamp: GenerationStamp,
+        (mode, now_ms): (AccessMode, u64),
+    ) -> BlockToken {
         let (period, expires_ms) =
             (now_ms / ms(KEY_PERIOD), now_ms.saturating_add(ms(TOKEN_LIFETIME)));
-        self.token(block, stamp, TokenName { mode, period, expires_ms })
+        self.token(block, stamp, TokenName { mode, period, expires_ms, holder })
+    }
+
+    /// A user, as a holder of tokens.
+    pub fn holder(&self, user: &str) -> Holder {
+        let mac = self.0.mac(&[b"hanno block token holder: ", user.as_bytes()]);
+        Holder(u64::from_le_bytes(std::array::from_fn(|at| mac[at])).max(1))
     }
 
     /// What a DataNode gives for a replica of this length that it has on disk.
@@ -133,7 +165,7 @@ impl TokenKeys {
 
     /// The token of a name, valid or not.
     pub fn token(&self, block: BlockId, stamp: GenerationStamp, name: TokenName) -> BlockToken {
-        let TokenName { mode, period, expires_ms } = name;
+        let TokenName { mode, period, expires_ms, holder } = name;
         let key = self.0.mac(&[b"hanno block token key: ", period.to_string().as_bytes()]);
         let secret = Key::new(key).mac(&[
             &block.0.to_le_bytes(),
@@ -141,6 +173,7 @@ impl TokenKeys {
             &[mode as u8],
             &period.to_le_bytes(),
             &expires_ms.to_le_bytes(),
+            &holder.0.to_le_bytes(),
         ]);
         BlockToken { name, secret: Key::new(secret) }
     }
@@ -213,6 +246,7 @@ mod tests {
             keys.token(BLOCK, STAMP, other),
             keys.token(BLOCK, STAMP, TokenName { expires_ms: NOW, ..token.name }),
             keys.token(BLOCK, STAMP, TokenName { period: 999, ..token.name }),
+            keys.token(BLOCK, STAMP, TokenName { holder: keys.holder("ada"), ..token.name }),
             TokenKeys::new(&Key::new([4; 32])).token(BLOCK, STAMP, token.name),
         ] {
             assert!(!token.matches(&[b"x"], &proof), "{token:?}");
@@ -255,6 +289,20 @@ mod tests {
         ] {
             assert_ne!(another, receipt);
         }
+    }
+
+    #[test]
+    fn each_user_is_a_holder_and_the_cluster_is_another() {
+        let keys = TokenKeys::new(&Key::new([3; 32]));
+        let (ada, bob) = (keys.holder("ada"), keys.holder("bob"));
+        assert_eq!(ada, Holder(0x7ba0_a083_5c15_2836), "golden");
+        assert!(ada != bob && ada == keys.holder("ada") && ada != Holder::CLUSTER);
+        assert_ne!(TokenKeys::new(&Key::new([4; 32])).holder("ada"), ada, "nobody can work it out");
+        let token = keys.issue_to(ada, BLOCK, STAMP, (AccessMode::Read, NOW));
+        let checked = keys.check(BLOCK, STAMP, (token.name, AccessMode::Read), NOW);
+        assert_eq!(checked.map(|token| token.name.holder), Ok(ada));
+        let cluster = keys.issue(BLOCK, STAMP, AccessMode::Read, NOW);
+        assert_eq!(cluster.name, TokenName { holder: Holder::CLUSTER, ..token.name });
     }
 
     #[test]

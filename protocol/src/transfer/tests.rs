@@ -61,8 +61,12 @@ fn operations_have_a_stable_encoding() {
     let token = keys.issue(block, stamp, AccessMode::Read, 1000).name;
     let read = Operation::Read(Read { block, stamp, token, offset: 512, length: 100 });
     let bytes = frame::encode(&read);
-    // variant, block, stamp as varints; then mode, period, expiry; then offset and length
-    assert_eq!(bytes[8..], [1, 5, 0xe9, 7, 0, 0, 0xa8, 0xd7, 0x24, 0x80, 4, 100]);
+    // variant, block, stamp as varints; then mode, period, expiry, holder; then offset and length
+    assert_eq!(bytes[8..], [1, 5, 0xe9, 7, 0, 0, 0xa8, 0xd7, 0x24, 0, 0x80, 4, 100]);
+    let token = keys.issue_to(keys.holder("ada"), block, stamp, (AccessMode::Read, 1000)).name;
+    let of_ada =
+        frame::encode(&Operation::Read(Read { block, stamp, token, offset: 1, length: 2 }));
+    assert_eq!(of_ada[17..], [182, 208, 212, 224, 181, 144, 168, 208, 123, 1, 2]);
     let back = frame::read::<Operation>(&mut &bytes[..], FRAME_BYTES_MAX, "operation").unwrap();
     assert_eq!(back, read);
     let nothing = frame::encode(&Reply::Nothing { since: Some(stamp) });

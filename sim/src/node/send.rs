@@ -5,7 +5,7 @@ use datanode::core::copy::{Copying, Order, Source, Step};
 use datanode::error::{OperationError, StoreError};
 use datanode::transfer::OpenSource;
 use protocol::namenode::DatanodeInfo;
-use protocol::token::{AccessMode, BlockToken, TokenName};
+use protocol::token::{AccessMode, BlockToken, Holder, TokenName};
 use protocol::transfer::{Operation, Reply};
 use protocol::{DatanodeId, ErrorKind};
 use transport::PacketPool;
@@ -30,7 +30,8 @@ impl Process {
     ) -> Result<(), ErrorKind> {
         let (order, target) = Order::of(operation).ok_or(ErrorKind::InvalidArgument)?;
         let targets = std::slice::from_ref(target);
-        let token = TokenName { mode: AccessMode::Maintain, period: 0, expires_ms: 0 };
+        let (mode, holder) = (AccessMode::Maintain, Holder::CLUSTER);
+        let token = TokenName { mode, period: 0, expires_ms: 0, holder };
         self.begin_copy(order, (targets, token), Asker::Peer(from, number), out)
     }
 

@@ -3,6 +3,7 @@
 //! - memory per transfer is a few packets, whatever the size of the file;
 //! - an upload that ends before its end - no last chunk, fewer bytes than announced, silence - is given up: nothing of it
 //!   stays visible;
+//! - uploads at once are shared by users: one who has most of them gives up the stillest when another needs a place;
 //! - the URL may be used again and again; every use is a call of its own;
 //! - where names are believed, pages of other hosts get nothing and change nothing: they could name anybody.
 
@@ -23,7 +24,6 @@ use axum::routing::any;
 use client::dfs::DfsClient;
 use protocol::DfsPath;
 use protocol::auth::Key;
-use tokio::sync::Semaphore;
 
 use self::clients::Clients;
 use crate::config::Config;
@@ -38,8 +38,10 @@ use crate::{drain, path};
 use daemon::params::Ear;
 use daemon::serve::Peer;
 use daemon::session;
+use daemon::shares::PART;
+use daemon::shares::room::{Notified, Room};
 
-/// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn.
+/// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn. One user alone gets three quarters.
 const UPLOADS_MAX: usize = 256;
 /// How long an upload waits for its turn before it is asked to try again or to go elsewhere: clients wait a minute for an answer.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -78,7 +80,7 @@ pub struct Face {
 struct Inner {
     clients: Clients,
     settings: Settings,
-    uploads: Arc<Semaphore>,
+    uploads: Arc<Room<String, Notified>>,
 }
 
 /// The part of a request that was understood so far.
@@ -86,6 +88,8 @@ struct Asked {
     op: Op,
     path: DfsPath,
     query: Query,
+    /// Who asks.
+    user: String,
     client: DfsClient,
     /// Text for the client about its parameters that are ignored.
     warning: Option<String>,
@@ -94,7 +98,7 @@ struct Asked {
 impl Face {
     /// A face that reads and writes through `client`, as the caller.
     pub fn new(client: DfsClient, settings: Settings) -> Self {
-        let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
+        let uploads = Room::new(UPLOADS_MAX, PART);
         Face { inner: Arc::new(Inner { clients: Clients::new(client), settings, uploads }) }
     }
 
@@ -138,7 +142,8 @@ impl Face {
         if let Some(peer) = parts.extensions.get::<Peer>() {
             peer.line.trust();
         }
-        Ok(Asked { op, path, query, client: self.inner.clients.of(&user), warning })
+        let client = self.inner.clients.of(&user);
+        Ok(Asked { op, path, query, user, client, warning })
     }
 
     fn user(&self, query: &Query, op: Op, path: &DfsPath) -> Result<String, WebError> {

@@ -7,10 +7,11 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use client::dfs::{CreateOptions, DfsWriter, Parents};
+use daemon::shares::room::{Notified, Place};
 use http_body_util::BodyExt;
 use protocol::ErrorKind;
 use protocol::address::authority_of;
-use tokio::sync::{SemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::{Asked, Face, TURN_WAIT_MAX, UPLOADS_MAX, panicked};
 use crate::error::{Exception, WebError};
@@ -32,10 +33,13 @@ enum Piece {
     End,
 }
 
+/// The place of an upload.
+type Turn = Place<String, Notified>;
+
 impl Face {
     pub(super) async fn write(&self, asked: Asked, body: &mut Body) -> Result<Response, WebError> {
         let op = asked.op;
-        let _turn = self.turn().await?;
+        let turn = self.turn(&asked.user).await?;
         let url = location(&asked)?;
         let (opened_sender, opened) = oneshot::channel();
         let (sender, receiver) = mpsc::channel(PIECES_MAX);
@@ -47,7 +51,7 @@ impl Face {
         });
         // Nothing of the body is asked for before the file is open, so that a refusal comes first.
         let pumped = match opened.await {
-            Ok(()) => pump(body, sender).await,
+            Ok(()) => pump(body, sender, &turn).await,
             Err(_) => {
                 drop(sender);
                 Ok(())
@@ -66,15 +70,14 @@ impl Face {
         Ok((StatusCode::CREATED, headers, more).into_response())
     }
 
-    /// The right to be one of the uploads under way.
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, WebError> {
-        let turn = tokio::time::timeout(TURN_WAIT_MAX, self.inner.uploads.acquire()).await;
-        let turn = turn.map_err(|_| {
+    /// A place among the uploads under way.
+    async fn turn(&self, user: &str) -> Result<Turn, WebError> {
+        let turn = self.inner.uploads.wait(user.to_owned(), 1, Notified::default());
+        tokio::time::timeout(TURN_WAIT_MAX, turn).await.map_err(|_| {
             let text =
                 format!("{UPLOADS_MAX} uploads are under way here; try again, or another DataNode");
             WebError::new(Exception::Retriable, text)
-        })?;
-        Ok(turn.expect("the semaphore is never closed"))
+        })
     }
 }
 
@@ -86,11 +89,17 @@ fn location(asked: &Asked) -> Result<HeaderValue, WebError> {
 }
 
 /// Sends the body to the writer.
-async fn pump(body: &mut Body, sender: mpsc::Sender<Piece>) -> Result<(), WebError> {
+async fn pump(body: &mut Body, sender: mpsc::Sender<Piece>, turn: &Turn) -> Result<(), WebError> {
     let aborted =
         |why: &str| WebError::new(Exception::Io, format!("the upload was cut off: {why}"));
     loop {
-        let frame = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
+        let frame = tokio::select! {
+            frame = tokio::time::timeout(SILENCE_MAX, body.frame()) => frame,
+            () = turn.tenant().is_over() => {
+                return Err(aborted("another user needs a place, and this one has most of them"));
+            }
+        };
+        turn.stir();
         match frame.map_err(|_| aborted("nothing came for too long"))? {
             Some(Ok(frame)) => {
                 let Ok(data) = frame.into_data() else { continue };

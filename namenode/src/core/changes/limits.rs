@@ -117,9 +117,13 @@ pub(super) fn check_replication(path: &DfsPath, replication: u16) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use protocol::namenode::{Call, Reply};
+    use protocol::CallId;
+    use protocol::namenode::{Body, Call, Reply};
 
     use super::*;
+    use crate::core::asked::Asked;
+    use crate::core::rights::Caller;
+    use crate::core::state::Output;
     use crate::core::tests::harness::{Harness, create, dfs};
 
     fn mkdir(path: &str) -> Call {
@@ -163,5 +167,30 @@ mod tests {
             assert!(error.message.starts_with("File name \".reserved\" is reserved"), "{error}");
         }
         assert_eq!(h.call(mkdir("/x/.reserved")), Ok(Reply::Done));
+    }
+
+    #[test]
+    fn a_host_that_is_no_name_is_refused_and_not_kept() {
+        let mut h = Harness::with_nodes(1, 3);
+        let ann = Caller { user: "ann", groups: &[], is_superuser: true };
+        let body: Body = create("/f", false, None, false).into();
+        let id = |number| CallId { client: protocol::ClientId([7; 16]), number };
+        for (number, host) in
+            ["h".repeat(256), "h".repeat(1 << 20), "a\nb".to_owned()].iter().enumerate()
+        {
+            let asked = Asked { id: id(number as u64), caller: ann, host };
+            let mut out = Output::default();
+            let answer = h.state.call(&mut h.nodes, (asked, &body), h.now, &mut out).unwrap();
+            assert_eq!(answer.unwrap_err().kind, ErrorKind::InvalidArgument);
+            assert!(h.state.ns.leases.host(id(0).client).is_empty());
+        }
+        for (number, host) in (10..).zip(["", &"h".repeat(255)]) {
+            let asked = Asked { id: id(number), caller: ann, host };
+            let mut out = Output::default();
+            let call: Body = create(&format!("/f{number}"), false, None, false).into();
+            let answer = h.state.call(&mut h.nodes, (asked, &call), h.now, &mut out).unwrap();
+            assert!(answer.is_ok(), "{answer:?}");
+        }
+        assert_eq!(h.state.ns.leases.host(id(0).client).len(), 255);
     }
 }
