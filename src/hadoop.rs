@@ -283,13 +283,15 @@ mod tests {
             let help = command.help();
             let is_java = ["streaming", "jar"].contains(&name);
             assert!(is_java || help.contains("\nExample"), "{name}: {help}");
+            let is_dash_optional = (command.outline)().is_dash_optional;
             for (word, _) in (command.outline)().commands {
                 let plain = word.name.trim_start_matches('-').to_owned();
                 if name != "dfs"
                     && name != "fs"
                     && described(&help).iter().any(|(left, _)| left.starts_with(&word.name))
                 {
-                    for word in [&word.name, &plain] {
+                    let plain = Some(&plain).filter(|_| is_dash_optional);
+                    for word in [&word.name].into_iter().chain(plain) {
                         let code = command.start(&words(&[word, "--help"]), &Overrides::default());
                         assert_eq!(code, EXIT_OK, "{name} {word}");
                     }
