@@ -162,6 +162,9 @@ fn open(overrides: &Overrides, user: Option<&str>) -> Result<u8> {
     let config = overrides.config()?;
     let own = config.user();
     let user = user.unwrap_or(&own);
+    if user.is_empty() {
+        bail!("`` is no name of a user: --user takes the one whom the links sign in");
+    }
     let namenode = connect::namenode(&config)?;
     let link = transport::rpc::runtime().block_on(namenode.login_link("namenode", user))?;
     say!("{:<11} {link}", "NameNode");

@@ -128,8 +128,8 @@ pub(crate) fn run(args: Vec<OsString>) -> u8 {
 }
 
 fn hanno(args: Vec<OsString>) -> u8 {
-    if let Some((run, rest, overrides)) = passed_through(args.get(1..).unwrap_or_default()) {
-        return run(rest, &overrides);
+    if let Some((command, rest, overrides)) = passed_through(args.get(1..).unwrap_or_default()) {
+        return command.start(rest, &overrides);
     }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -165,7 +165,7 @@ fn version() -> u8 {
 }
 
 /// The Hadoop command whose arguments clap must not see, the words after its name, and the flags before it.
-fn passed_through(args: &[OsString]) -> Option<(hadoop::Run, &[OsString], Overrides)> {
+fn passed_through(args: &[OsString]) -> Option<(&'static hadoop::Command, &[OsString], Overrides)> {
     let mut overrides = Overrides::default();
     let mut rest = args;
     loop {
@@ -173,7 +173,7 @@ fn passed_through(args: &[OsString]) -> Option<(hadoop::Run, &[OsString], Overri
         let word = first.to_str()?;
         let known = hadoop::COMMANDS.iter().find(|command| command.name == word);
         match known.filter(|command| command.name != "version") {
-            Some(command) => return Some((command.run, tail, overrides)),
+            Some(command) => return Some((command, tail, overrides)),
             None => rest = leading_flag(word, tail, &mut overrides)?,
         }
     }

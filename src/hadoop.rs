@@ -15,7 +15,7 @@ use crate::absent::{self, Absent};
 use crate::connect::Overrides;
 use crate::generic::of_script;
 use crate::output::{EXIT_FAILED, EXIT_OK, EXIT_USAGE, report, report_text, say};
-use crate::reference::Outline;
+use crate::reference::{Outline, described, examples};
 use crate::{
     balancer, debug, dfs, dfsadmin, distcp, environment, fsck, getconf, haadmin, job, offline,
     policies, snapshots, token, yarn,
@@ -33,6 +33,56 @@ pub(crate) struct Command {
     pub(crate) run: Run,
     /// What it takes, for completions and manual pages.
     pub(crate) outline: fn() -> Outline,
+}
+
+/// Commands of `job` that print a help of their own, with more than their outline.
+const OWN_HELP: &[&str] = &["streaming", "top", "replay", "logs"];
+
+impl Command {
+    /// Runs it with the words after its name; returns the exit code. `--help` is answered here, for the parsers know Hadoop's options alone.
+    pub(crate) fn start(&self, words: &[OsString], overrides: &Overrides) -> u8 {
+        match self.asked(words) {
+            Some(help) => {
+                say!("{}", help.trim_end());
+                EXIT_OK
+            }
+            None => (self.run)(words, overrides),
+        }
+    }
+
+    /// Its help with examples.
+    pub(crate) fn help(&self) -> String {
+        let help = (self.outline)().help;
+        match examples::of(self.name) {
+            Some(text) if !help.contains("\nExample") => format!("{help}\n\nExamples:\n{text}"),
+            _ => help,
+        }
+    }
+
+    /// The help that `--help` asks for, of the command or of one in it.
+    fn asked(&self, words: &[OsString]) -> Option<String> {
+        match words {
+            [only] if only == "--help" && self.name != "streaming" => Some(self.help()),
+            [word, last] if last == "--help" => {
+                let (outline, word) = ((self.outline)(), word.to_str()?);
+                let plain = word.trim_start_matches('-');
+                let is_named = |known: &str| match outline.is_dash_optional {
+                    true => known.trim_start_matches('-') == plain,
+                    false => known == word,
+                };
+                let (known, _) =
+                    outline.commands.iter().find(|(known, _)| is_named(&known.name))?;
+                if self.name == "job" && OWN_HELP.contains(&plain) {
+                    return None;
+                }
+                let (left, about) = described(&outline.help)
+                    .into_iter()
+                    .find(|(left, _)| left.split(' ').next() == Some(&*known.name))?;
+                Some(format!("Usage: hanno {} {left}\n\n{about}", self.name))
+            }
+            _ => None,
+        }
+    }
 }
 
 const HDFS: &[&str] = &["hdfs"];
@@ -114,7 +164,7 @@ pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
     };
     let name = name.to_string_lossy();
     match of_program(program).find(|command| command.name == name) {
-        Some(command) => (command.run)(rest, &overrides),
+        Some(command) => command.start(rest, &overrides),
         None if matches!(&*name, "-version" | "--version") => version(rest, &overrides),
         None if matches!(&*name, "-help" | "--help" | "-h") => {
             say!("{}", usage(program).trim_end());
@@ -218,6 +268,35 @@ mod tests {
             ("mapred", &["nothing"], EXIT_USAGE),
         ] {
             assert_eq!(run(program, &words(args)), code, "{program} {args:?}");
+        }
+    }
+
+    #[test]
+    fn every_command_has_help_with_examples() {
+        for command in COMMANDS {
+            let name = command.name;
+            assert_eq!(
+                command.start(&words(&["--help"]), &Overrides::default()),
+                EXIT_OK,
+                "{name}"
+            );
+            let help = command.help();
+            let is_java = ["streaming", "jar"].contains(&name);
+            assert!(is_java || help.contains("\nExample"), "{name}: {help}");
+            let is_dash_optional = (command.outline)().is_dash_optional;
+            for (word, _) in (command.outline)().commands {
+                let plain = word.name.trim_start_matches('-').to_owned();
+                if name != "dfs"
+                    && name != "fs"
+                    && described(&help).iter().any(|(left, _)| left.starts_with(&word.name))
+                {
+                    let plain = Some(&plain).filter(|_| is_dash_optional);
+                    for word in [&word.name].into_iter().chain(plain) {
+                        let code = command.start(&words(&[word, "--help"]), &Overrides::default());
+                        assert_eq!(code, EXIT_OK, "{name} {word}");
+                    }
+                }
+            }
         }
     }
 

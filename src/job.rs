@@ -165,7 +165,10 @@ pub(crate) fn watch(arguments: &[OsString], overrides: &Overrides) -> u8 {
 
 /// Watch jobs, queues and slots in the terminal.
 #[derive(Parser)]
-#[command(name = "hanno job top")]
+#[command(
+    name = "hanno job top",
+    after_help = "Examples:\n  hanno job top\n  hanno job top --once"
+)]
 struct Top {
     #[command(flatten)]
     args: TopArgs,

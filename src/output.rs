@@ -291,6 +291,11 @@ pub(crate) fn second_time_utc(ms: u64) -> String {
     format_time(ms, &TimeZone::UTC, "%Y-%m-%d %H:%M:%S")
 }
 
+/// The same in another zone.
+pub(crate) fn second_time(ms: u64, zone: &TimeZone) -> String {
+    format_time(ms, zone, "%Y-%m-%d %H:%M:%S")
+}
+
 /// As Java prints a date: `Mon Jan 05 10:30:00 UTC 2026`.
 pub(crate) fn java_date(ms: u64, zone: &TimeZone) -> String {
     format_time(ms, zone, "%a %b %d %H:%M:%S %Z %Y")

@@ -205,7 +205,7 @@ fn issue(rpc: &RpcClient, args: &TokenArgs, own: &str) -> Result<()> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    sys::fs::publish(path, 0o600, |file| file.write_all(bytes))
+    sys::fs::write_output(path, 0o600, bytes)
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -259,6 +259,24 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_goes_through_a_link_or_a_fifo_and_leaves_it_there() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name| place.path().join(name);
+        std::os::unix::fs::symlink(path("kept"), path("link")).unwrap();
+        write(&path("link"), b"token").unwrap();
+        assert!(path("link").is_symlink());
+        assert_eq!(std::fs::read(path("kept")).unwrap(), b"token");
+        let made = std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap();
+        assert!(made.success());
+        let reader = std::thread::spawn({
+            let fifo = path("fifo");
+            move || std::fs::read(fifo).unwrap()
+        });
+        write(&path("fifo"), b"token").unwrap();
+        assert_eq!(reader.join().unwrap(), b"token");
+    }
 
     #[test]
     fn lifetimes_have_a_unit() {

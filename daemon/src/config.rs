@@ -12,9 +12,6 @@ use toml::{Table, Value};
 
 use crate::error::ConfigError;
 
-/// Names that differ by more than this (0 to 1, Jaro-Winkler) are not suggested as corrections.
-const SIMILARITY_MIN: f64 = 0.7;
-
 /// Reads the configuration of `daemon` (e.g. `namenode`). The keys known are those of `T::default()` and `optional`,
 /// fields that are absent from it.
 ///
@@ -62,7 +59,7 @@ where
     let known = |key: &str| defaults.contains_key(key) || optional.contains(&key);
     let unknown = |path: &Path, key: &str| {
         let names = defaults.keys().map(String::as_str).chain(optional.iter().copied());
-        let nearest = nearest(key, names).map(str::to_owned);
+        let nearest = protocol::property::nearest(key, names).map(str::to_owned);
         ConfigError::UnknownKey { path: path.to_owned(), key: key.to_owned(), nearest }
     };
     if let Some(key) = table.keys().find(|key| !known(key)) {
@@ -90,15 +87,6 @@ fn env_text(name: &str, variables: &[(String, String)]) -> String {
         .find(|(key, _)| key == name)
         .map(|(_, value)| value.clone())
         .unwrap_or_default()
-}
-
-/// The known name most similar to `name`, if any is similar enough.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
-        .max_by(|(left, _), (right, _)| left.total_cmp(right))
-        .map(|(_, candidate)| candidate)
 }
 
 fn one_line(error: &toml::de::Error) -> String {

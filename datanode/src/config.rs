@@ -1,6 +1,6 @@
 //! Configuration of a DataNode.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemon::serve::door::CertificateFiles;
@@ -141,6 +141,7 @@ impl Config {
         if self.data_directories.is_empty() {
             return fail("data_directories", "is missing: at least one directory for blocks");
         }
+        self.check_directories()?;
         if !self.rack.starts_with('/') {
             return fail("rack", "must begin with `/`");
         }
@@ -165,9 +166,33 @@ impl Config {
         Ok(())
     }
 
+    fn check_directories(&self) -> Result<(), Error> {
+        let name = |at: usize| self.data_directories[at].display().to_string();
+        let mut found: Vec<PathBuf> = Vec::with_capacity(self.data_directories.len());
+        for (at, directory) in self.data_directories.iter().enumerate() {
+            let directory = resolved(directory);
+            if let Some(first) = found.iter().position(|other| *other == directory) {
+                return Err(Error::SameDirectory { first: name(first), again: name(at) });
+            }
+            found.push(directory);
+        }
+        Ok(())
+    }
+
     pub(crate) fn io_timeout(&self) -> Duration {
         Duration::from_millis(self.io_timeout_ms)
     }
+}
+
+/// A path without links and dots, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        let start = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        if let (Ok(real), Ok(rest)) = (start.canonicalize(), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
 }
 
 #[cfg(test)]
@@ -192,5 +217,24 @@ mod tests {
         ] {
             assert!(bad.check().unwrap_err().to_string().contains(key));
         }
+    }
+
+    #[test]
+    fn a_directory_is_named_once() {
+        let place = tempfile::tempdir().unwrap();
+        let real = place.path().join("real");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, place.path().join("link")).unwrap();
+        let checked = |names: [&str; 2]| {
+            let directories = names.map(|name| place.path().join(name)).to_vec();
+            let config = Config { data_directories: directories, ..Config::default() };
+            config.check_directories().map_err(|error| error.to_string())
+        };
+        for same in [["dd", "dd"], ["dd", "./dd/"], ["real", "link"], ["real/a", "link/a"]] {
+            let text = checked(same).unwrap_err();
+            assert!(text.contains("names one directory twice"), "{text}");
+        }
+        assert_eq!(checked(["dd", "real"]), Ok(()));
+        assert_eq!(checked(["real", "real/a"]), Ok(()));
     }
 }

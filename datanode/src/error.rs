@@ -9,7 +9,7 @@ use protocol::meta::MetaError;
 use protocol::token::TokenError;
 use protocol::transfer::Status;
 use protocol::{ErrorKind, RemoteError};
-use sys::fs::LockError;
+use sys::fs::claim::ClaimError;
 use transport::RpcError;
 use transport::TransferFailure;
 
@@ -26,6 +26,16 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// Two data directories are one.
+    #[error(
+        "configuration: data_directories names one directory twice, as {first} and as {again}: name it once"
+    )]
+    SameDirectory {
+        /// Its first name.
+        first: String,
+        /// Its other name.
+        again: String,
+    },
     /// The services cannot be started.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -36,9 +46,9 @@ pub enum Error {
         #[source]
         source: client::dfs::DfsError,
     },
-    /// A data directory is in use.
+    /// A data directory is in use, or not a DataNode's.
     #[error(transparent)]
-    Lock(#[from] LockError),
+    Claim(#[from] ClaimError),
     /// A data directory cannot be used.
     #[error("data directory {}: {reason}", path.display())]
     Directory {

@@ -18,6 +18,7 @@ use crate::places::{Places, leave_out};
 pub use crate::repair::{GivenUp, Repair};
 use crate::segment::{self, Foreign};
 use crate::store::{KvPlace, Store};
+use sys::fs::LockFile;
 
 /// What [`verify`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub fn verify(dir: &Path) -> Result<Report, JournalError> {
 
 /// Checks every byte of a journal. Nothing is repaired, except what sled itself needs to be opened.
 pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
-    let _lock = crate::take_lock(&options.dir)?;
+    let _lock = look_into(options)?;
     let survey = survey(options)?;
     let chain = &survey.chain;
     let start_from = survey.start_from();
@@ -203,7 +204,7 @@ pub fn dump_with(
     options: &Options,
     see: &mut dyn FnMut(Entry<'_>) -> Result<(), RecoverError>,
 ) -> Result<Txid, JournalError> {
-    let _lock = crate::take_lock(&options.dir)?;
+    let _lock = look_into(options)?;
     let survey = survey(options)?;
     let base = survey.start_from()?;
     let disk = &*survey.places.disk;
@@ -225,6 +226,20 @@ pub fn dump_with(
         see(Entry::Record { txid, epoch, body })
     })?;
     Ok(last)
+}
+
+/// Takes the lock of a journal that is only read: nothing is made in its directory.
+fn look_into(options: &Options) -> Result<LockFile, JournalError> {
+    demand_journal(options)?;
+    LockFile::of_existing(&options.dir).map_err(crate::lock_error)
+}
+
+/// Refuses a directory that holds nothing of a journal, where no mirror that is named may have it either.
+pub(crate) fn demand_journal(options: &Options) -> Result<(), JournalError> {
+    match !options.mirrors.is_empty() || is_journal(&options.dir)? {
+        true => Ok(()),
+        false => Err(JournalError::Nothing { dir: options.dir.clone() }),
+    }
 }
 
 /// True if `dir` has anything of a journal: a file of its log, an image, the mark of a start, or a checkpoint. Nothing is made there, not even a lock.
@@ -346,5 +361,50 @@ fn describe_log(chain: &Chain, problems: &mut Vec<String>) {
             let Hole { from, to, .. } = hole;
             problems.push(format!("{place}: records {from} to {to} are lost in the log"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_holds_no_journal_is_named_and_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path();
+        let check = || {
+            let options = Options::new(dir);
+            let refusals = [
+                verify(dir).map(drop).unwrap_err(),
+                dump(dir, &mut |_| Ok(())).map(drop).unwrap_err(),
+                Repair::plan(&options).map(drop).unwrap_err(),
+            ];
+            for refusal in refusals {
+                assert!(matches!(refusal, JournalError::Nothing { .. }), "{refusal}");
+            }
+        };
+        check();
+        fs::write(dir.join("thesis.tex"), "").unwrap();
+        check();
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1, "nothing is made");
+    }
+
+    #[test]
+    fn a_journal_that_is_only_read_is_locked_without_a_file() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path();
+        // What a start of long ago leaves: its log.
+        fs::create_dir(dir.join("log")).unwrap();
+        let options = Options::new(dir);
+        let lock = LockFile::of_existing(dir).unwrap();
+        assert!(matches!(crate::take_lock(&options.dir), Err(JournalError::Locked { .. })));
+        drop(lock);
+        let lock = crate::take_lock(&options.dir).unwrap();
+        let refused = LockFile::of_existing(dir).map_err(crate::lock_error).unwrap_err();
+        assert!(matches!(refused, JournalError::Locked { pid: Some(_), .. }), "{refused}");
+        drop(lock);
+        assert!(LockFile::of_existing(dir).is_ok());
     }
 }

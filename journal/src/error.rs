@@ -25,6 +25,13 @@ pub enum JournalError {
         pid: Option<u32>,
     },
 
+    /// There is nothing of a journal.
+    #[error("{} holds no metadata of a NameNode or JobTracker", .dir.display())]
+    Nothing {
+        /// The directory.
+        dir: PathBuf,
+    },
+
     /// The operating system refused something.
     #[error("cannot {action} {}", .path.display())]
     Disk {

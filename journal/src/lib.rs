@@ -267,13 +267,17 @@ impl Drop for Inner {
 /// Creates the directory if need be and takes its lock, or reports who holds it.
 fn take_lock(dir: &Path) -> Result<LockFile, JournalError> {
     RealDisk.create_dir(dir).map_err(error::disk("create directory", dir))?;
-    LockFile::of_directory(dir).map_err(|error| match error {
+    LockFile::of_directory(dir).map_err(lock_error)
+}
+
+fn lock_error(error: LockError) -> JournalError {
+    match error {
         LockError::Held { path, holder } => JournalError::Locked { path, pid: holder.parse().ok() },
         LockError::HeldWithoutFile { directory } => {
             JournalError::Locked { path: directory, pid: None }
         }
         LockError::Io { path, source } => error::disk("lock", path)(source),
-    })
+    }
 }
 
 /// The lock of the journal's directory and of each mirror: no two journals may use the same one. The start deals with a mirror that does not work.

@@ -51,6 +51,7 @@ impl Repair {
     /// # Errors
     /// [`JournalError`] if the journal is in use or cannot be read.
     pub fn plan(options: &Options) -> Result<Repair, JournalError> {
+        crate::admin::demand_journal(options)?;
         let lock = crate::take_lock(&options.dir)?;
         let survey = survey(options)?;
         let (base, kept) = survey.reach();

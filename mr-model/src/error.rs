@@ -309,6 +309,14 @@ pub enum Error {
          or HANNO_BIN to the path of `hanno`, or give --local"
     )]
     NoClusterBinary,
+    /// What should start an embedded cluster is named, and not there.
+    #[error("{variable} names {}, and no file is there", path.display())]
+    NoBinaryThere {
+        /// What names it.
+        variable: &'static str,
+        /// Its path.
+        path: PathBuf,
+    },
     /// The embedded cluster did not come up.
     #[error("the embedded cluster did not start: {reason}")]
     ClusterStart {

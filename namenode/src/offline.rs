@@ -51,9 +51,8 @@ impl Image {
     pub fn read(path: &Path) -> Result<Image, OfflineError> {
         let mut reading = Reading::default();
         if path.is_dir() {
-            reading.last = admin::dump(&journal_of(path)?, &mut |entry| {
-                reading.take(entry).map_err(RecoverError::new)
-            })?;
+            reading.last =
+                admin::dump(&journal_of(path)?, &mut |entry| reading.take(entry).map_err(unknown))?;
         } else {
             let info = admin::read_image(path, &mut |key, value| {
                 reading.take(Entry::Row { key, value }).map_err(RecoverError::new)
@@ -93,7 +92,7 @@ pub fn records(
     see: &mut dyn FnMut(Txid, Epoch, &Record) -> Result<(), RecoverError>,
 ) -> Result<(), OfflineError> {
     let mut each = |txid, epoch, body: &[u8]| {
-        let record = Record::decode(body).map_err(RecoverError::new)?;
+        let record = Record::decode(body).map_err(unknown)?;
         see(txid, epoch, &record)
     };
     match path.is_dir() {
@@ -101,6 +100,16 @@ pub fn records(
         false => admin::read_log_file(path, &mut each)?,
     }
     Ok(())
+}
+
+/// What a NameNode of this version cannot have written. A JobTracker's journal looks the same from outside.
+fn unknown(error: CoreError) -> RecoverError {
+    match error {
+        CoreError::NewerForm { .. } | CoreError::BadRecord | CoreError::BadRow(_) => {
+            RecoverError::new(format!("{error}, or this is the metadata of a JobTracker"))
+        }
+        error => RecoverError::new(error),
+    }
 }
 
 /// The journal of a NameNode lies below its data directory; its mirrors lie by themselves. A directory that has none is left as it is.

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::io;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use client::config::CONFIG_FILE;
 use protocol::address::url_of;
-use serde::{Deserialize, Serialize};
 use sys::fs::LockFile;
 use webhdfs::Auth;
 
 use super::child::Spec;
+use super::kept::{self, PORTS_FILE, WRITTEN};
 use crate::daemons::Kind;
+
+pub(super) use super::kept::Ports;
 
 /// Usual port of the NameNode's web page.
 const NAMENODE_PORT: u16 = 9870;
@@ -31,8 +33,8 @@ const PORTS: std::ops::Range<u16> = 10_000..32_000;
 const DURABLE_DATANODES: u16 = 2;
 /// Only the owner can read a cluster's directory.
 const PRIVATE: u32 = 0o700;
-/// First line of every file that it writes for others to read.
-const WRITTEN: &str = "# Written by `hanno cluster` at each start.\n";
+/// Permissions of what it writes; the directories are closed.
+const FILE_MODE: u32 = 0o644;
 /// Default replication is this, or the number of DataNodes if there are fewer.
 const REPLICATION_MAX: u16 = 3;
 
@@ -49,21 +51,6 @@ pub(super) struct Plan {
     pub(super) port_base: Option<u16>,
     /// How callers over HTTP prove who they are.
     pub(super) auth: Auth,
-}
-
-/// Ports of all daemons.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Ports {
-    /// NameNode.
-    pub(super) namenode: u16,
-    /// JobTracker.
-    pub(super) jobtracker: u16,
-    /// DataNodes, block transfer.
-    pub(super) transfer: Vec<u16>,
-    /// DataNodes, HTTP.
-    pub(super) datanode: Vec<u16>,
-    /// Workers, HTTP.
-    pub(super) worker: Vec<u16>,
 }
 
 /// A cluster's directory, locked.
@@ -97,15 +84,7 @@ impl Layout {
 
     /// The kept ports where they are free, otherwise new ones; with a port base, exactly those.
     pub(super) fn choose_ports(&self, plan: &Plan) -> Result<Ports> {
-        let path = self.root.join("conf/ports.toml");
-        let kept = match sys::fs::read_input(&path) {
-            Ok(text) => toml::from_str(&text)
-                .with_context(|| format!("cannot use {}; it can be deleted", path.display()))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ports::default(),
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", path.display()));
-            }
-        };
+        let kept = Ports::kept(&self.root)?;
         let ports = match plan.port_base {
             Some(base) => ports_from(base, plan)?,
             None => {
@@ -113,7 +92,7 @@ impl Layout {
                 free_ports(&kept, plan, seed)?
             }
         };
-        write(&path, &toml::to_string(&ports)?)?;
+        write(&self.root.join(PORTS_FILE), &format!("{WRITTEN}{}", toml::to_string(&ports)?))?;
         Ok(ports)
     }
 
@@ -278,9 +257,14 @@ pub(super) fn url(port: u16) -> String {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    let temporary = path.with_extension("tmp");
-    fs::write(&temporary, text)
+    kept::check(path)?;
+    let name = path.file_name().unwrap_or_default().display();
+    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    // It need not outlive a power cut: every start writes it.
+    sys::fs::create_anew(&temporary, FILE_MODE)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
         .and_then(|()| fs::rename(&temporary, path))
+        .inspect_err(|_| drop(fs::remove_file(&temporary)))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

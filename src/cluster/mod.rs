@@ -8,6 +8,7 @@
 //! ```
 
 mod child;
+mod kept;
 mod layout;
 mod ready;
 
@@ -23,6 +24,7 @@ use tokio::task::{JoinHandle, LocalSet};
 use webhdfs::Auth;
 
 use self::child::{Child, Progress};
+use self::kept::{Given, Kept};
 use self::layout::{Layout, Plan, url};
 use crate::daemons::Kind;
 use crate::output::{EXIT_FAILED, EXIT_OK, report};
@@ -41,15 +43,15 @@ pub(crate) struct ClusterArgs {
     /// Directory that holds everything; made if missing
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// DataNodes
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=i64::from(DAEMONS_MAX)))]
-    datanodes: u16,
-    /// Data directories of each DataNode, as if on as many disks
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
-    disks: u16,
-    /// Workers
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=i64::from(DAEMONS_MAX)))]
-    workers: u16,
+    /// DataNodes [default: those that DIR has, or 3]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(DAEMONS_MAX)))]
+    datanodes: Option<u16>,
+    /// Data directories of each DataNode, as if on as many disks [default: those that DIR has, or 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=100))]
+    disks: Option<u16>,
+    /// Workers [default: as many as at the last start, or 2]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(DAEMONS_MAX)))]
+    workers: Option<u16>,
     /// Tasks that each worker runs at once [default: the cores of this machine, shared among the workers]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: Option<u32>,
@@ -92,10 +94,12 @@ fn try_run(args: &ClusterArgs) -> Result<()> {
         }
     }
     supervisor::attach();
+    let given = Given { datanodes: args.datanodes, disks: args.disks, workers: args.workers };
+    let counts = Kept::read(&args.data)?.counts(given, &args.data)?;
     let plan = Plan {
-        datanode_count: args.datanodes,
-        disk_count: args.disks,
-        worker_slots: worker_slots(args.workers, args.slots),
+        datanode_count: counts.datanodes,
+        disk_count: counts.disks,
+        worker_slots: worker_slots(counts.workers, args.slots),
         port_base: args.port_base,
         auth: match args.auth {
             AuthMode::Token => Auth::Token,

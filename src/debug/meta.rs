@@ -74,7 +74,7 @@ pub(super) fn compute(words: &[String]) -> u8 {
         report!("output file already exists!");
         return EXIT_OUTPUT_THERE;
     }
-    let written = sys::fs::publish(&out, META_MODE, |file| write_meta(&block, file));
+    let written = sys::fs::write_output_with(&out, META_MODE, |file| write_meta(&block, file));
     match written {
         Ok(()) => {
             say!(

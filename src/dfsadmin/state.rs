@@ -142,7 +142,7 @@ fn fetch_image(session: &Session, words: &[String]) -> Result<(), Failure> {
         return Err(Failure::Text(format!("the NameNode names its image `{name}'")));
     }
     let mut refusal = None;
-    let written = sys::fs::publish(&directory.join(&name), IMAGE_MODE, |file| {
+    let written = sys::fs::write_output_with(&directory.join(&name), IMAGE_MODE, |file| {
         let (mut offset, mut bytes) = (0, first);
         while !bytes.is_empty() {
             file.write_all(&bytes)?;

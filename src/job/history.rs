@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use client::job::{JobClient, JobError, counters_text};
+use jiff::tz::TimeZone;
 use protocol::JobId;
 use protocol::history::{
     AttemptEnded, End, HistoryEvent, JobEnded, JobInited, JobSubmitted, LineCheck, VERSION,
@@ -15,7 +16,7 @@ use protocol::jobs::Counters;
 use super::exit::unknown;
 use super::wrong::{Wrong, too_many};
 use crate::connect::Overrides;
-use crate::output::{EXIT_OK, report, say, second_time_utc};
+use crate::output::{EXIT_OK, report, say, second_time};
 
 /// Permissions of `-outfile`: a history names what only some may see.
 const FILE_MODE: u32 = 0o600;
@@ -36,7 +37,7 @@ pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
     };
     let text = match wanted.json {
         true => text,
-        false => human(&checked(&text, what)?.events, wanted.all),
+        false => human(&checked(&text, what)?.events, wanted.all, &TimeZone::system()),
     };
     match &wanted.file {
         Some(file) => {
@@ -293,11 +294,11 @@ impl Kind {
     }
 }
 
-fn human(events: &[HistoryEvent], all: bool) -> String {
+fn human(events: &[HistoryEvent], all: bool, zone: &TimeZone) -> String {
     let mut summary = Summary::default();
     events.iter().cloned().for_each(|event| summary.add(event));
-    let mut text = head(&summary);
-    text.push_str(&table(&summary));
+    let mut text = head(&summary, zone);
+    text.push_str(&table(&summary, zone));
     if let Some(ended) = &summary.ended {
         text.push_str(&format!("\n{}", counters_text(&Counters(ended.total_counters.clone()))));
     }
@@ -311,7 +312,8 @@ fn human(events: &[HistoryEvent], all: bool) -> String {
         text.push_str(&format!("\n{status} attempts\nAttemptId\tFinishTime\tHost\tError\n"));
         for attempt in attempts {
             let AttemptEnded { attempt_id, finish_time, hostname, error, .. } = attempt;
-            let (time, error) = (second_time_utc(*finish_time), error.lines().next().unwrap_or(""));
+            let (time, error) =
+                (second_time(*finish_time, zone), error.lines().next().unwrap_or(""));
             text.push_str(&format!("{attempt_id}\t{time}\t{hostname}\t{error}\n"));
         }
     }
@@ -319,7 +321,7 @@ fn human(events: &[HistoryEvent], all: bool) -> String {
     text
 }
 
-fn head(summary: &Summary) -> String {
+fn head(summary: &Summary, zone: &TimeZone) -> String {
     let mut text = String::new();
     if let Some(job) = &summary.submitted {
         text.push_str(&format!(
@@ -331,18 +333,18 @@ fn head(summary: &Summary) -> String {
             job.job_queue_name,
             job.priority,
             job.output,
-            second_time_utc(job.submit_time),
+            second_time(job.submit_time, zone),
         ));
         if let Some(inited) = &summary.inited {
             let waited = inited.launch_time.saturating_sub(job.submit_time);
-            let time = second_time_utc(inited.launch_time);
+            let time = second_time(inited.launch_time, zone);
             text.push_str(&format!("Launched At: {time} ({})\n", seconds(waited)));
         }
     }
     match (&summary.ended, &summary.inited) {
         (Some(ended), Some(inited)) => {
             let ran = ended.finish_time.saturating_sub(inited.launch_time);
-            let time = second_time_utc(ended.finish_time);
+            let time = second_time(ended.finish_time, zone);
             text.push_str(&format!(
                 "Finished At: {time} ({})\nStatus: {}\n",
                 seconds(ran),
@@ -357,13 +359,13 @@ fn head(summary: &Summary) -> String {
     text
 }
 
-fn table(summary: &Summary) -> String {
+fn table(summary: &Summary, zone: &TimeZone) -> String {
     let mut text =
         "\nTask Summary\n============================\nKind\tTotal\tSuccessful\tFailed\tKilled\tStartTime\tFinishTime\n"
             .to_owned();
     for (name, kind) in ["Map", "Reduce"].into_iter().zip(&summary.kinds) {
         let (start, finish) = match kind.first {
-            Some(first) => (second_time_utc(first), second_time_utc(kind.last)),
+            Some(first) => (second_time(first, zone), second_time(kind.last, zone)),
             None => (String::new(), String::new()),
         };
         text.push_str(&format!(
@@ -427,9 +429,9 @@ mod tests {
 
     #[test]
     fn a_history_reads_as_hadoops() {
-        let text = human(&parse(SAMPLE).unwrap().events, false);
+        let text = human(&parse(SAMPLE).unwrap().events, false, &TimeZone::UTC);
         assert!(!text.contains("SUCCEEDED attempts"), "{text}");
-        let all = human(&parse(SAMPLE).unwrap().events, true);
+        let all = human(&parse(SAMPLE).unwrap().events, true, &TimeZone::UTC);
         let winner = "SUCCEEDED attempts\nAttemptId\tFinishTime\tHost\tError\nattempt_202611201830_0001_m_000000_1\t";
         assert!(all.contains(winner), "{all}");
         for part in [

@@ -88,6 +88,12 @@ impl Logs<'_> {
     fn print_new(&mut self, args: &Args, job: JobId, only: Option<AttemptId>) -> Result<bool> {
         let only = only.map(|attempt| attempt.to_string());
         let tasks = self.client.tasks(job)?;
+        let mut attempts = tasks.iter().flat_map(|task| &task.attempts);
+        if let Some(only) = only.as_ref().filter(|only| !attempts.any(|at| at.id == **only)) {
+            report!("Could not find attempt {only}");
+            self.code = EXIT_FAILED;
+            return Ok(false);
+        }
         for attempt in tasks.iter().flat_map(|task| &task.attempts) {
             let wanted = only.as_ref().is_none_or(|only| *only == attempt.id)
                 && (!args.failed || attempt.state == "FAILED");

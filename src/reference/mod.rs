@@ -4,6 +4,7 @@
 //! table or the help that it has anyway. [`tree`] joins both.
 
 mod completions;
+pub(crate) mod examples;
 mod outline;
 mod pages;
 mod tree;
@@ -62,6 +63,9 @@ impl Program {
     }
 }
 
+/// Anybody may read a page.
+const PAGE_MODE: u32 = 0o644;
+
 /// Arguments of `hanno man`.
 #[derive(Args)]
 pub(crate) struct ManArgs {
@@ -97,7 +101,8 @@ fn write_below(folder: &Path, pages: &[pages::Page]) -> Result<(), (PathBuf, io:
     std::fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
     for page in pages {
         let path = folder.join(&page.file);
-        std::fs::write(&path, &page.text).map_err(|error| (path, error))?;
+        let written = sys::fs::write_output(&path, PAGE_MODE, page.text.as_bytes());
+        written.map_err(|error| (path, error))?;
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ fn help_page(command: &hadoop::Command) -> Page {
         "{}.SH SYNOPSIS\nhanno {name} [\\fIARGUMENTS\\fR]\n{}{}.SH SEE ALSO\nhanno(1)\n",
         heading(&title, command.about),
         also.collect::<String>(),
-        literal("DESCRIPTION", &(command.outline)().help),
+        literal("DESCRIPTION", &command.help()),
         name = escaped(command.name),
     );
     Page { file: file(&title), text }

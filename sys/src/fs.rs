@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::disk;
 
+pub mod claim;
 pub mod tree;
 
 pub use crate::disk::{DIRECT_ALIGNMENT_BYTES, Space, space, sync_dir, write_cached_at};
@@ -405,24 +406,57 @@ impl LockFile {
         let path = directory.join(LOCK_FILE);
         let file = lock_file(&path)?;
         let opened = disk::File::open(directory).map_err(io_error)?;
-        let directory = match opened.try_lock() {
-            Ok(()) => Some(opened),
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::HeldWithoutFile { directory: directory.to_owned() });
-            }
-            // Some file systems, such as NFS, lock files alone.
-            Err(TryLockError::Error(_)) => None,
-        };
+        let directory = locked(opened, directory)?;
         write_holder(&file, &path)?;
         Ok(LockFile { _file: file, _directory: directory })
+    }
+
+    /// As [`LockFile::of_directory`], for who only reads: nothing is made or written, so it may be a directory that cannot be changed.
+    ///
+    /// # Errors
+    /// As for [`LockFile::of_directory`].
+    pub fn of_existing(directory: &Path) -> Result<Self, LockError> {
+        let path = directory.join(LOCK_FILE);
+        let opened = |path: &Path| {
+            let opened = disk::File::open(path);
+            opened.map_err(|source| LockError::Io { path: path.to_owned(), source })
+        };
+        let held = locked(opened(directory)?, directory);
+        let file = match opened(&path) {
+            Ok(file) => file,
+            Err(LockError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                // Nobody has it open, and who makes it now needs the directory, too.
+                let file = opened(directory)?;
+                return held.map(|directory| LockFile { _file: file, _directory: directory });
+            }
+            Err(error) => return Err(error),
+        };
+        lock(&file, &path)?;
+        Ok(LockFile { _file: file, _directory: held? })
     }
 }
 
 fn lock_file(path: &Path) -> Result<disk::File, LockError> {
     let io_error = |source| LockError::Io { path: path.to_owned(), source };
     let file = disk::File::open_or_create(path, 0o600).map_err(io_error)?;
+    lock(&file, path).map(|()| file)
+}
+
+fn locked(opened: disk::File, directory: &Path) -> Result<Option<disk::File>, LockError> {
+    match opened.try_lock() {
+        Ok(()) => Ok(Some(opened)),
+        Err(TryLockError::WouldBlock) => {
+            Err(LockError::HeldWithoutFile { directory: directory.to_owned() })
+        }
+        // Some file systems, such as NFS, lock files alone.
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+fn lock(file: &disk::File, path: &Path) -> Result<(), LockError> {
+    let io_error = |source| LockError::Io { path: path.to_owned(), source };
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
             let length = file.length().map_err(io_error)?.min(HOLDER_BYTES_MAX);
             let mut holder = vec![0; length as usize];

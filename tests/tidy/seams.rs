@@ -332,6 +332,64 @@ fn commands_wait_for_no_fifo() {
     }
 }
 
+/// Ways to put a file where another thing may be: what a user names may be a link, a FIFO or a device, which must stay.
+const REPLACING: &[&str] =
+    &["sys::fs::publish", "sys::fs::write_atomic", "sys::fs::write_atomic_with"];
+
+/// Commands write what users name by `sys::fs::write_output`.
+fn replaced_outputs(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    for source in house.below("src") {
+        for name in source.found.all().filter(|name| REPLACING.iter().any(|way| name.is_in(way))) {
+            violations.push(format!(
+                "{}: `{}` past sys::fs::write_output",
+                source.at(name.line),
+                name.text
+            ));
+        }
+    }
+    violations
+}
+
+#[test]
+fn commands_replace_no_link_fifo_or_device() {
+    assert_kept(replaced_outputs);
+    const FACE: (&str, &str) = ("src/main.rs", "mod a;");
+    for code in [
+        "fn f() { sys::fs::publish(path, 0o600, write); }",
+        "use sys::fs::write_atomic; fn f() { write_atomic(path, bytes, 0o600); }",
+    ] {
+        assert_found(replaced_outputs, &[FACE, ("src/a.rs", code)]);
+    }
+    let code = "fn f() { sys::fs::write_output(path, 0o600, bytes); }";
+    assert_passed(replaced_outputs, &[FACE, ("src/a.rs", code)]);
+}
+
+/// Locks of directories without a look at whose they are.
+const UNCLAIMED: &[&str] = &["sys::fs::LockFile::of_directory"];
+
+/// Daemons that delete in their directories claim them by `sys::fs::claim`.
+fn unclaimed_directories(house: &House) -> Vec<String> {
+    let mut violations = Vec::new();
+    for source in house.below("worker/src").chain(house.below("datanode/src")) {
+        for name in source.found.all().filter(|name| UNCLAIMED.iter().any(|way| name.is_in(way))) {
+            violations.push(format!(
+                "{}: `{}` past sys::fs::claim",
+                source.at(name.line),
+                name.text
+            ));
+        }
+    }
+    violations
+}
+
+#[test]
+fn who_deletes_in_a_directory_has_claimed_it() {
+    assert_kept(unclaimed_directories);
+    let code = "use sys::fs::LockFile; fn f() { LockFile::of_directory(path); }";
+    assert_found(unclaimed_directories, &[("worker/src/lib.rs", code)]);
+}
+
 /// Who looks for a line of the operator's guide in a log finds it there.
 #[test]
 fn log_lines_of_the_guide_are_written() {

@@ -456,6 +456,30 @@ fn a_gateway_serves_names_and_data_on_one_address() {
     }
 }
 
+/// Uploads as clients of HttpFS make them that leave the first step out.
+fn write_at_once(web: &Web, gateway: &Gateway) {
+    gateway.ask("PUT", "/g/once?op=CREATE&data=true", b"one step").is(201);
+    gateway.ask("POST", "/g/once?op=APPEND&data=true", b", and more").is(200);
+    assert_eq!(gateway.ask("GET", "/g/once?op=OPEN", b"").is(200).body, b"one step, and more");
+    if web.believes {
+        return;
+    }
+    let by_header = |token: &str| {
+        let mut connection = Connection::open(&gateway.address);
+        let url = format!("{}/webhdfs/v1/g/header?op=CREATE&data=true", gateway.address);
+        let headers = format!("X-Hadoop-Delegation-Token: {token}\r\nContent-Length: 1\r\n");
+        connection.send_head("PUT", &url, &headers);
+        connection.send(b"x").unwrap();
+        connection.answer()
+    };
+    by_header(gateway.proof.strip_prefix("delegation=").unwrap()).is(201);
+    by_header("AAAAAA").is(403);
+    for (proof, status) in [("user.name=tester", 401), ("delegation=AAAAAA", 403)] {
+        let url = format!("{}/webhdfs/v1/g/x?op=CREATE&data=true&{proof}", gateway.address);
+        request("PUT", &url, b"x").is(status);
+    }
+}
+
 fn serve_by_a_gateway(web: &Web) {
     let gateway = Gateway::start(web);
     let content = data::bytes(5, 2_500_000);
@@ -488,6 +512,7 @@ fn serve_by_a_gateway(web: &Web) {
     if !web.believes {
         only_tokens_pass_a_gateway(web, &gateway);
     }
+    write_at_once(web, &gateway);
     let status = gateway.ask("GET", "/g/a%20b?op=GETFILESTATUS", b"").is(200).json();
     assert_eq!(status["FileStatus"]["length"], 2_500_003);
     assert_eq!(

@@ -1,7 +1,8 @@
 //! A gateway: one address that serves names and data itself, for clients that cannot reach the DataNodes.
 //!
 //! Reads are answered at once, as HttpFS does. Clients that write expect to be redirected first - Python's take the Location
-//! of the first answer - so a gateway redirects writes to itself, marked with `data=true`.
+//! of the first answer - so a gateway redirects writes to itself, marked with `data=true`. Clients of HttpFS that know that mark send their data at once: who
+//! they are is found out as in the first step.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ use crate::namenode::KnownUser;
 use crate::op::Op;
 use crate::query::Query;
 use crate::token::keeper::{Asked, Keeper};
-use crate::token::token_key;
+use crate::token::{Redirect, token_key};
 use crate::{datanode, drain, json, namenode, path, redirect};
 
 /// Parameter that marks the second step of a write.
@@ -206,7 +207,15 @@ impl Gateway {
         self.data(Request::from_parts(parts, body)).await
     }
 
-    /// A read in one step, for any caller who proves an identity.
+    /// The second step of a write: by the token of the redirect, or of a caller who left the first step out.
+    async fn write(&self, request: Request, query: &Query) -> Response {
+        match query.text("delegation").is_some_and(Redirect::is_one) {
+            true => self.data.handle(request).await,
+            false => self.data(request).await,
+        }
+    }
+
+    /// A read or a write in one step, for any caller who proves an identity.
     async fn data(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
         let identity = match Query::of(&parts.uri) {
@@ -262,7 +271,7 @@ async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
     match () {
         () if op == Op::Open && direct => gateway.open(request, &query).await,
         () if is_read && direct => gateway.data(request).await,
-        () if is_write && is_second => gateway.data.handle(request).await,
+        () if is_write && is_second => gateway.write(request, &query).await,
         () if !is_read && !is_write => gateway.names.handle(request).await,
         () => {
             let (parts, body) = request.into_parts();

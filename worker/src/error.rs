@@ -32,9 +32,9 @@ pub enum Error {
     /// The file system's client cannot be set up.
     #[error(transparent)]
     Dfs(#[from] client::dfs::DfsError),
-    /// Another worker runs on the directory.
-    #[error(transparent)]
-    Locked(#[from] sys::fs::LockError),
+    /// Another worker runs on the directory, or it is not a worker's.
+    #[error("data: {0}")]
+    Claim(#[from] sys::fs::claim::ClaimError),
     /// A file or directory cannot be used.
     #[error("cannot {action} {}", path.display())]
     Disk {

@@ -90,6 +90,17 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// How many of something, in words: `1 byte`, `2 bytes`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number), self::noun(number, noun))
+}
+
+/// The noun for so many of something.
+pub fn noun(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{noun}{ending}")
+}
+
 /// A number with its unit.
 pub fn value(number: u64, unit: Unit) -> String {
     match unit {
@@ -103,6 +114,11 @@ pub fn value(number: u64, unit: Unit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "byte")), ["0 bytes", "1 byte", "2 bytes"]);
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -23,7 +23,8 @@ use parking_lot::Mutex;
 use protocol::namenode::{Volume as VolumeReport, VolumeFailure};
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::{self, File};
-use sys::fs::{LockError, LockFile};
+use sys::fs::LockError;
+use sys::fs::claim::{Claim, ClaimError, Owner};
 
 use super::folder::{Folder, Unsynced};
 use super::small::{SMALL_BYTES_MAX, SmallLog};
@@ -44,6 +45,15 @@ pub(super) const SMALL: &str = "small";
 pub(super) const TRASH: &str = "trash";
 pub(super) const QUARANTINE: &str = "quarantine";
 pub(super) const META_SUFFIX: &str = ".meta";
+
+/// What a DataNode makes in its directories. `VERSION` comes after the folders and before anything in them.
+const OWNER: Owner = Owner {
+    name: "DataNode",
+    mark: VERSION_FILE,
+    folders: &[RBW, TMP, FINALIZED, SMALL, TRASH, QUARANTINE],
+    files: &[PROBE_FILE],
+    was_unmarked: false,
+};
 
 /// A data directory as configured.
 #[derive(Clone, Debug)]
@@ -93,7 +103,8 @@ pub(super) struct Volume {
     small: SmallLog,
     /// True once the VERSION file says that there may be small replicas: programs that do not know them refuse the directory then.
     takes_small: AtomicBool,
-    lock: Mutex<Option<LockFile>>,
+    /// Only who has claimed the directory removes files in it; `None` while it is out of service.
+    claim: Mutex<Option<Claim>>,
 }
 
 /// Where the two files of a replica are.
@@ -178,8 +189,8 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
     let (mut identity, mut failed_count): (Option<Identity>, usize) = (None, 0);
     let mut opened = Vec::with_capacity(configs.len());
     for config in configs {
-        let (lock, found) = match prepare(config) {
-            Ok((lock, found)) => (Ok(lock), found),
+        let (claim, found) = match prepare(config) {
+            Ok((claim, found)) => (Ok(claim), found),
             Err(error) if failed_count < tolerated && is_failure(&error) => {
                 let (volume, error) = (config.path.display(), protocol::error::chain(&error));
                 tracing::error!(%volume, error, "data directory is out of service");
@@ -199,16 +210,16 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
             });
         }
         identity = identity.filter(|known| known.cluster.is_some()).or(found).or(identity);
-        opened.push((config, lock, found));
+        opened.push((config, claim, found));
     }
     let identity = identity.unwrap_or(fresh);
     let mut volumes = Vec::with_capacity(opened.len());
-    for (config, lock, found) in opened {
+    for (config, claim, found) in opened {
         let known = found.map_or(LAYOUT_WITHOUT_SMALL, |found| found.layout);
         let layout = if config.small_bytes_max > 0 { LAYOUT } else { known };
         let identity = Identity { layout, ..identity };
-        let (lock, failure) = match lock {
-            Ok(lock) => (Some(lock), None),
+        let (claim, failure) = match claim {
+            Ok(claim) => (Some(claim), None),
             Err(reason) => (None, Some((reason, disk::now(&config.path)))),
         };
         let volume = Volume {
@@ -216,12 +227,12 @@ pub(super) fn open_all(configs: &[VolumeConfig], tolerated: usize) -> Result<Vec
             small: SmallLog::new(config.path.join(SMALL)),
             takes_small: AtomicBool::new(known == LAYOUT),
             identity: Mutex::new(identity),
-            fenced: AtomicBool::new(lock.is_none()),
+            fenced: AtomicBool::new(claim.is_none()),
             failure: Mutex::new(failure),
             probing: Mutex::default(),
             folders: Mutex::default(),
             trash: Mutex::default(),
-            lock: Mutex::new(lock),
+            claim: Mutex::new(claim),
         };
         if found != Some(identity) && !volume.is_fenced() {
             let written = match found {
@@ -255,36 +266,30 @@ fn fresh_id(configs: &[VolumeConfig]) -> DatanodeId {
 /// True if the disk does not work, as opposed to a directory that belongs to somebody else, or a process without descriptors.
 fn is_failure(error: &Error) -> bool {
     match error {
-        Error::Io { source, .. } | Error::Lock(LockError::Io { source, .. }) => {
-            !sys::fs::is_shortage(source)
-        }
+        Error::Io { source, .. }
+        | Error::Claim(
+            ClaimError::Io { source, .. } | ClaimError::Lock(LockError::Io { source, .. }),
+        ) => !sys::fs::is_shortage(source),
         _ => false,
     }
 }
 
-fn prepare(config: &VolumeConfig) -> Result<(LockFile, Option<Identity>), Error> {
+fn prepare(config: &VolumeConfig) -> Result<(Claim, Option<Identity>), Error> {
     let io_error = |source| Error::Io { path: config.path.clone(), source };
-    sys::fs::create_private_dir(&config.path).map_err(io_error)?;
-    let lock = LockFile::of_directory(&config.path)?;
-    for folder in [RBW, TMP, FINALIZED, SMALL, TRASH, QUARANTINE] {
+    let path = config.path.join(VERSION_FILE);
+    if let Ok(text) = disk::read_to_string(&path) {
+        // Somebody else's file of this name: nothing is made beside it.
+        parse_version(&text, &path)?;
+    }
+    let claim = Claim::take(&config.path, &OWNER)?;
+    for folder in OWNER.folders {
         sys::fs::create_private_dir(&config.path.join(folder)).map_err(io_error)?;
     }
     // What an earlier start created may not be durable: it may have ended too early.
     sync_name(&config.path).and_then(|()| disk::sync_dir(&config.path)).map_err(io_error)?;
-    let path = config.path.join(VERSION_FILE);
     match disk::read_to_string(&path) {
-        Ok(text) => Ok((lock, Some(parse_version(&text, &path)?))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Whoever starts here would claim blocks without an identity.
-            let mut entries = disk::read_dir(&config.path.join(FINALIZED)).map_err(io_error)?;
-            if entries.next().is_some() {
-                return Err(Error::Directory {
-                    path: config.path.clone(),
-                    reason: "it holds blocks but its VERSION file is missing".to_owned(),
-                });
-            }
-            Ok((lock, None))
-        }
+        Ok(text) => Ok((claim, Some(parse_version(&text, &path)?))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((claim, None)),
         Err(source) => Err(Error::Io { path, source }),
     }
 }
@@ -487,7 +492,7 @@ impl Volume {
             self.small.close();
             self.trash.lock().clear();
             // A disk that replaces this one must not find it locked.
-            *self.lock.lock() = None;
+            *self.claim.lock() = None;
         }
         first
     }
@@ -530,7 +535,7 @@ impl Volume {
             // A newly created directory would hide a disk that is not mounted.
             return Err(io_error(io::ErrorKind::NotFound.into()));
         }
-        let (lock, found) = prepare(&self.config)?;
+        let (claim, found) = prepare(&self.config)?;
         match found {
             Some(found) if !found.is_of(self.identity()) => {
                 return Err(Error::Directory {
@@ -542,14 +547,14 @@ impl Volume {
             _ => self.write_version(self.identity())?,
         }
         self.check().map_err(io_error)?;
-        *self.lock.lock() = Some(lock);
+        *self.claim.lock() = Some(claim);
         Ok(())
     }
 
     /// Releases a directory that could not be read after all.
     pub(super) fn fence_again(&self) {
         self.small.close();
-        *self.lock.lock() = None;
+        *self.claim.lock() = None;
         self.trash.lock().clear();
     }
 
@@ -703,12 +708,37 @@ mod tests {
             small_bytes_max: 0,
         };
         let first = open_all(&[config("a")], 0).unwrap();
-        assert!(matches!(open_all(&[config("a")], 1), Err(Error::Lock(_))));
+        assert!(matches!(open_all(&[config("a")], 1), Err(Error::Claim(_))));
         drop(open_all(&[config("b")], 0).unwrap());
         let id = first[0].identity();
         drop(first);
         assert!(matches!(open_all(&[config("a"), config("b")], 1), Err(Error::Directory { .. })));
         let grown = open_all(&[config("a"), config("c")], 0).unwrap();
         assert!(grown.iter().all(|volume| volume.identity() == id));
+    }
+
+    #[test]
+    fn what_no_datanode_made_stays_as_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let config = |name: &str| VolumeConfig {
+            path: root.path().join(name),
+            reserved_bytes: None,
+            trash_grace: Duration::ZERO,
+            bypass_cache: false,
+            small_bytes_max: 0,
+        };
+        for (name, file, part) in [
+            ("project", "tmp/mine", "holds files in tmp, but its VERSION file is missing"),
+            ("home", "thesis.tex", "thesis.tex is in it"),
+            ("program", "VERSION", "the VERSION file is damaged"),
+        ] {
+            let path = root.path().join(name).join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "1.2.3").unwrap();
+            let error = open_all(&[config(name)], 0).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"1.2.3");
+            assert_eq!(std::fs::read_dir(root.path().join(name)).unwrap().count(), 1, "{name}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::shipped::Shipped;
 pub(crate) const OPTIONS_HELP: &str = "\
 Job options:
   --local[=N]            run in this process on local files, with N threads (default: one per core)
-  --reducers N           number of reduce tasks (default: chosen by what the maps made); 0: what the maps emit is the output
+  --reducers N           number of reduce tasks (default: the program's, or chosen by what the maps made); 0: what the maps emit is the output
   -D NAME=VALUE          a job property by its name of Hadoop's, of today or a former one; `hanno job properties` lists them
   -conf FILE             properties from a file of Hadoop's form; -D wins
   --default NAME=VALUE   a property as from such a file: -D wins, and it may be one that this job does not read
@@ -62,6 +62,12 @@ const JOB_OPTIONS: [(&str, Takes); 13] = [
     ("-D", Takes::Several),
     ("--default", Takes::Several),
 ];
+
+/// True for a job option whose value is the next word.
+pub(crate) fn wants_next(word: &str) -> bool {
+    let takes = JOB_OPTIONS.into_iter().find(|(known, _)| *known == word).map(|(_, takes)| takes);
+    matches!(takes, Some(Takes::One | Takes::Several))
+}
 
 /// A job option and its value as given.
 struct Given<'a> {

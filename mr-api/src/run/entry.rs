@@ -1,5 +1,6 @@
 //! The one entry of a job program, which decides the role of this process: driver, local runner or task runner.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use mr_model::job::Plan;
@@ -28,9 +29,18 @@ use super::{conf, runner, session, unread};
 ///
 /// Exit codes: 0 if all jobs succeeded, 1 if one failed, 2 for a wrong command line.
 pub fn main(help: &str, build: impl Fn(&mut Args) -> Result<Plan>) -> ExitCode {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    ExitCode::from(report(help, run(&words, &build), EXIT_USAGE))
+    let outcome = words(std::env::args_os().skip(1)).and_then(|words| run(&words, &build));
+    ExitCode::from(report(help, outcome, EXIT_USAGE))
+}
+
+/// The arguments of this process. One that is not UTF-8 is refused: replaced, it would name another file.
+pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<String>> {
+    let word = |word: OsString| {
+        word.into_string().map_err(|word| {
+            Error::usage(format!("argument {word:?} is not UTF-8, and paths here are")).into()
+        })
+    };
+    given.map(word).collect()
 }
 
 /// A job failed.
@@ -148,4 +158,21 @@ struct FailedJob<'a> {
 struct LocalJob {
     state: JobState,
     counters: Counters,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_refused_by_name() {
+        let of = |bytes: &[u8]| words([OsString::from_vec(bytes.to_vec())].into_iter());
+        assert_eq!(of("é".as_bytes()).unwrap(), ["é"]);
+        let error = of(b"in\xffput").unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with(r#"argument "in\xFFput" is not UTF-8"#), "{text}");
+        assert!(matches!(error.downcast_ref(), Some(Error::Usage { .. })));
+    }
 }

@@ -19,8 +19,10 @@ mod shipped;
 mod side_files;
 mod unread;
 
-pub(crate) use args::once;
+#[cfg(test)]
+pub(crate) use args::OPTIONS_HELP;
 pub use args::{Args, usage_error};
+pub(crate) use args::{once, wants_next};
 pub use entry::main;
 pub use local::LocalRunner;
 pub use program::{Cluster, Done, Program};

@@ -1,10 +1,12 @@
 //! The command line of a streaming job, with Hadoop's options, and what it means.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use mr_model::Error;
 use mr_model::job::{Input, OutputTo, from_files, text_out};
+use mr_model::runner::side_file::Origin;
 use mr_model::runner::{Naming, PARTITION_SEED, Partition, SideFile};
 use protocol::property::{
     Comparator, Count, Key, Partitioner, PipeEncoding as Encoding, Properties, Value, is_class,
@@ -17,7 +19,7 @@ use super::io::{RecordReader, RecordWriter};
 use super::key_field::KeyFields;
 use super::process::Script;
 use super::{command, key_field, unread};
-use crate::run::{Args, Options, once};
+use crate::run::{Args, Options, once, wants_next};
 
 /// `hanno job streaming -help`.
 pub const HELP: &str = "\
@@ -31,7 +33,8 @@ Usage: hanno job streaming [generic options] -input PATH -output DIR -mapper CMD
   -reducer CMD           reads `key<TAB>value` lines sorted by key; NONE: no reduce; aggregate: sums by prefix (LongValueSum:key)
   -combiner CMD          reduces what a map has printed before it is sent
   -file PATH             a file for the tasks' directories; may be repeated. Also -files A,B#NAME
-  -numReduceTasks N      number of reduce tasks (default 1; 0 is the same as -reducer NONE)
+  -cacheFile URI#NAME    the same of a file of the cluster; may be repeated
+  -numReduceTasks N      number of reduce tasks (default 1; 0: as -reducer NONE). Also --reducers N
   -partitioner NAME      HashPartitioner or KeyFieldBasedPartitioner
   -inputformat NAME      TextInputFormat, KeyValueTextInputFormat
   -outputformat NAME     TextOutputFormat, NullOutputFormat
@@ -107,6 +110,8 @@ pub(super) struct Spec {
 struct Given {
     inputs: Vec<String>,
     files: Vec<String>,
+    /// Files of the cluster, unless their scheme says otherwise.
+    cached: Vec<String>,
     variables: Vec<(String, String)>,
     values: BTreeMap<&'static str, String>,
     lazy: bool,
@@ -141,7 +146,11 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
         };
         match name {
             "input" | "file" | "cacheFile" => {
-                let list = if name == "input" { &mut given.inputs } else { &mut given.files };
+                let list = match name {
+                    "input" => &mut given.inputs,
+                    "file" => &mut given.files,
+                    _ => &mut given.cached,
+                };
                 list.push(value()?);
                 while let Some(more) = rest.as_slice().first().filter(|more| !more.starts_with('-'))
                 {
@@ -149,7 +158,7 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
                     rest.next();
                 }
             }
-            "files" => given.files.extend(value()?.split(',').map(str::to_owned)),
+            "files" | "-files" => given.files.extend(value()?.split(',').map(str::to_owned)),
             "cmdenv" => match value()?.split_once('=') {
                 Some((name, value)) if !name.is_empty() => {
                     given.variables.push((name.to_owned(), value.to_owned()));
@@ -165,9 +174,7 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
                 given.file_system = Some(value()?);
             }
             "jt" => given.job_words.extend(["--jobtracker".to_owned(), value()?]),
-            "-name" | "-namenode" | "-jobtracker" | "-reducers" => {
-                given.job_words.extend([word.clone(), value()?]);
-            }
+            _ if wants_next(word) => given.job_words.extend([word.clone(), value()?]),
             _ if name.starts_with('-') || name.starts_with('D') => {
                 given.job_words.push(word.clone())
             }
@@ -264,7 +271,7 @@ impl Pipes<'_> {
 }
 
 fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, Error> {
-    let Given { inputs, files, variables, mut values, lazy, .. } = given;
+    let Given { inputs, files, cached, variables, mut values, lazy, .. } = given;
     let missing = |name: &str| Error::usage(format!("-{name} is missing"));
     let output = values.remove("output").ok_or_else(|| missing("output"))?;
     if inputs.is_empty() {
@@ -281,9 +288,9 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     });
     let pipes = Pipes { properties, io: io.transpose()? };
     let input_kind = input_kind(values.remove("inputformat").as_deref())?;
-    let side_files: Result<Vec<SideFile>, Error> =
-        files.iter().map(|f| SideFile::parse(f)).collect();
-    let side_files = side_files?;
+    let side_files = files.iter().map(|file| SideFile::parse(file));
+    let side_files = side_files.chain(cached.iter().map(|file| side_file_of_cluster(file)));
+    let side_files: Vec<SideFile> = side_files.collect::<Result<_, Error>>()?;
     let key_separator = pipes.separator(keys::KEY_FIELD_SEPARATOR)?;
     let name = options.name()?.unwrap_or_else(|| "streamjob".to_owned());
     let inputs: Vec<String> = inputs.iter().flat_map(|paths| split_paths(paths)).collect();
@@ -352,6 +359,17 @@ const OUTPUT_PACKAGES: [&str; 3] = [
     "org.apache.hadoop.mapred.lib",
     "org.apache.hadoop.mapreduce.lib.output",
 ];
+
+/// A side file of `-cacheFile`: without a scheme a file of the default file system.
+fn side_file_of_cluster(text: &str) -> Result<SideFile, Error> {
+    let place = text.split('#').next().unwrap_or_default();
+    let SideFile { name, origin } = SideFile::parse(text)?;
+    let origin = match origin {
+        Origin::Local(path) if path == Path::new(place) => Origin::Cluster(place.to_owned()),
+        origin => origin,
+    };
+    Ok(SideFile { name, origin })
+}
 
 fn set_reduces(options: &mut Options, count: &str) -> Result<(), Error> {
     let count: u32 = count
@@ -574,202 +592,4 @@ impl Spec {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(words: &[&str]) -> Result<Request, Error> {
-        parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn a_command_line_as_people_write_it() {
-        let Request { spec, options } = parsed(&[
-            "-D",
-            "mapred.reduce.tasks=3",
-            "-Dstream.num.map.output.key.fields=2",
-            "-files",
-            "hdfs:///a/b#c,local.txt",
-            "-input",
-            "hdfs://nn:8020/in",
-            "-input",
-            "/x,/y",
-            "-output",
-            "/out",
-            "-mapper",
-            "python3 m.py -v",
-            "-reducer",
-            "aggregate",
-            "-file",
-            "m.py",
-            "-cmdenv",
-            "A=b=c",
-            "-numReduceTasks",
-            "5",
-            "-lazyOutput",
-            "--quiet",
-        ])
-        .unwrap();
-        assert_eq!(
-            spec.inputs,
-            ["hdfs://nn:8020/in", "/x", "/y"],
-            "what they mean is the driver's to say"
-        );
-        assert_eq!(spec.reducers, Some(5), "-numReduceTasks wins");
-        assert!(options.quiet && spec.lazy && spec.ignore_key);
-        assert_eq!(spec.map_output.key_fields, 2);
-        let names: Vec<&str> = spec.side_files.iter().map(|file| file.name.as_str()).collect();
-        assert_eq!(names, ["c", "local.txt", "m.py"]);
-        let Work::Script(script) = &spec.mapper else { panic!("a script") };
-        assert_eq!(script.words, ["python3", "m.py", "-v"]);
-        assert_eq!(script.variables, [("A".to_owned(), "b=c".to_owned())]);
-        assert!(matches!(spec.reducer, Some(Work::Aggregate { unique_max: None })));
-    }
-
-    #[test]
-    fn an_empty_path_is_not_dropped() {
-        for (typed, inputs) in [
-            ("", &[""][..]),
-            (",", &["", ""]),
-            ("/a,,/b", &["/a", "", "/b"]),
-            ("/a,", &["/a", ""]),
-            ("/{a,,b}", &["/{a,,b}"]),
-        ] {
-            let Request { spec, .. } = parsed(&["-input", typed, "-output", "/o"]).unwrap();
-            assert_eq!(spec.inputs, inputs, "{typed}");
-        }
-    }
-
-    #[test]
-    fn no_reduce_in_both_ways() {
-        for extra in
-            [&["-reducer", "NONE"][..], &["-numReduceTasks", "0"], &["-D", "mapred.reduce.tasks=0"]]
-        {
-            let words = [&["-input", "a", "-output", "b", "-mapper", "cat"], extra].concat();
-            assert!(parsed(&words).unwrap().spec.is_map_only(), "{extra:?}");
-        }
-    }
-
-    #[test]
-    fn options_without_effect_are_named() {
-        let warnings = |line: &str| {
-            let words = format!("-input a -output b {line}");
-            let words: Vec<&str> = words.split_whitespace().collect();
-            parsed(&words).unwrap().options.warnings
-        };
-        for (line, part) in [
-            ("-reducer NONE -combiner cat", "option -combiner has no effect"),
-            ("-numReduceTasks 0 -partitioner HashPartitioner", "the partitioner has no effect"),
-            ("-D mapreduce.partition.keycomparator.options=-n", "comparator.class=KeyField"),
-            ("-D mapreduce.partition.keypartitioner.options=-k1", "-partitioner KeyField"),
-            ("-D num.key.fields.for.partition=2", "without -partitioner KeyFieldBased"),
-            ("-D map.output.key.field.separator=.", "or -D mapreduce.job.output.key.comparator"),
-            ("-D aggregate.max.num.unique.values=2", "without -reducer aggregate"),
-            ("-D key.value.separator.in.input.line=,", "-inputformat KeyValueTextInputFormat"),
-            (
-                "-partitioner KeyFieldBasedPartitioner -D num.key.fields.for.partition=2 \
-                 -D mapreduce.partition.keypartitioner.options=-k1",
-                "options has no effect beside num.key.fields.for.partition",
-            ),
-        ] {
-            let found = warnings(line);
-            assert!(found.len() == 1 && found[0].contains(part), "{line}: {found:?}");
-        }
-        let all = "-combiner cat -reducer aggregate -partitioner KeyFieldBasedPartitioner \
-                   -D num.key.fields.for.partition=2 -D map.output.key.field.separator=. \
-                   -D mapred.output.key.comparator.class=KeyFieldBasedComparator \
-                   -D mapreduce.partition.keycomparator.options=-n -D \
-                   aggregate.max.num.unique.values=2";
-        assert_eq!(warnings(all), [""; 0]);
-        let twice = ["-input", "a", "-output", "b", "-numReduceTasks", "2", "--reducers", "3"];
-        let error = parsed(&twice).err().unwrap().to_string();
-        assert!(error.contains("-numReduceTasks and --reducers"), "{error}");
-    }
-
-    /// `KeyFieldBasedPartitioner.setConf` reads the options only without the number of fields.
-    #[test]
-    fn the_number_of_fields_wins_over_options_of_the_partitioner() {
-        let fields = |given: &[&str]| {
-            let line = "-input a -output b -reducer cat -partitioner KeyFieldBasedPartitioner";
-            let words: Vec<&str> = line.split(' ').chain(given.iter().copied()).collect();
-            let partitioner = parsed(&words).unwrap().spec.partitioner;
-            format!("{:?}", partitioner.unwrap())
-        };
-        let count = "num.key.fields.for.partition=2";
-        let options = "mapreduce.partition.keypartitioner.options=-k1,1";
-        assert_eq!(fields(&["-D", count, "-D", options]), fields(&["-D", count]));
-        assert_ne!(fields(&["-D", options]), fields(&["-D", count]));
-    }
-
-    #[test]
-    fn what_is_given_once_is_refused_twice() {
-        for name in VALUES {
-            let option = format!("-{name}");
-            let error = parsed(&[&option, "a", &option, "a"]).err().unwrap().to_string();
-            assert!(error.contains(&format!("option {option} is given twice")), "{error}");
-        }
-        let line = "-input a -input b -file m -file n -files o -files p -cmdenv A=1 -cmdenv B=2 \
-                    -D x=1 -jobconf x=2 -output c";
-        let request = parsed(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
-        assert_eq!(request.spec.inputs, ["a", "b"]);
-        assert_eq!(request.options.properties["x"], "2");
-    }
-
-    #[test]
-    fn classes_of_others_do_not_pass_for_hadoops() {
-        for (words, part) in [
-            (
-                ["-partitioner", "com.foo.KeyFieldBasedPartitioner"],
-                "com.foo.KeyFieldBasedPartitioner",
-            ),
-            (["-inputformat", "com.foo.TextInputFormat"], "-inputformat com.foo.TextInputFormat"),
-            (
-                ["-outputformat", "com.foo.NullOutputFormat"],
-                "-outputformat com.foo.NullOutputFormat",
-            ),
-            (["-mapper", "com.foo.IdentityMapper"], "looks like a Java class"),
-            (["-reducer", "com.foo.Reducer"], "looks like a Java class"),
-            (["-reducer", "com.foo.ValueAggregatorReducer"], "looks like a Java class"),
-            (
-                ["-D", "mapred.output.key.comparator.class=com.foo.KeyFieldBasedComparator"],
-                "mapreduce.job.output.key.comparator.class: `com.foo.KeyFieldBasedComparator`",
-            ),
-        ] {
-            let words = [&["-input", "a", "-output", "b"], &words[..]].concat();
-            let error = parsed(&words).err().unwrap().to_string();
-            assert!(error.contains(part), "{words:?}: {error}");
-        }
-        for words in [
-            ["-mapper", "org.apache.hadoop.mapred.lib.IdentityMapper"],
-            ["-reducer", "org.apache.hadoop.mapred.lib.aggregate.ValueAggregatorReducer"],
-            ["-inputformat", "org.apache.hadoop.mapred.KeyValueTextInputFormat"],
-            ["-inputformat", "KeyValueTextInputFormat"],
-            ["-outputformat", "org.apache.hadoop.mapred.lib.NullOutputFormat"],
-            ["-partitioner", "org.apache.hadoop.mapreduce.lib.partition.KeyFieldBasedPartitioner"],
-        ] {
-            let words = [&["-input", "a", "-output", "b"], &words[..]].concat();
-            assert!(parsed(&words).is_ok(), "{words:?}");
-        }
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (words, expected) in [
-            (&["-output", "b"][..], "-input is missing"),
-            (&["-input", "a"], "-output is missing"),
-            (&["-input"], "needs a value"),
-            (&["-what", "x"], "unknown option `-what`"),
-            (&["stray"], "unexpected argument `stray`"),
-            (&["-input", "a", "-output", "b", "-inputformat", "x.Y"], "-inputformat x.Y"),
-            (&["-input", "a", "-output", "b", "-io", "json"], "`json`"),
-            (&["-input", "a", "-output", "b", "-mapper", " "], "an empty command"),
-            (&["-input", "a", "-output", "b", "-cmdenv", "A"], "NAME=VALUE"),
-            (&["-jobname", "x"], "option `-jobname` is not here: `-D mapreduce.job.name=NAME`"),
-            (&["-fs", "a", "-fs", "b"], "option -fs is given twice"),
-            (&["-jt", "a", "-jt", "b"], "option --jobtracker is given twice"),
-            (&["--quiet=false"], "option --quiet takes no value"),
-        ] {
-            let error = parsed(words).err().unwrap().to_string();
-            assert!(error.contains(expected), "{words:?}: {error}");
-        }
-    }
-}
+mod tests;

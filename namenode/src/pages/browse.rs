@@ -160,8 +160,8 @@ pub(super) fn file(
     html! {
         (crumbs(path))
         div.tiles {
-            div.tile { b { (format::bytes(status.length)) } span { (format::count(status.length)) " bytes" @if status.open { ", being written" } } }
-            div.tile { b { (located.blocks.len()) } span { "blocks of up to " (format::bytes(status.block_size)) } }
+            div.tile { b { (format::bytes(status.length)) } span { (format::counted(status.length, "byte")) @if status.open { ", being written" } } }
+            div.tile { b { (located.blocks.len()) } span { (format::noun(located.blocks.len() as u64, "block")) " of up to " (format::bytes(status.block_size)) } }
             div.tile { b { (status.replication) } span { "replicas wanted" } }
             div.tile { b.small { (status.owner) ":" (status.group) } span { code { (mode(status)) } } }
             div.tile { b.small { (format::time(status.mtime_ms)) } span { "modified (UTC), inode " (status.inode) } }

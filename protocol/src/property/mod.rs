@@ -5,6 +5,7 @@
 //! is the output of [`markdown`].
 
 mod class;
+mod nearest;
 mod row;
 mod table;
 mod value;
@@ -16,6 +17,7 @@ mod tests;
 use std::fmt::Write;
 
 pub use class::{CodecClass, Comparator, Partitioner, is_class};
+pub use nearest::nearest;
 pub use row::{Class, Key, Properties, PropertyError, Row, Scope};
 pub use table::{ROWS, keys};
 pub use value::{
@@ -132,37 +134,17 @@ const HADOOP_PREFIXES: [&str; 40] = [
     "yarn.",
     "zlib.",
 ];
-/// A name that differs from all known ones in more than this share of its length is not a typing error.
-const SLIP_MAX_PERCENT: usize = 40;
-
 fn unknown(name: &str) -> Verdict {
     if !HADOOP_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return Verdict::Fine;
     }
     let known = ROWS.iter().filter(|row| matches!(row.class, Class::Honoured { .. }));
     let names = known.flat_map(|row| [row.name].into_iter().chain(row.former.iter().copied()));
-    let nearest = names.map(|known| (distance(known, name), known)).min();
-    let hint = match nearest {
-        Some((far, known)) if far * 100 <= name.len() * SLIP_MAX_PERCENT => {
-            format!("; did you mean {known}?")
-        }
-        _ => "; tasks can read it".to_owned(),
+    let hint = match nearest(name, names) {
+        Some(known) => format!("; did you mean {known}?"),
+        None => "; tasks can read it".to_owned(),
     };
     Verdict::Warning(format!("property {name} is not known here{hint}"))
-}
-
-/// The Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The table as it stands in `docs/properties.md`.

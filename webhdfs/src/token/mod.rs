@@ -123,6 +123,11 @@ impl Redirect {
         Sealed::new(key, REDIRECT_KIND, identifier).encode("")
     }
 
+    /// True for a token that has the form of a redirect's, whoever made it.
+    pub(crate) fn is_one(text: &str) -> bool {
+        Sealed::decode(text).is_ok_and(|sealed| sealed.kind == REDIRECT_KIND)
+    }
+
     /// The user that a token lets do `op` on `path` now.
     ///
     /// # Errors

@@ -26,7 +26,9 @@ async fn answer(manager: &TokenManager, request: Request, now_ms: u64) -> Answer
     RemoteError::check_version(request.version, VERSION)?;
     let answered = match request.body {
         Call::Issue { owner, renewer, service, lifetime_ms } => {
-            for name in [&owner, &renewer].into_iter().filter(|name| !name.is_empty()) {
+            // Without a renewer nobody renews it over WebHDFS.
+            let renewers = Some(&renewer).filter(|name| !name.is_empty());
+            for name in [&owner].into_iter().chain(renewers) {
                 if !is_user(name) {
                     let text = format!("`{}` is no name of a user", name.escape_debug());
                     return Err(RemoteError::new(ErrorKind::InvalidArgument, text));

@@ -287,6 +287,20 @@ fn committed_tasks_survive_a_restart_and_running_ones_go_on() {
 }
 
 #[test]
+fn a_name_that_would_forge_lines_is_refused() {
+    let mut world = World::new();
+    for name in ["a\nJob: done", "\u{1b}[2J", "a\tb"] {
+        let mut forged = spec(1, &["a"], 0);
+        forged.name = name.to_owned();
+        let error = world.submit(1, forged).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{name:?}: {}", error.message);
+    }
+    let mut plain = spec(1, &["a"], 0);
+    plain.name = "Tägliche Zählung – #1".to_owned();
+    world.submit(1, plain).unwrap();
+}
+
+#[test]
 fn outputs_and_calls_are_taken_once() {
     let mut world = World::new();
     let job = start(&mut world, 1, &["a"], 0);

@@ -491,7 +491,8 @@ impl Core {
                 job.settings.skip_max
             )
         } else {
-            format!("Task {} failed {failed} times; the last attempt, {id}: {diagnostics}", id.task)
+            let times = if failed == 1 { "once".to_owned() } else { format!("{failed} times") };
+            format!("Task {} failed {times}; the last attempt, {id}: {diagnostics}", id.task)
         };
         if job.is_active() && task.winner.is_none() && job.is_exhausted(id.task) {
             self.end(id.task.job, JobState::Failed, &reason, now, out);

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the cluster's processes and its directory are gone when [`EmbeddedCluster`] is dropped or Ctrl-C ends the driver.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ const STOP_PAUSE: Duration = Duration::from_millis(20);
 /// How many of the cluster's last lines the driver prints when the cluster does not start.
 const LAST_WORDS_LINES: usize = 5;
 
+/// Names the `hanno` that starts the cluster.
+const BINARY_VARIABLE: &str = "HANNO_BIN";
+
 /// The running cluster of this process, for Ctrl-C: process and directory.
 static RUNNING: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
 
@@ -35,8 +39,7 @@ pub(in crate::run) struct EmbeddedCluster {
 
 impl EmbeddedCluster {
     pub(in crate::run) fn start() -> Result<Self> {
-        let binary = hanno_candidates().into_iter().find(|path| path.is_file());
-        let binary = binary.ok_or(Error::NoClusterBinary)?;
+        let binary = binary(std::env::var_os(BINARY_VARIABLE))?;
         let directory = Scratch::new("embedded")?;
         let log_path = directory.path().join("cluster.log");
         let log = File::create(&log_path).map_err(Error::file("create", &log_path))?;
@@ -58,7 +61,12 @@ impl EmbeddedCluster {
             _directory: directory,
         };
         let Some((namenode, jobtracker)) = ready else {
-            let reason = last_words(&log_path);
+            let reason = match last_words(&log_path) {
+                words if words.is_empty() => {
+                    format!("{} ended without a word: is it `hanno`?", binary.display())
+                }
+                words => words,
+            };
             return Err(Error::ClusterStart { reason }.into());
         };
         cluster.namenode = namenode;
@@ -76,12 +84,20 @@ impl Drop for EmbeddedCluster {
     }
 }
 
+/// The `hanno` that starts the cluster: the one that the variable names, or else the nearest one.
+fn binary(named: Option<OsString>) -> Result<PathBuf, Error> {
+    match named.map(PathBuf::from) {
+        Some(path) if path.is_file() => Ok(path),
+        Some(path) => Err(Error::NoBinaryThere { variable: BINARY_VARIABLE, path }),
+        None => {
+            hanno_candidates().into_iter().find(|path| path.is_file()).ok_or(Error::NoClusterBinary)
+        }
+    }
+}
+
 /// Where this program's executable's `hanno` may be, nearest first.
 fn hanno_candidates() -> Vec<PathBuf> {
     let mut candidates = Vec::new();
-    if let Some(path) = std::env::var_os("HANNO_BIN") {
-        candidates.push(PathBuf::from(path));
-    }
     if let Ok(executable) = std::env::current_exe() {
         let directories = executable.ancestors().skip(1).take(2);
         candidates.extend(directories.map(|directory| directory.join("hanno")));
@@ -142,6 +158,14 @@ fn last_words(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_binary_that_is_named_is_the_only_one() {
+        let text = binary(Some("/nonexistent".into())).unwrap_err().to_string();
+        assert_eq!(text, "HANNO_BIN names /nonexistent, and no file is there");
+        let here = std::env::current_exe().unwrap();
+        assert_eq!(binary(Some(here.clone().into())).unwrap(), here);
+    }
 
     #[test]
     fn the_ready_line_is_read() {

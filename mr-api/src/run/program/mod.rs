@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 
 use super::args::Args;
 use super::driver::ran::{Output, Ran};
-use super::entry::{EXIT_USAGE, print_failure, print_local, report};
+use super::entry::{EXIT_USAGE, print_failure, print_local, report, words};
 use super::local::LocalRunner;
 use super::options::Options;
 use super::printing::print_json;
@@ -112,10 +112,10 @@ impl Program {
     ///
     /// Exit codes: 0 if `drive` succeeded, 1 if it or a job failed, 2 for a wrong command line.
     pub fn main(self, drive: impl FnOnce(&mut Args, &Cluster) -> Result<()>) -> ExitCode {
-        let words: Vec<String> =
-            std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
         let Program { help, steps } = self;
-        ExitCode::from(report(&help, run(&words, steps, drive), EXIT_USAGE))
+        let words = words(std::env::args_os().skip(1));
+        let outcome = words.and_then(|words| run(&words, steps, drive));
+        ExitCode::from(report(&help, outcome, EXIT_USAGE))
     }
 }
 
