@@ -2,11 +2,15 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mr_model::runner::say;
 use protocol::frame;
 use protocol::runner::FromRunner;
 use protocol::tracker::FetchFailure;
+
+/// Pause between life signs: four a second at most.
+pub(super) const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// The connection to the worker, shared by threads.
 #[derive(Clone)]

@@ -21,7 +21,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
 
 use mr_model::job::Plan;
 use mr_model::runner::{
@@ -40,12 +39,9 @@ use sys::broker::Broker;
 use sys::process::{Work, own_work};
 
 use attempt::{Ground, Host, Launched};
-use channel::Channel;
+use channel::{Channel, REPORT_PAUSE};
 use gather::News;
 use steps::Steps;
-
-/// Pause between life signs: four a second at most.
-const REPORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// Who started this process.
 pub(crate) struct Worker {

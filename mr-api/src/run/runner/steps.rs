@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use super::REPORT_PAUSE;
+use super::channel::REPORT_PAUSE;
 
 /// See the module.
 pub(super) struct Steps<'a> {
