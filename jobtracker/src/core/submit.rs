@@ -131,9 +131,9 @@ pub(crate) fn check_rounds(spec: &JobSpec, rounds: RoundsSpec) -> Result<(), Rem
 fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     check_name("job", &spec.name, NAME_BYTES_MAX)?;
     let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
-    if spec.name.chars().any(char::is_control) {
-        // In lists of jobs they would begin lines of their own.
-        return invalid("The name of a job has no control characters, such as ends of lines");
+    if spec.name.contains(['\n', '\r', '\t', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']) {
+        // In lists of jobs they would begin lines and columns of their own. What steers a terminal is escaped where it is printed.
+        return invalid("The name of a job has no tabs and no ends of lines");
     }
     check_task_count(spec)?;
     spec.rounds.map_or(Ok(()), |rounds| check_rounds(spec, rounds))?;
