@@ -4,7 +4,7 @@
 //! longest, of those that can end. So a crowd that holds places and does nothing makes room for whoever comes; two owners that have the same displace
 //! nobody.
 //!
-//! [`Places`] is the state machine; [`Room`] shares it between threads and tasks, and gives a [`Place`] back when it is dropped.
+//! `Places` is the state machine; [`Room`] shares it between threads and tasks, and gives a [`Place`] back when it is dropped.
 //!
 //! Invariant: a place that was asked to end is not counted any more. What it uses until it has ended is bounded elsewhere: by connections, or threads.
 
