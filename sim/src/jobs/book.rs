@@ -1,6 +1,6 @@
 //! What clients of the JobTracker were promised, what processes of tasks did, and what the log decided.
 //!
-//! - A job that was acknowledged is known and ends; what is said of an ended job never changes.
+//! - A job that was acknowledged is known and ends; what is said of an ended job never changes. A kill that was granted is how it ends.
 //! - A task has one winner: an attempt that has ended well in its process, on the worker that the log names; until its output is lost, no other wins. Nothing
 //!   wins that was stopped, that failed, or whose job is over.
 //! - The output of a job that succeeded has the winners' files and no others; its counters are theirs. Of another job, nothing is left.
@@ -36,6 +36,7 @@ struct Made {
 pub(super) struct Book {
     acknowledged: BTreeSet<JobId>,
     kill_asked: BTreeSet<JobId>,
+    kill_granted: BTreeSet<JobId>,
     /// What was said of jobs that are over.
     finals: BTreeMap<JobId, JobReport>,
     made: BTreeMap<AttemptId, Made>,
@@ -53,6 +54,13 @@ impl Book {
 
     pub(super) fn kill_asked(&mut self, job: JobId) {
         self.kill_asked.insert(job);
+    }
+
+    pub(super) fn kill_granted(&mut self, job: JobId) {
+        self.kill_granted.insert(job);
+        if let Some(state) = self.ended.get(&job) {
+            assert_eq!(*state, JobState::Killed, "the kill of {job} was granted after its end");
+        }
     }
 
     /// A process has done its work, before its worker learns of that.
@@ -89,6 +97,8 @@ impl Book {
             Some(Decision::Ended(job, state)) => {
                 let before = self.ended.insert(job, state);
                 assert_eq!(before, None, "{job} ends twice");
+                let is_kept = state == JobState::Killed || !self.kill_granted.contains(&job);
+                assert!(is_kept, "the kill of {job} was granted and it ends as {state:?}");
             }
             None => {}
         }

@@ -6,7 +6,7 @@ use jobtracker::sim::Said;
 use needs::random::Random;
 use protocol::jobs::{Call, JobSpec, Priority, Reply, Request, Split, VERSION};
 use protocol::sizing::ReduceSizing;
-use protocol::{BinaryHash, CallId, ClientId, DfsPath, JobId, RemoteError};
+use protocol::{BinaryHash, CallId, ClientId, DfsPath, ErrorKind, JobId, RemoteError};
 
 use super::book::{ATTEMPTS_MAX, Book};
 use super::worker::WORKERS;
@@ -211,6 +211,7 @@ impl Submitter {
                 book.acknowledged(job);
                 self.plan = Plan::Watch(job);
             }
+            (Call::Kill(job), Reply::Done) => book.kill_granted(*job),
             (Call::Status(job), Reply::Job(report)) => {
                 let is_over = book.read(&report);
                 if is_over && self.plan == Plan::Watch(*job) {
@@ -234,6 +235,8 @@ impl Submitter {
     fn refused(&mut self, call: &Call, refusal: &RemoteError, book: &Book) {
         match call {
             Call::Submit(spec) => panic!("a job for {} is refused: {refusal}", spec.output),
+            // The job is over, or publishes its output.
+            Call::Kill(_) if refusal.kind == ErrorKind::InvalidArgument => {}
             Call::Status(job) | Call::Kill(job) | Call::Tasks(job) => {
                 book.unknown(*job);
                 panic!("{call:?} is refused: {refusal}");
