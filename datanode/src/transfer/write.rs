@@ -157,7 +157,7 @@ impl Reception<'_> {
     /// Sends the acks of packets written here and acknowledged behind; returns how many are still in flight to the disk.
     fn send_acks(&mut self) -> Result<usize, Broken> {
         let in_flight = self.in_flight()?;
-        let (service, block) = (Arc::clone(self.service), self.block);
+        let (service, block) = (self.service, self.block);
         let receipt = |length| service.receipt(block, length);
         while let Some((ack, end)) = self.member.next_ack(in_flight, receipt) {
             if let Some(writer) = &self.writer {
