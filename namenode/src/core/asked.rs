@@ -6,11 +6,10 @@ use protocol::{CallId, RemoteError};
 use super::rights::Caller;
 use super::state::State;
 
-/// See the module.
+/// See the module. The only way to make one binds the call to its user.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The calling process of this user and the number of its call ([`CallId::of`]): a repeated change gets the first answer. Leases are in its name.
-    pub id: CallId,
+    id: CallId,
     /// Who calls.
     pub caller: Caller<'a>,
     /// Machine of the client; may be empty.
@@ -21,6 +20,11 @@ impl<'a> Asked<'a> {
     /// A request that calls itself `call`, of a caller who was authenticated.
     pub fn new(call: CallId, caller: Caller<'a>, host: &'a str) -> Self {
         Asked { id: call.of(caller.user), caller, host }
+    }
+
+    /// The calling process of this user and the number of its call ([`CallId::of`]): a repeated change gets the first answer. Leases are in its name.
+    pub fn id(&self) -> CallId {
+        self.id
     }
 }
 

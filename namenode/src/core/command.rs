@@ -67,7 +67,7 @@ impl State {
         if let Err(refusal) = named {
             return Ok(Err(refusal));
         }
-        self.ns.leases.renew(asked.id.client, asked.host, now.mono_ms);
+        self.ns.leases.renew(asked.id().client, asked.host, now.mono_ms);
         let calls = match body {
             Body::One(call) => return self.next_call(nodes, asked, (call, 0), now, out),
             Body::Batch(calls) => calls,
@@ -132,7 +132,7 @@ impl State {
         if let Some(answer) = self.soft_call(nodes, call, (asked.caller, now), out)? {
             return Ok(answer);
         }
-        let key = CallKey { call: asked.id, index };
+        let key = CallKey { call: asked.id(), index };
         let user = asked.caller.user;
         if let Some(first) = self.retry.answer(&key) {
             return Ok(self.answer(nodes, &first, (user, now)));

@@ -8,7 +8,7 @@ use protocol::namenode::{
     LocatedBlocks, TypedCall, calls,
 };
 use protocol::permission::Action;
-use protocol::token::AccessMode;
+use protocol::token::{AccessMode, Holder};
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::blocks::{Low, placement};
@@ -235,6 +235,7 @@ impl State {
         };
         self.guard(reader.caller).check_readable(self.ns.features(id))?;
         let end = start.saturating_add(length);
+        let holder = self.settings.token_keys.holder(reader.caller.user);
         let mut blocks = Vec::new();
         // All blocks but the last usually have the file's block size: jump close to the start.
         let (mut index, mut offset) = self.skip_to(file, start);
@@ -247,7 +248,7 @@ impl State {
             let known = if info.complete { info.length } else { file.known_length() };
             let overlaps = offset.saturating_add(known) > start && !beyond;
             if overlaps || (!info.complete && end > offset) {
-                blocks.push(self.for_reader(nodes, (block, info, file, offset), reader));
+                blocks.push(self.for_reader(nodes, (block, info, file, offset), (reader, holder)));
             }
             offset += info.length;
             index += 1;
@@ -278,7 +279,7 @@ impl State {
         &self,
         nodes: &Datanodes,
         (block, info, file, offset): (BlockId, &Block, &File, u64),
-        reader: Reader<'_>,
+        (reader, holder): (Reader<'_>, Holder),
     ) -> LocatedBlock {
         let open = file.open.as_deref().filter(|_| !info.complete);
         // A block that is being cut is read from the one that it is cut from.
@@ -320,7 +321,7 @@ impl State {
             corrupt,
             open: open.is_some(),
             has_unseen_members,
-            token: self.token_for(reader.caller.user, (block, stamp), AccessMode::Read, reader.now),
+            token: self.token_for(holder, (block, stamp), AccessMode::Read, reader.now),
         }
     }
 

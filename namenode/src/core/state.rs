@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use protocol::datanode::Command;
 use protocol::level::Supported;
 use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
-use protocol::token::{AccessMode, BlockToken, TokenKeys};
+use protocol::token::{AccessMode, BlockToken, Holder, TokenKeys};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 
 use super::blocks::{Acknowledged, Blocks, Recoveries};
@@ -337,16 +337,15 @@ impl State {
         self.settings.token_keys.issue(block, stamp, mode, now.wall_ms)
     }
 
-    /// A token for a block that a user asks for.
+    /// A token for a block that somebody asks for.
     pub fn token_for(
         &self,
-        user: &str,
+        holder: Holder,
         (block, stamp): (BlockId, GenerationStamp),
         mode: AccessMode,
         now: Now,
     ) -> BlockToken {
-        let keys = &self.settings.token_keys;
-        keys.issue_to(keys.holder(user), block, stamp, (mode, now.wall_ms))
+        self.settings.token_keys.issue_to(holder, block, stamp, (mode, now.wall_ms))
     }
 
     /// Turns an outcome into the answer to a user: fills in addresses and tokens.
@@ -413,6 +412,7 @@ impl State {
             return Err(RemoteError::new(ErrorKind::Unavailable, text));
         }
         let durable_min = self.durable_min_of(nodes, block.replication, replicas.len());
+        let holder = self.settings.token_keys.holder(user);
         Ok(LocatedBlock {
             id: block.id,
             stamp: block.stamp,
@@ -424,7 +424,7 @@ impl State {
             corrupt: false,
             open: true,
             has_unseen_members: false,
-            token: self.token_for(user, (block.id, block.stamp), AccessMode::Write, now),
+            token: self.token_for(holder, (block.id, block.stamp), AccessMode::Write, now),
         })
     }
 

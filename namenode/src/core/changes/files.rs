@@ -85,7 +85,7 @@ impl Planner<'_> {
             mode,
             replication,
             block_size,
-            holder: self.asked.id.client,
+            holder: self.asked.id().client,
             at_ms: self.now.wall_ms,
         });
         self.push_acl(file, mode, acl);
@@ -148,7 +148,7 @@ impl Planner<'_> {
     }
 
     fn refuse_open(&self, verb: &str, path: &DfsPath, open: &Open) -> RemoteError {
-        let (holder, host) = (self.asked.id.client, self.asked.host);
+        let (holder, host) = (self.asked.id().client, self.asked.host);
         if open.holder == Leases::RECOVERER {
             let mut text = format!(
                 "Failed to {verb} {path} for {holder} on {host} because lease recovery is in progress. Try again later."
@@ -269,25 +269,21 @@ impl Planner<'_> {
     /// A file that this client writes, and its path. Inodes are counted, so of a file that it does not write it learns the path only if it may go there.
     pub(super) fn held(&self, id: InodeId) -> Result<(&File, &Open, String), RemoteError> {
         let lost = |text: String| Err(refuse(ErrorKind::LeaseExpired, text));
-        let path = self.state.ns.path_of(id);
-        let (file, me) = (self.state.ns.file(id), self.asked.id.client);
-        if let (Some(file), Some(path)) = (file, &path)
-            && let Some(open) = file.open.as_deref().filter(|open| open.holder == me)
-        {
-            return Ok((file, open, path.clone()));
-        }
-        let Some(path) = path.filter(|path| self.may_go_to(path)) else {
-            return lost(format!(
-                "File does not exist: (inode {id}) Holder {} does not have any open files.",
-                self.asked.id.client
-            ));
-        };
-        match file.and_then(|file| file.open.as_deref()) {
-            Some(open) => lost(format!(
-                "Client (={me}) is not the lease owner (={}): {path} (inode {id})",
-                open.holder
+        let (ns, me) = (&self.state.ns, self.asked.id().client);
+        let file = ns.file(id);
+        let open = file.and_then(|file| file.open.as_deref());
+        match (ns.path_of(id), file, open) {
+            (Some(path), Some(file), Some(open)) if open.holder == me => Ok((file, open, path)),
+            (Some(path), _, open) if self.may_go_to(&path) => lost(match open {
+                Some(open) => format!(
+                    "Client (={me}) is not the lease owner (={}): {path} (inode {id})",
+                    open.holder
+                ),
+                None => format!("File is not open for writing: {path} (inode {id})"),
+            }),
+            _ => lost(format!(
+                "File does not exist: (inode {id}) Holder {me} does not have any open files."
             )),
-            None => lost(format!("File is not open for writing: {path} (inode {id})")),
         }
     }
 

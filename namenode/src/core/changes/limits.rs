@@ -178,19 +178,19 @@ mod tests {
         for (number, host) in
             ["h".repeat(256), "h".repeat(1 << 20), "a\nb".to_owned()].iter().enumerate()
         {
-            let asked = Asked { id: id(number as u64), caller: ann, host };
+            let asked = Asked::new(id(number as u64), ann, host);
             let mut out = Output::default();
             let answer = h.state.call(&mut h.nodes, (asked, &body), h.now, &mut out).unwrap();
             assert_eq!(answer.unwrap_err().kind, ErrorKind::InvalidArgument);
-            assert!(h.state.ns.leases.host(id(0).client).is_empty());
+            assert!(h.state.ns.leases.host(id(0).of("ann").client).is_empty());
         }
         for (number, host) in (10..).zip(["", &"h".repeat(255)]) {
-            let asked = Asked { id: id(number), caller: ann, host };
+            let asked = Asked::new(id(number), ann, host);
             let mut out = Output::default();
             let call: Body = create(&format!("/f{number}"), false, None, false).into();
             let answer = h.state.call(&mut h.nodes, (asked, &call), h.now, &mut out).unwrap();
             assert!(answer.is_ok(), "{answer:?}");
         }
-        assert_eq!(h.state.ns.leases.host(id(0).client).len(), 255);
+        assert_eq!(h.state.ns.leases.host(id(0).of("ann").client).len(), 255);
     }
 }

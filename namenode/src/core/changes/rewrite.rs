@@ -42,7 +42,7 @@ impl Planner<'_> {
             _ => None,
         };
         let reopened = last.as_ref().map(|(last, _)| (last.stamp, last.targets.clone()));
-        let holder = self.asked.id.client;
+        let holder = self.asked.id().client;
         self.edits.push(Edit::Reopen { file: id, holder, last: reopened });
         let prior = last.as_ref().map_or(GenerationStamp::default(), |(_, prior)| *prior);
         let last = last.map(|(last, _)| last);

@@ -156,6 +156,7 @@ impl State {
         self.guard(reader.caller).check_readable(features)?;
         let (list, bytes) = self.ns.blocks_at(seen.id, seen.state);
         let end = start.saturating_add(length).min(bytes);
+        let holder = self.settings.token_keys.holder(reader.caller.user);
         let (mut blocks, mut offset) = (Vec::new(), 0);
         for block in list {
             let Some(info) = self.ns.block(block) else { break };
@@ -163,7 +164,8 @@ impl State {
             let seen = bytes.saturating_sub(offset);
             let length = if info.complete { info.length.min(seen) } else { seen };
             if offset < end && offset + length > start {
-                let located = self.for_reader(nodes, (block, info, file, offset), reader);
+                let of = (block, info, file, offset);
+                let located = self.for_reader(nodes, of, (reader, holder));
                 blocks.push(LocatedBlock { length, ..located });
             }
             offset += length;
