@@ -97,6 +97,17 @@ impl<O: Clone + Eq + Hash, T: Tenant> Places<O, T> {
         Ok(number)
     }
 
+    fn displace(&mut self, owner: &O, amount: usize, slot: &Arc<Slot<T>>) -> Result<u64, Full> {
+        loop {
+            let full = match self.enter(owner, amount, slot) {
+                Ok(number) => return Ok(number),
+                Err(full) => full,
+            };
+            let own = self.stillest(owner).ok_or(full)?;
+            self.end(owner, own);
+        }
+    }
+
     fn grow(&mut self, owner: &O, number: u64, more: usize) -> Result<(), Full> {
         if !self.held.get(owner).is_some_and(|held| held.contains_key(&number)) {
             return Err(Full::Ended);
@@ -189,7 +200,7 @@ impl<O: Clone + Eq + Hash, T: Tenant> Room<O, T> {
     ) -> Result<Place<O, T>, Full> {
         let slot = self.slot(tenant);
         let number = self.places.lock().enter(&owner, amount, &slot)?;
-        Ok(Place { room: Arc::clone(self), owner, number, slot })
+        Ok(self.place(owner, number, slot))
     }
 
     /// A place for `owner`; where it has as many as it may have, the stillest of its own ends.
@@ -203,17 +214,8 @@ impl<O: Clone + Eq + Hash, T: Tenant> Room<O, T> {
         tenant: T,
     ) -> Result<Place<O, T>, Full> {
         let slot = self.slot(tenant);
-        let mut places = self.places.lock();
-        let number = loop {
-            match places.enter(&owner, amount, &slot) {
-                Ok(number) => break number,
-                Err(full) => {
-                    let own = places.stillest(&owner).ok_or(full)?;
-                    places.end(&owner, own);
-                }
-            }
-        };
-        Ok(Place { room: Arc::clone(self), owner, number, slot })
+        let number = self.places.lock().displace(&owner, amount, &slot)?;
+        Ok(self.place(owner, number, slot))
     }
 
     /// A place for `owner` as soon as there is one. The caller limits the time.
@@ -221,6 +223,10 @@ impl<O: Clone + Eq + Hash, T: Tenant> Room<O, T> {
         let slot = self.slot(tenant);
         let enter = || self.places.lock().enter(&owner, amount, &slot);
         let number = self.retry(enter).await;
+        self.place(owner, number, slot)
+    }
+
+    fn place(self: &Arc<Self>, owner: O, number: u64, slot: Arc<Slot<T>>) -> Place<O, T> {
         Place { room: Arc::clone(self), owner, number, slot }
     }
 
@@ -232,8 +238,11 @@ impl<O: Clone + Eq + Hash, T: Tenant> Room<O, T> {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Tries again whenever something was given back.
+    /// Tries, and again whenever something was given back. Mostly there is room at once.
     async fn retry<R>(&self, mut attempt: impl FnMut() -> Result<R, Full>) -> R {
+        if let Ok(done) = attempt() {
+            return done;
+        }
         loop {
             let left = self.left.notified();
             tokio::pin!(left);
