@@ -11,7 +11,7 @@ use transport::rpc::{Health, RpcClient, read_secret, runtime};
 
 use crate::output::report;
 use anyhow::{Result, bail};
-use client::config::{CONFIG_FILE, JOBTRACKER_VARIABLE, NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
+use client::config::{JOBTRACKER_VARIABLE, NAMENODE_VARIABLE, SECRET_FILE_VARIABLE};
 use client::dfs::DfsClient;
 use client::job::JobClient;
 use client::{ClientConfig, Daemon};
@@ -21,10 +21,6 @@ use transport::RpcError;
 
 /// How long the first contact is tried: long enough for a daemon that is just restarting.
 const FIRST_CONTACT_MAX: Duration = Duration::from_secs(2);
-/// The status of a request that nobody vouches for.
-const UNAUTHORIZED: u16 = 401;
-/// What a daemon says of such a request if the secret is the reason.
-const SECRET_WORDS: &str = "cluster secret";
 /// Pause between tries of the first contact.
 const FIRST_CONTACT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -123,24 +119,15 @@ pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
         if let Some(RpcError::Unreachable { address, source }) = current.downcast_ref() {
             return unreachable_text(address, source);
         }
-        if let Some(RpcError::Status { status: UNAUTHORIZED, text, .. }) = current.downcast_ref()
-            && text.contains(SECRET_WORDS)
+        if let Some(RpcError::Status { is_about_secret: true, .. }) = current.downcast_ref()
+            && let Some(file) = ClientConfig::load().ok().and_then(|config| config.secret_file)
         {
-            let used = ClientConfig::load().ok().and_then(|config| config.secret_file);
-            return format!("{}; {}", protocol::error::chain(error), secret_used(used.as_deref()));
+            let text = protocol::error::chain(error);
+            return format!("{text}, and the one in {} is another", file.display());
         }
         cause = current.source();
     }
     protocol::error::chain(error)
-}
-
-/// Which secret a refused request was signed with, and what names another.
-fn secret_used(file: Option<&Path>) -> String {
-    let remedy = format!("{SECRET_FILE_VARIABLE}, or `secret_file` in {CONFIG_FILE}, names");
-    match file {
-        Some(file) => format!("it was signed with the one in {}: {remedy} another", file.display()),
-        None => format!("{remedy} the file with the cluster's"),
-    }
 }
 
 fn unreachable_text(address: &str, source: &(dyn std::error::Error + 'static)) -> String {

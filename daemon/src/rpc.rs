@@ -12,7 +12,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Body as _;
-use protocol::auth::{ANSWER_HEADER, BodyDigest, Role, SCHEME, SignedRequest, hello_digest};
+use protocol::auth::{
+    ANSWER_HEADER, BodyDigest, REFUSED_HEADER, REFUSED_SECRET, Role, SCHEME, SignedRequest,
+    hello_digest,
+};
 use protocol::wire::WireError;
 use protocol::wire::bundle::{self, BundleError, MESSAGE_BYTES_MAX};
 use protocol::{RemoteError, wire};
@@ -272,7 +275,12 @@ pub fn refuse(error: AuthError) -> Response {
         AuthError::Overtaken | AuthError::Flood => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::UNAUTHORIZED,
     };
-    (status, error.to_string()).into_response()
+    let mut response = (status, error.to_string()).into_response();
+    if matches!(error, AuthError::Missing | AuthError::Wrong) {
+        let secret = HeaderValue::from_static(REFUSED_SECRET);
+        response.headers_mut().insert(HeaderName::from_static(REFUSED_HEADER), secret);
+    }
+    response
 }
 
 fn refuse_body(error: BodyError) -> Response {

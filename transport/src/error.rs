@@ -10,6 +10,10 @@ use protocol::transfer::TransferError;
 use protocol::wire::WireError;
 use protocol::{ErrorKind, RemoteError};
 
+/// Where a process that has another secret than the cluster's gets it from.
+const SECRET_REMEDY: &str =
+    "; HANNO_SECRET_FILE, or `secret_file` in hanno.toml, names the file with the cluster's secret";
+
 /// Why an operation with a DataNode failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferFailure {
@@ -158,7 +162,7 @@ pub enum RpcError {
         address: String,
     },
     /// The daemon answered with an HTTP error.
-    #[error("{address} answered {status}: {text}")]
+    #[error("{address} answered {status}: {text}{}", if *is_about_secret { SECRET_REMEDY } else { "" })]
     Status {
         /// The daemon.
         address: String,
@@ -166,6 +170,8 @@ pub enum RpcError {
         status: u16,
         /// First line of the answer.
         text: String,
+        /// The request was not signed with the cluster's secret.
+        is_about_secret: bool,
     },
     /// The cluster secret cannot be used.
     #[error("cannot use the cluster secret {}: {reason}", path.display())]

@@ -3,6 +3,7 @@
 //! ```text
 //! authorization: Hanno-2 <signer> <ms since epoch> <nonce, 32 hex> <to, 32 hex> <length> <sha256, 64 hex> <mac, 64 hex>
 //! x-hanno-answer: <length | streamed> <sha256, 64 hex | -> <mac, 64 hex>
+//! x-hanno-refused: secret
 //!
 //! request key = HMAC-SHA256(cluster secret, "hanno role key: " role), or the key of a pass
 //! answer key  = HMAC-SHA256(request key, "hanno answer key")
@@ -38,6 +39,10 @@ pub use super::key::{KEY_BYTES, Key, ReadyKey};
 pub const SCHEME: &str = "Hanno-2";
 /// Header of answers.
 pub const ANSWER_HEADER: &str = "x-hanno-answer";
+/// Header of the refusal of a request that nobody who holds the cluster secret vouches for; its value is [`REFUSED_SECRET`].
+pub const REFUSED_HEADER: &str = "x-hanno-refused";
+/// The request was signed with another secret than the cluster's, or not at all.
+pub const REFUSED_SECRET: &str = "secret";
 /// Path of the request whose answer, a [`Hello`], names the [`Incarnation`] of a daemon.
 pub const HELLO: &str = "/hello";
 /// Method that the signature of a login link names; no route answers it, so such a signature is good for nothing else.

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use protocol::auth::{
     ANSWER_HEADER, AnswerSignature, BodyDigest, HELLO, Hello, Incarnation, Key, LOGIN_METHOD,
-    Nonce, Occasion, ReadyKey, Role, Service, Signature, SignedRequest, answer_key, hello_digest,
-    login_target,
+    Nonce, Occasion, REFUSED_HEADER, REFUSED_SECRET, ReadyKey, Role, Service, Signature,
+    SignedRequest, answer_key, hello_digest, login_target,
 };
 use protocol::{ErrorKind, RemoteError, wire};
 use reqwest::{Response, Url};
@@ -534,6 +534,8 @@ impl RpcClient {
     /// An answer other than 2xx. It need not be signed: it is an error whoever sent it.
     async fn refusal(&self, response: Response) -> AskOutcome {
         let (address, status) = (self.inner.base.clone(), response.status().as_u16());
+        let is_about_secret =
+            response.headers().get(REFUSED_HEADER).is_some_and(|why| why == REFUSED_SECRET);
         let (mut reason, mut body) = (Vec::new(), Body::new(response, &address));
         while let Ok(Some(piece)) = body.next().await {
             reason.extend_from_slice(&piece);
@@ -543,13 +545,14 @@ impl RpcClient {
             }
         }
         let text = first_line(&String::from_utf8_lossy(&reason));
+        let refused = |text| RpcError::Status { address, status, text, is_about_secret };
         match status {
-            401 | 421 => AskOutcome::Stale(RpcError::Status { address, status, text }),
+            401 | 421 => AskOutcome::Stale(refused(text)),
             503 => AskOutcome::Final(Err(RpcError::Remote(RemoteError::new(
                 ErrorKind::Unavailable,
                 text,
             )))),
-            _ => AskOutcome::Final(Err(RpcError::Status { address, status, text })),
+            _ => AskOutcome::Final(Err(refused(text))),
         }
     }
 
@@ -576,7 +579,8 @@ impl RpcClient {
         let response = sent.map_err(|error| self.or_mute(error, limit))?;
         if !response.status().is_success() {
             let (address, status) = (self.inner.base.clone(), response.status().as_u16());
-            return Err(RpcError::Status { address, status, text: String::new() });
+            let (text, is_about_secret) = (String::new(), false);
+            return Err(RpcError::Status { address, status, text, is_about_secret });
         }
         Body::new(response, self.base()).at_most(bytes_max).await
     }

@@ -151,7 +151,8 @@ fn a_daemon_without_the_route_is_remembered_until_another_takes_its_place() {
     };
     let refused = |status| {
         let address = client.base().to_owned();
-        let error = RpcError::Status { address, status, text: String::new() };
+        let error =
+            RpcError::Status { address, status, text: String::new(), is_about_secret: false };
         client.note_failed_bundle(Some(Incarnation([1; 16])), &error);
         client.messages_max()
     };
