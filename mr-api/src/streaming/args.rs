@@ -1,12 +1,10 @@
 //! The command line of a streaming job, with Hadoop's options, and what it means.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use mr_model::Error;
 use mr_model::job::{Input, OutputTo, from_files, text_out};
-use mr_model::runner::side_file::Origin;
 use mr_model::runner::{Naming, PARTITION_SEED, Partition, SideFile};
 use protocol::property::{
     Comparator, Count, Key, Partitioner, PipeEncoding as Encoding, Properties, Value, is_class,
@@ -289,7 +287,7 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     let pipes = Pipes { properties, io: io.transpose()? };
     let input_kind = input_kind(values.remove("inputformat").as_deref())?;
     let side_files = files.iter().map(|file| SideFile::parse(file));
-    let side_files = side_files.chain(cached.iter().map(|file| side_file_of_cluster(file)));
+    let side_files = side_files.chain(cached.iter().map(|file| SideFile::parse_of_cluster(file)));
     let side_files: Vec<SideFile> = side_files.collect::<Result<_, Error>>()?;
     let key_separator = pipes.separator(keys::KEY_FIELD_SEPARATOR)?;
     let name = options.name()?.unwrap_or_else(|| "streamjob".to_owned());
@@ -359,17 +357,6 @@ const OUTPUT_PACKAGES: [&str; 3] = [
     "org.apache.hadoop.mapred.lib",
     "org.apache.hadoop.mapreduce.lib.output",
 ];
-
-/// A side file of `-cacheFile`: without a scheme a file of the default file system.
-fn side_file_of_cluster(text: &str) -> Result<SideFile, Error> {
-    let place = text.split('#').next().unwrap_or_default();
-    let SideFile { name, origin } = SideFile::parse(text)?;
-    let origin = match origin {
-        Origin::Local(path) if path == Path::new(place) => Origin::Cluster(place.to_owned()),
-        origin => origin,
-    };
-    Ok(SideFile { name, origin })
-}
 
 fn set_reduces(options: &mut Options, count: &str) -> Result<(), Error> {
     let count: u32 = count

@@ -43,13 +43,25 @@ impl SideFile {
     /// # Errors
     /// A file system that is not known, or a name that leads out of a directory.
     pub fn parse(text: &str) -> Result<SideFile, Error> {
+        Self::parse_or(text, |place| Origin::Local(place.into()))
+    }
+
+    /// As [`SideFile::parse`]; a path without a scheme is of the cluster's file system.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn parse_of_cluster(text: &str) -> Result<SideFile, Error> {
+        Self::parse_or(text, |place| Origin::Cluster(place.to_owned()))
+    }
+
+    fn parse_or(text: &str, bare: impl FnOnce(&str) -> Origin) -> Result<SideFile, Error> {
         let (place, name) = match text.split_once('#') {
             Some((place, name)) => (place, Some(name)),
             None => (text, None),
         };
         let typed = Typed::new(place);
         let origin = match &typed.scheme {
-            None => Origin::Local(place.into()),
+            None => bare(place),
             Some(Scheme::Machine) if typed.authority.is_empty() => Origin::Local(typed.path.into()),
             Some(Scheme::Namenode | Scheme::Hdfs) => Origin::Cluster(place.to_owned()),
             Some(Scheme::Machine | Scheme::Unknown(_)) => {

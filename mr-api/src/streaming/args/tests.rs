@@ -1,5 +1,7 @@
 //! Command lines of streaming jobs, as people write them, and those that are refused.
 
+use mr_model::runner::side_file::Origin;
+
 use super::*;
 
 fn parsed(words: &[&str]) -> Result<Request, Error> {
