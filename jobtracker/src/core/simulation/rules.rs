@@ -472,6 +472,7 @@ fn unfinished_jobs_are_bounded() {
     world.submit_as("bob", 9, spec(9, &["a"], 1_000)).unwrap();
     world.submit(3, spec(3, &["a"], 1)).unwrap();
     let refused = world.submit(4, spec(4, &["a"], 1)).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::LimitExceeded);
     assert!(refused.message.contains("user_job_count_max"), "{refused}");
     let out = world.core.kill(big, "ann", world.now).unwrap();
     world.take(out);
