@@ -288,7 +288,7 @@ pub(crate) fn minute_time(ms: u64, zone: &TimeZone) -> String {
 
 /// `yyyy-MM-dd HH:mm:ss` in UTC.
 pub(crate) fn second_time_utc(ms: u64) -> String {
-    format_time(ms, &TimeZone::UTC, "%Y-%m-%d %H:%M:%S")
+    second_time(ms, &TimeZone::UTC)
 }
 
 /// The same in another zone.
