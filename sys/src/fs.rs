@@ -349,7 +349,8 @@ pub fn let_pass(directory: &Path) -> io::Result<()> {
 /// A file that only one process can hold, perhaps with its directory. Released when dropped or when the process ends in any way.
 #[derive(Debug)]
 pub struct LockFile {
-    _file: disk::File,
+    /// `None` for a reader where there is none.
+    _file: Option<disk::File>,
     _directory: Option<disk::File>,
 }
 
@@ -394,7 +395,7 @@ impl LockFile {
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let file = lock_file(path)?;
         write_holder(&file, path)?;
-        Ok(LockFile { _file: file, _directory: None })
+        Ok(LockFile { _file: Some(file), _directory: None })
     }
 
     /// Takes a directory for this process: the file `lock` in it, and the directory itself. So it stays taken when somebody deletes the file.
@@ -408,7 +409,7 @@ impl LockFile {
         let opened = disk::File::open(directory).map_err(io_error)?;
         let directory = locked(opened, directory)?;
         write_holder(&file, &path)?;
-        Ok(LockFile { _file: file, _directory: directory })
+        Ok(LockFile { _file: Some(file), _directory: directory })
     }
 
     /// As [`LockFile::of_directory`], for who only reads: nothing is made or written, so it may be a directory that cannot be changed.
@@ -416,22 +417,19 @@ impl LockFile {
     /// # Errors
     /// As for [`LockFile::of_directory`].
     pub fn of_existing(directory: &Path) -> Result<Self, LockError> {
-        let path = directory.join(LOCK_FILE);
         let opened = |path: &Path| {
             let opened = disk::File::open(path);
             opened.map_err(|source| LockError::Io { path: path.to_owned(), source })
         };
+        let path = directory.join(LOCK_FILE);
         let held = locked(opened(directory)?, directory);
         let file = match opened(&path) {
-            Ok(file) => file,
-            Err(LockError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                // Nobody has it open, and who makes it now needs the directory, too.
-                let file = opened(directory)?;
-                return held.map(|directory| LockFile { _file: file, _directory: directory });
-            }
-            Err(error) => return Err(error),
+            // Nobody has it open, and who makes it now needs the directory, too.
+            Err(LockError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened?),
         };
-        lock(&file, &path)?;
+        // Its holder is named in it.
+        file.as_ref().map_or(Ok(()), |file| lock(file, &path))?;
         Ok(LockFile { _file: file, _directory: held? })
     }
 }
