@@ -206,7 +206,7 @@ impl Runner<'_> {
                     Err(_) => "the watch over tasks has ended".to_owned(),
                 }),
                 () = tokio::time::sleep_until(part_end), if limit.is_some() => {
-                    if self.silence.is_over() {
+                    if self.silence.end_part() {
                         return End::Because(self.silence_text());
                     }
                 }
@@ -416,7 +416,7 @@ impl Silence {
     }
 
     /// A part has ended without a sign of life. True if it was the last.
-    fn is_over(&mut self) -> bool {
+    fn end_part(&mut self) -> bool {
         *self = Silence { part_began: Instant::now(), parts: self.parts + 1 };
         self.parts >= SILENCE_PARTS
     }
