@@ -12,6 +12,7 @@ mod cookie;
 mod login;
 mod named;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ use crate::params::{BadParameter, Given, Parameters};
 pub const HEADER: &str = "x-hanno-page";
 /// How long one stays signed in: a working day.
 const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
-/// Most sessions at once; beyond that the oldest ends. Each is one person's browser.
+/// Most sessions at once; beyond that the oldest ends of whoever has most. Each is one person's browser.
 const SESSIONS_MAX: usize = 1_000;
 /// Longest name of a user.
 const USER_BYTES_MAX: usize = 255;
@@ -128,9 +129,14 @@ impl Sessions {
         let mut open = self.inner.open.lock();
         open.retain(|_, session| session.since.elapsed() < SESSION_MAX);
         if open.len() >= SESSIONS_MAX {
-            let oldest = open.iter().min_by_key(|(_, session)| session.since);
-            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
-                open.remove(&oldest);
+            let mut counts = HashMap::new();
+            open.values().for_each(|session| *counts.entry(&session.user).or_insert(0) += 1);
+            let leaving = open.iter().max_by_key(|(_, session)| {
+                let count: usize = counts[&session.user];
+                (count, Reverse(session.since))
+            });
+            if let Some(id) = leaving.map(|(id, _)| id.clone()) {
+                open.remove(&id);
             }
         }
         let (user, client) = (user.to_owned(), ClientId(rand::random()));
@@ -366,10 +372,13 @@ mod tests {
     #[test]
     fn sessions_are_bounded() {
         let (sessions, _) = sessions();
-        let first = sessions.begin("first", false);
-        (0..SESSIONS_MAX).for_each(|_| drop(sessions.begin("more", false)));
+        let (first, second) = (sessions.begin("first", false), sessions.begin("more", false));
+        (1..SESSIONS_MAX).for_each(|_| drop(sessions.begin("more", false)));
         assert_eq!(sessions.inner.open.lock().len(), SESSIONS_MAX);
-        let first = first.split(';').next().unwrap().to_owned();
-        assert_eq!(sessions.user(&headers(&[("cookie", &first)])), None);
+        let user = |cookie: &str| {
+            let cookie = cookie.split(';').next().unwrap().to_owned();
+            sessions.user(&headers(&[("cookie", &cookie)]))
+        };
+        assert_eq!((user(&first).as_deref(), user(&second)), (Some("first"), None));
     }
 }

@@ -9,6 +9,8 @@ use crate::wire::at_most;
 
 /// Most tokens that are valid at once: a hundred bytes each, in memory and in the checkpoint.
 pub const TOKENS_MAX: usize = 10_000;
+/// An owner who has tokens gets more while it has at most this many times what is left to all others: three quarters where nobody else has any.
+pub const TOKENS_PART: usize = 3;
 /// How long a token is valid unless it is renewed, and how long a renewal extends it, as HDFS: a day.
 pub const RENEW_INTERVAL_MS: u64 = 24 * 3_600_000;
 /// How long a token can be renewed, as HDFS: seven days. No token is issued for longer, either.
@@ -123,6 +125,16 @@ pub enum Refusal {
         "there are {TOKENS_MAX} delegation tokens already; `hanno admin token list` shows them"
     )]
     Full,
+    /// The owner has its share of [`TOKENS_MAX`].
+    #[error(
+        "{owner} has {count} delegation tokens, and the rest is for others; `hanno admin token list` shows them, and `cancel` ends one"
+    )]
+    Share {
+        /// Whose they are.
+        owner: String,
+        /// How many it has.
+        count: usize,
+    },
     /// It is not in the list: it was cancelled, or never issued.
     #[error("there is no such delegation token")]
     Missing,

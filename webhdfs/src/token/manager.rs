@@ -193,7 +193,9 @@ fn refused(refusal: Refusal, owner: &str) -> WebError {
         Refusal::NotRenewer | Refusal::NotOwner => {
             return WebError::new(Exception::AccessControl, refusal.to_string());
         }
-        Refusal::Full => return WebError::new(Exception::Io, refusal.to_string()),
+        Refusal::Full | Refusal::Share { .. } => {
+            return WebError::new(Exception::Io, refusal.to_string());
+        }
         Refusal::SafeMode(text) => return WebError::new(Exception::SafeMode, text),
         Refusal::Stopping => return WebError::new(Exception::Runtime, refusal.to_string()),
     };

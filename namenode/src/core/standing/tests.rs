@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::delegation::{Order, Refusal, TOKENS_MAX, TokenInfo};
+use protocol::delegation::{Order, Refusal, TOKENS_MAX, TOKENS_PART, TokenInfo};
 use protocol::level::{Supported, Unsupported};
 use protocol::namenode::{Call, Reply, SafeModeAction};
 use protocol::{BlockId, DatanodeId, FeatureLevel, GenerationStamp};
@@ -141,8 +141,12 @@ fn expired_tokens_leave_with_the_next_one_on_every_replica_and_there_are_not_too
     for replica in [h.replay().standing, h.reload().standing] {
         assert_eq!(replica.tokens.all(), std::slice::from_ref(&second));
     }
-    for _ in 1..TOKENS_MAX {
-        order(&mut h, &issue("c", "")).unwrap();
+    let refused = std::iter::repeat_with(|| order(&mut h, &issue("c", ""))).find_map(Result::err);
+    let count = (TOKENS_MAX - 1) * TOKENS_PART / (TOKENS_PART + 1);
+    assert_eq!(refused, Some(Refusal::Share { owner: "c".to_owned(), count }));
+    let others = TOKENS_MAX - 1 - count;
+    for number in 0..others {
+        order(&mut h, &issue(&format!("d{number}"), "")).unwrap();
     }
     assert_eq!(order(&mut h, &issue("d", "")), Err(Refusal::Full));
     at(&mut h, passing + DAY + 1);

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::delegation::{LIFETIME_MS, Order, RENEW_INTERVAL_MS, Refusal, TOKENS_MAX, TokenInfo};
+use protocol::delegation::{
+    LIFETIME_MS, Order, RENEW_INTERVAL_MS, Refusal, TOKENS_MAX, TOKENS_PART, TokenInfo,
+};
 
 use super::edit::{StandingEdit, Token};
 use crate::core::inodes::{Row, decode, encode};
@@ -44,10 +46,7 @@ impl Tokens {
     ) -> Result<(u32, StandingEdit), Refusal> {
         match order {
             Order::Issue { owner, renewer, lifetime_ms } => {
-                if self.by_number.values().filter(|t| t.expires_ms >= now_ms).count() >= TOKENS_MAX
-                {
-                    return Err(Refusal::Full);
-                }
+                self.check_share(owner, now_ms)?;
                 let token = Token {
                     owner: owner.clone(),
                     renewer: renewer.clone(),
@@ -78,6 +77,17 @@ impl Tokens {
                 }
                 Ok((*number, StandingEdit::CancelToken { number: *number }))
             }
+        }
+    }
+
+    /// Whether `owner` can have one more: nobody takes all of them.
+    fn check_share(&self, owner: &str, now_ms: u64) -> Result<(), Refusal> {
+        let valid = || self.by_number.values().filter(|token| token.expires_ms >= now_ms);
+        let count = valid().filter(|token| token.owner == owner).count();
+        let left = TOKENS_MAX.checked_sub(valid().count() + 1).ok_or(Refusal::Full)?;
+        match count == 0 || count < TOKENS_PART * left {
+            true => Ok(()),
+            false => Err(Refusal::Share { owner: owner.to_owned(), count }),
         }
     }
 
