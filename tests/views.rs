@@ -166,7 +166,7 @@ fn commands(scene: &Scene, job: &str) {
         let shown = &list.as_array().unwrap().iter().find(|shown| shown["id"] == *job).unwrap();
         assert_eq!(shown["is_outline"], !may, "{user}: {shown}");
         assert_eq!(names_secret(&shown.to_string()).is_some(), may, "{user}: {shown}");
-        assert_eq!((&shown["user"], &shown["state"]), (&"bob".into(), &"Succeeded".into()));
+        assert_eq!((&shown["user"], &shown["state"]), (&"bob".into(), &"SUCCEEDED".into()));
     }
     let log = scene.hanno("carl", &["job", "-logs", job]).ok().stdout_text();
     assert!(log.contains("log of goldfinger"), "{log}");
@@ -174,7 +174,7 @@ fn commands(scene: &Scene, job: &str) {
     for user in ["carl", "eve"] {
         let killed = scene.hanno(user, &["job", "-kill", job]);
         assert_ne!(killed.code, 0);
-        assert!(!killed.stdout_text().contains("Killed"), "{}", killed.stdout_text());
+        assert!(!killed.stdout_text().contains("KILLED"), "{}", killed.stdout_text());
     }
     let priority = scene.hanno("carl", &["job", "-set-priority", job, "HIGH"]);
     assert!(priority.stderr.contains("MODIFY_JOB"), "{}", priority.stderr);

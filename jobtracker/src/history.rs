@@ -294,6 +294,7 @@ fn day(ms: u64) -> String {
 mod tests {
     use super::*;
     use crate::web::tests::picture;
+    use protocol::jobs::JobState;
     use std::io::Read;
 
     const DAY_MS: u64 = 86_400_000;
@@ -441,5 +442,21 @@ mod tests {
             due.written(job(number), true, later);
         }
         assert_eq!(due.next(later), None);
+    }
+
+    #[test]
+    fn a_state_is_written_as_hadoop_does_and_read_as_it_was_once_written() {
+        for (state, name, former) in [
+            (JobState::Running, "\"RUNNING\"", "\"Running\""),
+            (JobState::Committing, "\"COMMITTING\"", "\"Committing\""),
+            (JobState::Succeeded, "\"SUCCEEDED\"", "\"Succeeded\""),
+            (JobState::Failed, "\"FAILED\"", "\"Failed\""),
+            (JobState::Killed, "\"KILLED\"", "\"Killed\""),
+        ] {
+            assert_eq!(serde_json::to_string(&state).unwrap(), name);
+            for text in [name, former] {
+                assert_eq!(serde_json::from_str::<JobState>(text).unwrap(), state);
+            }
+        }
     }
 }

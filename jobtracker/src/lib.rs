@@ -156,7 +156,7 @@ async fn start(
     let inspected = inspect::routes(&access, settings);
     let hosts = Hosts::new(&address.to_string(), &config.page_hosts, "`page_hosts`");
     let routes = http::routes(shared, &access, authenticator).merge(inspected);
-    let router = front::guard(routes.into(), hosts).with_pages();
+    let router = front::guard(routes.into(), hosts).with_pages(front::Pages::WithLogin);
     let limits = Limits { connections_max: config.connections_max, ..Limits::default() };
     let serving = serve::serve(listener, door, router, limits, shutdown.clone());
     let stopping = async {

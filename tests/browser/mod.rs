@@ -379,7 +379,7 @@ fn foreign_pages_change_nothing(stage: &Stage, browser: &Browser, job: &str) {
         assert_eq!(browser.script("return window.sent"), "refused", "{method} {url}");
     }
     browser.complaints();
-    assert_eq!(stage.state(job), "Running");
+    assert_eq!(stage.state(job), "RUNNING");
     let length = stage.cluster.dfs(&["-stat", "%b", "/texts/first"]).ok().stdout_text();
     assert_ne!(length.trim(), "0");
     // The same without a browser that would ask first: header and session, but another origin.
@@ -418,7 +418,7 @@ fn kill(stage: &Stage, browser: &Browser, job: &str) {
     browser.wait_text("to be killed");
     browser.confirm("main button.danger", "What it has made so far is lost.");
     browser.wait_text("KILLED");
-    assert_eq!(stage.state(job), "Killed");
+    assert_eq!(stage.state(job), "KILLED");
     browser.assert_quiet("kill");
 }
 

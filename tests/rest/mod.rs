@@ -253,13 +253,13 @@ fn changes_need_a_right(cluster: &Cluster) {
         assert!(answer.text().contains("eve"), "{method} {url}: {}", answer.text());
     }
     let report = newest();
-    assert_eq!((&report["state"], &report["priority"]), (&json!("Running"), &json!("NORMAL")));
+    assert_eq!((&report["state"], &report["priority"]), (&json!("RUNNING"), &json!("NORMAL")));
     assert_eq!(report["maps"]["failed_attempts"], 0);
     let owner = cluster.session("JobTracker", report["user"].as_str().unwrap());
     for (method, url, body) in [changes[0], changes[4]] {
         act(cluster, &owner, (method, url, body)).is(202);
     }
-    cluster.wait_until("the job is killed", 60, |_| newest()["state"] == "Killed");
+    cluster.wait_until("the job is killed", 60, |_| newest()["state"] == "KILLED");
     assert_eq!(newest()["priority"], "VERY_HIGH");
     let _ = driver.wait();
 }

@@ -331,7 +331,7 @@ async fn check_reads_for_scripts(address: &str, job: JobId) {
     let history = format!("/ws/v1/history/mapreduce/jobs/{job}");
     let task = TaskId { job, kind: TaskKind::Map, index: 1 };
     for (target, wanted) in [
-        (format!("/api/v1/jobs/{job}"), "\"state\":\"Succeeded\""),
+        (format!("/api/v1/jobs/{job}"), "\"state\":\"SUCCEEDED\""),
         ("/ws/v1/history/mapreduce/jobs?state=SUCCEEDED&limit=1".to_owned(), "\"mapsTotal\":3"),
         ("/ws/v1/history/mapreduce/jobs?user=nobody".to_owned(), "{\"jobs\":{\"job\":[]}}"),
         (history.clone(), "\"successfulMapAttempts\":3"),

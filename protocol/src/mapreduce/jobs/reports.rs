@@ -27,17 +27,25 @@ pub struct Replay {
 ///    |           |
 ///    +-----------+--> Failed | Killed
 /// ```
+///
+/// In JSON its name is in capitals, as in Hadoop's; older histories have it in small letters, which are still read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobState {
     /// Tasks run or wait.
+    #[serde(alias = "Running")]
     Running,
     /// All tasks are done; the output is being published.
+    #[serde(alias = "Committing")]
     Committing,
     /// The output is published.
+    #[serde(alias = "Succeeded")]
     Succeeded,
     /// A task failed too often, or the commit failed; no output.
+    #[serde(alias = "Failed")]
     Failed,
     /// Ended by a user; no output.
+    #[serde(alias = "Killed")]
     Killed,
 }
 
