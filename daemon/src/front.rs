@@ -44,19 +44,30 @@ const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 pub struct Guarded {
     routes: Router,
     hosts: Hosts,
-    /// People look at it: it has the style sheet of pages, and an overview.
-    has_pages: bool,
+    /// Those that people look at.
+    pages: Pages,
+}
+
+/// What people find at a daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pages {
+    /// Nothing: programs call it.
+    None,
+    /// The style sheet of pages and an overview, both for everybody.
+    Open,
+    /// Also pages for those who have signed in, which they do at `/login`.
+    WithLogin,
 }
 
 /// Puts the layer around `routes`, for a daemon reached by the names of `hosts`.
 pub fn guard(routes: Router, hosts: Hosts) -> Guarded {
-    Guarded { routes, hosts, has_pages: false }
+    Guarded { routes, hosts, pages: Pages::None }
 }
 
 impl Guarded {
     /// For routes that have pages: refusals become such, too.
-    pub fn with_pages(self) -> Self {
-        Guarded { has_pages: true, ..self }
+    pub fn with_pages(self, pages: Pages) -> Self {
+        Guarded { pages, ..self }
     }
 
     /// Answers a request. Every request of every daemon passes through here: only the one future is boxed.
@@ -68,19 +79,21 @@ impl Guarded {
         B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let refused = refusal(&self.hosts, request.method(), request.uri(), request.headers());
-        let wants_page = self.has_pages && page::wants_page(request.method(), request.headers());
+        let wants_page =
+            self.pages != Pages::None && page::wants_page(request.method(), request.headers());
         let ear = Ear::listen(&mut request);
         let answering = match refused {
             Some((status, text)) => Err((status, format!("{text}\n"))),
             None => Ok(self.routes.clone().call(request)),
         };
+        let has_login = self.pages == Pages::WithLogin;
         async move {
             let mut response = match answering {
                 Ok(routed) => routed.await.unwrap_or_else(|never| match never {}),
                 Err(refusal) => refusal.into_response(),
             };
             if wants_page {
-                response = page::as_page(response).await;
+                response = page::as_page(response, has_login).await;
             }
             if let Some(ear) = ear {
                 ear.tell(&mut response);

@@ -116,7 +116,7 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let names: Vec<String> =
         config.webhdfs.hosts.iter().cloned().chain([info.host.clone()]).collect();
     let hosts = Hosts::new(&web_address, &names, webhdfs::config::HOSTS_KEY);
-    let router = front::guard(router, hosts);
+    let router = front::guard(router, hosts).with_pages(front::Pages::Open);
     let served = tokio::spawn(daemon::serve::serve(
         http,
         door,

@@ -88,7 +88,7 @@ pub(crate) fn router(
         .merge(pages)
         .merge(monitor)
         .merge(daemon::inspect::routes(&access, settings::of(config)));
-    front::guard(routes, hosts).with_pages()
+    front::guard(routes, hosts).with_pages(front::Pages::WithLogin)
 }
 
 /// Answers a client's call.

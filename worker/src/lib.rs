@@ -172,7 +172,8 @@ fn router<const N: usize>(
     let inspected = inspect::routes(&access, inspect::settings("worker", config));
     let routes = http::routes(shared, &access, auth);
     let routes = routes.merge(page.routes(&access)).merge(inspected);
-    front::guard(routes.into(), Hosts::new(address, &config.hosts, "`hosts`"))
+    let hosts = Hosts::new(address, &config.hosts, "`hosts`");
+    front::guard(routes.into(), hosts).with_pages(front::Pages::Open)
 }
 
 /// Listens, and returns who is let in, and the address under which others reach it.

@@ -19,7 +19,7 @@ pub(crate) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// The answer, as a page if it is a refusal in plain text.
-pub(crate) async fn as_page(answer: Response) -> Response {
+pub(crate) async fn as_page(answer: Response, has_login: bool) -> Response {
     let status = answer.status();
     let kind = answer.headers().get(header::CONTENT_TYPE);
     let is_plain = kind.is_none_or(|kind| kind.as_bytes().starts_with(b"text/plain"));
@@ -29,14 +29,15 @@ pub(crate) async fn as_page(answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     // A text that is cut off or too long is not needed for the page.
     let text = axum::body::to_bytes(body, TEXT_BYTES_MAX).await.unwrap_or_default();
-    let page = protected(draw(status, String::from_utf8_lossy(&text).trim()), OWN_POLICY);
+    let page =
+        protected(draw(status, String::from_utf8_lossy(&text).trim(), has_login), OWN_POLICY);
     let (fresh, body) = page.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.extend(fresh.headers);
     Response::from_parts(parts, body)
 }
 
-fn draw(status: StatusCode, text: &str) -> String {
+fn draw(status: StatusCode, text: &str, has_login: bool) -> String {
     let title = match status {
         StatusCode::NOT_FOUND => "There is no such page",
         StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => "This is not for everybody",
@@ -55,7 +56,8 @@ fn draw(status: StatusCode, text: &str) -> String {
                     p.soft { "The daemon answered " (status.as_u16()) " " (status.canonical_reason().unwrap_or_default()) "." }
                     p {
                         @match status {
-                            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => { a href="/login" { "How to sign in" } },
+                            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED if has_login => { a href="/login" { "How to sign in" } },
+                            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => {},
                             status if status.is_server_error() => "Load the page again in a moment.",
                             _ => "What was here may be over and forgotten, or the address has a mistake.",
                         }
@@ -93,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_becomes_a_page_that_says_the_same() {
         let refused = (StatusCode::NOT_FOUND, [("x-other", "kept")], "no <job>\n").into_response();
-        let page = as_page(refused).await;
+        let page = as_page(refused, false).await;
         assert_eq!(
             (page.status(), &page.headers()["x-other"]),
             (StatusCode::NOT_FOUND, &"kept".parse().unwrap())
@@ -102,12 +104,17 @@ mod tests {
         let text = page.into_body().collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&text).into_owned();
         assert!(text.contains("no &lt;job&gt;") && text.contains("404 Not Found"), "{text}");
+        for has_login in [true, false] {
+            let page = as_page((StatusCode::FORBIDDEN, "no").into_response(), has_login).await;
+            let text = page.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(String::from_utf8_lossy(&text).contains("/login"), has_login);
+        }
         for answer in [
             (StatusCode::NOT_FOUND, axum::Json("x")).into_response(),
             (StatusCode::OK, "log").into_response(),
         ] {
             let kind = answer.headers()[header::CONTENT_TYPE].clone();
-            assert_eq!(as_page(answer).await.headers()[header::CONTENT_TYPE], kind);
+            assert_eq!(as_page(answer, true).await.headers()[header::CONTENT_TYPE], kind);
         }
     }
 }
