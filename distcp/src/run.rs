@@ -79,7 +79,7 @@ pub struct Site {
     pub settings: Settings,
     /// Words with which a worker starts this program again.
     pub prefix: Vec<String>,
-    /// If it is there, a signal ends a copy that runs in this process, and this hears what could not be undone.
+    /// If it is there, a signal ends a copy that runs in this process or is being prepared, and this hears what could not be undone.
     pub tell: Option<fn(&str)>,
 }
 
@@ -178,10 +178,11 @@ impl Copy<'_> {
         let count = u32::try_from(bundles.len()).unwrap_or(u32::MAX);
         let staging = self.staging(&id, local)?;
         let order = self.order(id, &staging, count, (&target, above, there, &entries));
-        let _unfinished = if local { self.watch(&order, &staging)? } else { None };
-        let ended = self
-            .write_lists(&order, &entries, &bundles, local)
-            .and_then(|()| self.submit(&order, (&staging, log), local));
+        let unfinished = self.watch(&order, &staging, local)?;
+        let written = self.write_lists(&order, &entries, &bundles, local);
+        // A job of the cluster goes on without this process.
+        let _unfinished = unfinished.filter(|_| local);
+        let ended = written.and_then(|()| self.submit(&order, (&staging, log), local));
         if ended.is_err() {
             // The failure of the job matters more.
             let _ = abandon(&order, &self.places);
@@ -193,12 +194,18 @@ impl Copy<'_> {
     }
 
     /// From now on a signal ends the copy, if the command wants that; until what this returns is dropped, it also deletes what the copy leaves.
-    fn watch(&self, order: &Order, staging: &str) -> Result<Option<Unfinished>> {
+    fn watch(&self, order: &Order, staging: &str, local: bool) -> Result<Option<Unfinished>> {
         let Some(tell) = self.site.tell else { return Ok(None) };
         interrupt::watch(tell).map_err(Error::Signals)?;
         let (order, places) = (order.clone(), self.places.clone());
         let (what, staging) = (format!("the copy to {}", order.work), staging.to_owned());
+        let cluster = self.cluster.clone().filter(|_| !local);
         let undo = move || {
+            if let Some(dfs) = cluster {
+                // Nothing is copied yet.
+                dfs.delete(&DfsPath::parse(&staging)?, true)?;
+                return Ok(());
+            }
             let lists = match fs::remove_dir_all(&staging) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
