@@ -1,8 +1,12 @@
 //! Idle connections to DataNodes, kept for the next operation.
+//!
+//! Invariants: a connection serves only those who want the same DataNode at the same address, so whoever says a wrong address reaches it with what is his own
+//! and nothing else; there are at most [`IDLE_MAX`] of one, and [`ALL_IDLE_MAX`] together.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use protocol::namenode::DatanodeInfo;
@@ -13,6 +17,8 @@ use crate::{Connection, Local, Timeouts, TransferFailure};
 
 /// Idle connections kept per DataNode.
 const IDLE_MAX: usize = 32;
+/// Idle connections kept in all: a large cluster's pipelines, and few of a process's descriptors.
+const ALL_IDLE_MAX: usize = 512;
 
 /// Connections to DataNodes. Cheap to clone; clones share the connections.
 #[derive(Clone, Debug)]
@@ -24,8 +30,17 @@ pub struct ConnectionPool {
 struct Inner {
     local: Local,
     timeouts: Timeouts,
-    /// Keyed by the DataNode that has proven its identity at the other end.
-    idle: Mutex<HashMap<DatanodeId, Vec<(Instant, Connection)>>>,
+    idle: Mutex<Idle>,
+    hasher: RandomState,
+}
+
+/// The DataNode that has proven its identity at the other end, and a hash of where it is.
+type Reached = (DatanodeId, u64);
+
+#[derive(Debug, Default)]
+struct Idle {
+    count: usize,
+    by_datanode: HashMap<Reached, Vec<(Instant, Connection)>>,
 }
 
 impl ConnectionPool {
@@ -37,7 +52,8 @@ impl ConnectionPool {
 
     /// An empty pool that reaches DataNodes on this machine as `local` says.
     pub fn with(timeouts: Timeouts, local: Local) -> Self {
-        ConnectionPool { inner: Arc::new(Inner { local, timeouts, idle: Mutex::default() }) }
+        let (idle, hasher) = (Mutex::default(), RandomState::new());
+        ConnectionPool { inner: Arc::new(Inner { local, timeouts, idle, hasher }) }
     }
 
     /// The timeouts of its connections.
@@ -69,17 +85,46 @@ impl ConnectionPool {
 
     /// Returns a connection on which nothing is in transit.
     pub fn give_back(&self, datanode: &DatanodeInfo, connection: Connection) {
-        let mut idle = self.inner.idle.lock();
-        let idle = match idle.get_mut(&datanode.id) {
-            Some(idle) => idle,
-            None => idle.entry(datanode.id).or_default(),
-        };
-        if idle.len() < IDLE_MAX {
-            idle.push((Instant::now(), connection));
-        }
+        let reached = self.reached(datanode);
+        self.inner.idle.lock().give_back(reached, connection, self.inner.timeouts.idle);
     }
 
     fn pop(&self, datanode: &DatanodeInfo) -> Option<(Instant, Connection)> {
-        self.inner.idle.lock().get_mut(&datanode.id)?.pop()
+        self.inner.idle.lock().pop(self.reached(datanode))
+    }
+
+    fn reached(&self, datanode: &DatanodeInfo) -> Reached {
+        let place = (&datanode.transfer_address, &datanode.local_socket);
+        (datanode.id, self.inner.hasher.hash_one(place))
+    }
+}
+
+impl Idle {
+    fn give_back(&mut self, reached: Reached, connection: Connection, idle_max: Duration) {
+        if self.count >= ALL_IDLE_MAX {
+            self.by_datanode.retain(|_, idle| {
+                idle.retain(|(since, _)| since.elapsed() < idle_max);
+                !idle.is_empty()
+            });
+            self.count = self.by_datanode.values().map(Vec::len).sum();
+        }
+        let idle = self.by_datanode.entry(reached).or_default();
+        if idle.len() < IDLE_MAX && self.count < ALL_IDLE_MAX {
+            idle.push((Instant::now(), connection));
+            self.count += 1;
+        }
+        if idle.is_empty() {
+            self.by_datanode.remove(&reached);
+        }
+    }
+
+    fn pop(&mut self, reached: Reached) -> Option<(Instant, Connection)> {
+        let idle = self.by_datanode.get_mut(&reached)?;
+        let popped = idle.pop();
+        if idle.is_empty() {
+            self.by_datanode.remove(&reached);
+        }
+        self.count -= usize::from(popped.is_some());
+        popped
     }
 }
