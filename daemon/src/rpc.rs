@@ -198,7 +198,7 @@ pub fn hello<S: Clone + Send + Sync + 'static>(auth: Authenticator) -> MethodRou
             let (parts, body) = request.into_parts();
             match auth.check_hello(authorization(&parts), signed(&parts)) {
                 Ok(checked) => {
-                    trust(&parts);
+                    trust(&parts, &checked.signer);
                     let certificate = parts.extensions.get::<Peer>().and_then(|it| it.certificate);
                     let hello = wire::encode(&auth.hello());
                     let digest = hello_digest(&hello, certificate);
@@ -247,14 +247,14 @@ pub fn check(auth: &Authenticator, parts: &Parts, roles: &[Role]) -> Result<Sign
 
 fn authenticate(auth: &Authenticator, parts: &Parts, roles: &[Role]) -> Result<Checked, AuthError> {
     let checked = auth.check(authorization(parts), signed(parts), roles)?;
-    trust(parts);
+    trust(parts, &checked.signer);
     Ok(checked)
 }
 
 /// Marks the connection as belonging to somebody who can sign.
-fn trust(parts: &Parts) {
+fn trust(parts: &Parts, signer: &Signer) {
     if let Some(peer) = parts.extensions.get::<Peer>() {
-        peer.line.trust();
+        peer.line.trust(signer.owner());
     }
 }
 

@@ -5,14 +5,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::forge::{hello, raw};
-use super::{Attack, Stand};
+use super::forge::{self, hello, raw};
+use super::{Attack, Stand, transfer};
 use crate::support::Options;
 
 /// Descriptors that each daemon may have.
 const DESCRIPTORS: u64 = 256;
 /// Idle connections to each port: many times what there is room for.
 const FLOOD: usize = 1_100;
+/// Idle connections of one who is known, to each port: more than there is room for.
+const KNOWN: usize = 150;
 /// Lines of about a kilobyte of a head that has no end: more than buffers of sockets hold.
 const HEAD_LINES: usize = 64 << 10;
 /// Idle strangers end within twice their time, and some for a busy machine.
@@ -25,11 +27,23 @@ const ATTACKS: &[Attack] = &[
     ("requests that are asked and not read", unread_answers),
 ];
 
+const KNOWN_ATTACKS: &[Attack] = &[
+    ("idle connections of one who can sign", known_idle_http),
+    ("idle connections of one with a block's token", known_idle_transfers),
+];
+
 #[test]
 fn floods_of_connections_displace_themselves() {
     let stand = Stand::start(Options { workers: 1, ..Options::default() });
     let stand = stand.with_few_descriptors();
     stand.suffer(ATTACKS);
+}
+
+#[test]
+fn idle_connections_of_a_token_keep_nobody_out() {
+    let stand = Stand::start(Options { workers: 1, ..Options::default() }.with_files());
+    let stand = stand.with_few_descriptors();
+    stand.suffer(KNOWN_ATTACKS);
 }
 
 impl Stand {
@@ -140,4 +154,28 @@ fn endless_heads(stand: &Stand) {
 
 fn unread_answers(stand: &Stand) {
     drop(flood(stand, b"GET /jmx HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+}
+
+fn known_idle_http(stand: &Stand) {
+    let mut held = Vec::new();
+    for door in stand.doors() {
+        for number in 0..KNOWN {
+            let connection = forge::greeted(&door, &stand.secret);
+            held.push(connection.unwrap_or_else(|| panic!("{door} does not answer {number}")));
+        }
+        stand.works("among idle connections of one who can sign");
+    }
+}
+
+fn known_idle_transfers(stand: &Stand) {
+    let block = stand.a_block();
+    let read = transfer::read_of(&block, block.token.name);
+    let mut held = Vec::new();
+    for number in 0..KNOWN {
+        let mut connection = transfer::greeted(&block);
+        let answer = connection.ask(&read, &block.token);
+        assert!(answer.is_ok(), "{number}: {answer:?}");
+        held.push(connection);
+    }
+    stand.works("among idle connections with a token");
 }

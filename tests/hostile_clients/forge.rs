@@ -68,6 +68,11 @@ pub(super) fn occasion(to: Incarnation, body: BodyDigest) -> Occasion {
 
 /// Who answers there, if he proves it.
 pub(super) fn hello(url: &str, secret: &Key) -> Option<Hello> {
+    greeted(url, secret).map(|(_, hello)| hello)
+}
+
+/// The same, and the connection on which both sides have proven who they are.
+pub(super) fn greeted(url: &str, secret: &Key) -> Option<(Connection, Hello)> {
     let key = Role::Client.key(secret);
     let on = occasion(Incarnation::NONE, BodyDigest::EMPTY);
     let request = SignedRequest { method: "GET", target: HELLO };
@@ -79,7 +84,7 @@ pub(super) fn hello(url: &str, secret: &Key) -> Option<Hello> {
     let seal = AnswerSignature::parse(answer.header(ANSWER_HEADER)?)?;
     let is_good = seal.matches(&answer_key(&key).ready(), on.nonce, answer.status)
         && seal.body == Some(BodyDigest::of(&answer.body));
-    is_good.then(|| wire::decode(&answer.body, "hello").unwrap())
+    is_good.then(|| (connection, wire::decode(&answer.body, "hello").unwrap()))
 }
 
 /// A socket to `http://host:port` on which anything may be written.

@@ -63,7 +63,7 @@ fn nobody_passes_for_a_datanode_or_reads_without_right() {
 
 impl Stand {
     /// A block of a file, with a token to read it.
-    fn a_block(&self) -> LocatedBlock {
+    pub(super) fn a_block(&self) -> LocatedBlock {
         self.works("a block");
         let client = crate::support::client::connect(&self.cluster.namenode);
         let path = DfsPath::parse("/a-block").unwrap();
@@ -75,7 +75,7 @@ fn timeouts() -> Timeouts {
     Timeouts { io: PATIENCE, ..Timeouts::default() }
 }
 
-fn read_of(block: &LocatedBlock, token: TokenName) -> Operation {
+pub(super) fn read_of(block: &LocatedBlock, token: TokenName) -> Operation {
     let (id, stamp) = (block.id, block.stamp);
     Operation::Read(protocol::transfer::Read { block: id, stamp, token, offset: 0, length: 1 })
 }
@@ -99,7 +99,7 @@ fn is_refused(answer: Option<Result<Reply, RemoteError>>) {
 }
 
 /// A connection on which the DataNode has proven itself.
-fn greeted(block: &LocatedBlock) -> Connection {
+pub(super) fn greeted(block: &LocatedBlock) -> Connection {
     let token = (block.id, block.stamp, &block.token);
     Connection::connect_over_tcp(&block.replicas[0], timeouts(), token).unwrap()
 }

@@ -25,7 +25,7 @@ impl Signer {
     }
 
     /// To whom its requests count.
-    pub(super) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> Owner {
         match self {
             Signer::Trusted(role) => Owner::Role(*role),
             Signer::Task(name) => Owner::Job(name.job),

@@ -2,13 +2,16 @@
 //!
 //! A connection is a stranger's until something is proven on it. Strangers may have half of all connections; those from one other machine, or from one other
 //! user of this machine, half of that. When there is no room for one more, the idle stranger that has been there longest ends. So a flood of connections
-//! without requests displaces itself, and whoever sends a request at once gets an answer. A service with local sockets reserves part of the connections for
-//! root and for the user that it runs as.
+//! without requests displaces itself, and whoever sends a request at once gets an answer. Where nobody is a stranger, the owner who has most connections gives
+//! up its oldest idle one: a token is no licence to keep others out. A service with local sockets reserves part of the connections for root and for the user
+//! that it runs as.
 //!
 //! Invariant: a guest that was asked to leave is not counted any more; if it uses resources beyond its place, for example a thread, the service limits those
 //! itself.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -57,8 +60,10 @@ impl Peer {
 
 /// A connection as the accounting of room sees it.
 pub trait Guest {
-    /// True if something was proven on it.
-    fn is_trusted(&self) -> bool;
+    /// Somebody who can prove something.
+    type Owner: Eq + Hash;
+    /// Who has proven something on it; `None` on a stranger's.
+    fn owner(&self) -> Option<&Self::Owner>;
     /// True if nothing on it would be lost that cannot be asked for again: no request is in progress that moves and ends.
     fn is_idle(&self) -> bool;
     /// Asks it to end.
@@ -98,14 +103,7 @@ impl<G: Guest> Guests<G> {
         if all.open.len() >= self.max / PEER_PART
             && let Some(crowd) = self.crowd(&all, peer)
         {
-            let leaving = all.open.iter().find(|(_, (other, guest))| {
-                let may_go = match crowd {
-                    Crowd::OfPeer => *other == peer,
-                    Crowd::OfAll => peer == Peer::Own || *other != Peer::Own,
-                };
-                may_go && !guest.is_trusted() && guest.is_idle()
-            });
-            let number = *leaving?.0;
+            let number = all.leaving(crowd, peer)?;
             if let Some((_, guest)) = all.open.remove(&number) {
                 guest.leave();
             }
@@ -118,7 +116,7 @@ impl<G: Guest> Guests<G> {
 
     /// The group that has too many for one more of `peer`.
     fn crowd(&self, all: &All<G>, peer: Peer) -> Option<Crowd> {
-        let strangers = || all.open.values().filter(|(_, guest)| !guest.is_trusted());
+        let strangers = || all.open.values().filter(|(_, guest)| guest.owner().is_none());
         let of_peer = || strangers().filter(|(other, _)| *other == peer).count();
         if peer.is_one() && of_peer() >= (self.max / PEER_PART).max(1) {
             return Some(Crowd::OfPeer);
@@ -127,16 +125,20 @@ impl<G: Guest> Guests<G> {
             Peer::Own => self.max,
             _ => self.max - self.reserved,
         };
-        let is_full =
-            all.open.len() >= room || strangers().count() >= (self.max / STRANGERS_PART).max(1);
-        is_full.then_some(Crowd::OfAll)
+        match all.open.len() >= room {
+            true => Some(Crowd::All),
+            false => {
+                let is_full = strangers().count() >= (self.max / STRANGERS_PART).max(1);
+                is_full.then_some(Crowd::Strangers)
+            }
+        }
     }
 
-    /// Asks the oldest idle stranger to leave, if there is one.
+    /// Asks an idle connection to leave, if there is one that can be spared: for one more when all places are taken.
     pub fn make_room(&self) {
         let all = self.all.lock();
-        let mut guests = all.open.values().map(|(_, guest)| guest);
-        if let Some(guest) = guests.find(|guest| !guest.is_trusted() && guest.is_idle()) {
+        let leaving = all.leaving(Crowd::All, Peer::Own);
+        if let Some((_, guest)) = leaving.and_then(|number| all.open.get(&number)) {
             guest.leave();
         }
     }
@@ -155,7 +157,37 @@ enum Crowd {
     /// Strangers of one peer.
     OfPeer,
     /// All strangers together.
-    OfAll,
+    Strangers,
+    /// Everybody.
+    All,
+}
+
+impl<G: Guest> All<G> {
+    /// Who makes room in a crowd for one more of `peer`.
+    fn leaving(&self, crowd: Crowd, peer: Peer) -> Option<u64> {
+        let may_go = |other: Peer| match crowd {
+            Crowd::OfPeer => other == peer,
+            Crowd::Strangers | Crowd::All => peer == Peer::Own || other != Peer::Own,
+        };
+        let idle = || {
+            let open = self.open.iter().filter(|(_, (other, _))| may_go(*other));
+            open.filter(|(_, (_, guest))| guest.is_idle())
+        };
+        let stranger = idle().find(|(_, (_, guest))| guest.owner().is_none());
+        let stranger = stranger.map(|(number, _)| *number);
+        if stranger.is_some() || crowd != Crowd::All {
+            return stranger;
+        }
+        let mut counts = HashMap::new();
+        let owners = self.open.values().filter_map(|(_, guest)| guest.owner());
+        owners.for_each(|owner| *counts.entry(owner).or_insert(0) += 1);
+        // One who has a single connection keeps it.
+        let spare = idle().filter_map(|(number, (_, guest))| {
+            let count: usize = *counts.get(guest.owner()?)?;
+            (count > 1).then_some((count, Reverse(*number)))
+        });
+        spare.max().map(|(_, Reverse(number))| number)
+    }
 }
 
 /// A connection that counts until this is dropped.
@@ -175,20 +207,23 @@ impl<G> Drop for Entered<G> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
     #[derive(Default)]
     struct Caller {
-        is_trusted: AtomicBool,
+        owner: OnceLock<u8>,
         is_busy: AtomicBool,
         has_left: AtomicBool,
     }
 
     impl Guest for Caller {
-        fn is_trusted(&self) -> bool {
-            self.is_trusted.load(Ordering::Relaxed)
+        type Owner = u8;
+
+        fn owner(&self) -> Option<&u8> {
+            self.owner.get()
         }
 
         fn is_idle(&self) -> bool {
@@ -219,7 +254,7 @@ mod tests {
         for flooding in [machine(2), Peer::User(1001)] {
             let guests = Guests::new(16, 0);
             let trusted = enter(&guests, machine(1)).unwrap();
-            trusted.guest.is_trusted.store(true, Ordering::Relaxed);
+            trusted.guest.owner.set(1).unwrap();
             let busy = enter(&guests, machine(1)).unwrap();
             busy.guest.is_busy.store(true, Ordering::Relaxed);
             let waiting = enter(&guests, Peer::User(7)).unwrap();
@@ -247,12 +282,35 @@ mod tests {
     }
 
     #[test]
+    fn whoever_has_most_makes_room_when_all_are_known() {
+        let guests = Guests::new(8, 0);
+        let known = |owner: u8| {
+            let entered = enter(&guests, machine(owner))?;
+            entered.guest.owner.set(owner).unwrap();
+            Some(entered)
+        };
+        let first = known(1).unwrap();
+        let crowd: Vec<_> = (0..7).map(|_| known(2).unwrap()).collect();
+        crowd[0].guest.is_busy.store(true, Ordering::Relaxed);
+        let others: Vec<_> = (3..8).map(|owner| known(owner).unwrap()).collect();
+        assert!(!has_left(&crowd[0]) && crowd[1..6].iter().all(has_left) && !has_left(&crowd[6]));
+        guests.make_room();
+        assert!(has_left(&crowd[6]));
+        drop(crowd);
+        let eighth = known(8).unwrap();
+        let ninth = known(9).unwrap();
+        // All have one, and nobody gives it up.
+        assert!(known(10).is_none());
+        assert!(![&first, &eighth, &ninth].into_iter().chain(&others).any(has_left));
+    }
+
+    #[test]
     fn a_part_is_for_root_and_the_own_user() {
         let guests = Guests::new(16, 4);
         let others: Vec<_> = (0..12)
             .map(|number| {
                 let entered = enter(&guests, machine(number)).unwrap();
-                entered.guest.is_trusted.store(true, Ordering::Relaxed);
+                entered.guest.owner.set(number).unwrap();
                 entered
             })
             .collect();

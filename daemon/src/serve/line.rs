@@ -1,12 +1,13 @@
 //! A connection of an HTTP service, as one of its [`Guests`](super::guests::Guests). It is a stranger's until a request on it was signed; until then it ends
 //! after some idle seconds.
 //!
-//! A stranger is protected by a request in progress while its body or its answer moves. An answer without an end protects nobody: it goes on until somebody
-//! needs the place.
+//! A request in progress protects a connection while its body or its answer moves. An answer without an end protects none: it goes on until somebody needs the
+//! place.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -24,12 +25,16 @@ pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(5);
 /// How long a request of a stranger protects its connection while nothing of it moves: longer than any answer takes to make and to send on in pieces.
 const STRANGER_STILL_MAX: Duration = Duration::from_secs(5);
 
+/// The same for somebody who is known: longer than any call waits for its answer.
+const KNOWN_STILL_MAX: Duration = Duration::from_secs(60);
+
 /// A connection.
 #[derive(Debug)]
 pub struct Line {
     begun_at: Instant,
-    is_trusted: AtomicBool,
-    /// When a request began or something of one moved, in milliseconds since `begun_at`. Nobody asks once the line is trusted.
+    /// A hash of whoever has proven something.
+    owner: OnceLock<u64>,
+    /// When a request began or something of one moved, in milliseconds since `begun_at`.
     moved_ms: AtomicU64,
     /// The answer has no end.
     is_endless: AtomicBool,
@@ -45,7 +50,7 @@ impl Default for Line {
     fn default() -> Self {
         Line {
             begun_at: Instant::now(),
-            is_trusted: AtomicBool::default(),
+            owner: OnceLock::new(),
             moved_ms: AtomicU64::default(),
             is_endless: AtomicBool::default(),
             begun: AtomicU64::default(),
@@ -57,9 +62,18 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Marks it as belonging to somebody who can sign, or has presented a token.
-    pub fn trust(&self) {
-        self.is_trusted.store(true, Ordering::Relaxed);
+    /// Marks it as belonging to `owner`, who can sign, or has presented a token. The first one stays.
+    pub fn trust(&self, owner: impl Hash) {
+        self.owner.get_or_init(|| {
+            let mut hasher = DefaultHasher::new();
+            owner.hash(&mut hasher);
+            hasher.finish()
+        });
+    }
+
+    /// True if something was proven on it.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.owner.get().is_some()
     }
 
     /// Has the next answer signed.
@@ -83,9 +97,7 @@ impl Line {
 
     /// Notes that something of a request or of its answer moves.
     pub(crate) fn stir(&self) {
-        if !self.is_trusted() {
-            self.moved_ms.store(self.now_ms(), Ordering::Relaxed);
-        }
+        self.moved_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
     /// Notes that the present answer has no end.
@@ -105,7 +117,8 @@ impl Line {
 
     fn is_still(&self) -> bool {
         let still_ms = self.now_ms().saturating_sub(self.moved_ms.load(Ordering::Relaxed));
-        u128::from(still_ms) >= STRANGER_STILL_MAX.as_millis()
+        let still_max = if self.is_trusted() { KNOWN_STILL_MAX } else { STRANGER_STILL_MAX };
+        u128::from(still_ms) >= still_max.as_millis()
     }
 
     /// Waits until it must end: it made room, or it is a stranger's and was idle for too long.
@@ -130,8 +143,10 @@ impl Line {
 }
 
 impl Guest for Line {
-    fn is_trusted(&self) -> bool {
-        self.is_trusted.load(Ordering::Relaxed)
+    type Owner = u64;
+
+    fn owner(&self) -> Option<&u64> {
+        self.owner.get()
     }
 
     fn is_idle(&self) -> bool {
@@ -208,7 +223,7 @@ mod tests {
         assert!(wait().await.is_err(), "a request is under way");
         line.end();
         assert!(wait().await.is_ok());
-        line.trust();
+        line.trust("ann");
         assert!(wait().await.is_err());
         line.leave();
         assert!(wait().await.is_ok(), "it makes room");
@@ -230,5 +245,8 @@ mod tests {
         assert!(still.is_idle(), "nothing moves");
         still.stir();
         assert!(!still.is_idle());
+        still.moved_ms.store(0, Ordering::Relaxed);
+        still.trust("ann");
+        assert!(!still.is_idle(), "who is known may take longer");
     }
 }

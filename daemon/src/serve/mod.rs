@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use self::door::{Door, Inside};
-use self::guests::{Entered, Guest, Guests, Peer as Calling};
+use self::guests::{Entered, Guests, Peer as Calling};
 use self::line::{Line, STRANGER_IDLE_MAX};
 use crate::error::ServeError;
 use crate::front::{Guarded, HEAD_BYTES_MAX};
@@ -276,12 +276,12 @@ fn finish(
         let header = seal.header(response.status().as_u16(), None);
         rpc::insert_seal(&mut response, &header);
     }
-    if line.is_trusted() {
-        return response;
-    }
     let mut place = None;
-    if is_endless(&response) {
+    let is_endless = is_endless(&response);
+    if is_endless {
         line.stream();
+    }
+    if is_endless && !line.is_trusted() {
         place = streams.displace(Calling::at(address.ip()), 1, Arc::clone(line)).ok();
         if place.is_none() {
             response = too_many_streams();
@@ -296,7 +296,7 @@ fn too_many_streams() -> Response {
         .into_response()
 }
 
-/// A body of an answer to a stranger, whose progress and end its connection notes.
+/// A body of an answer, whose progress and end its connection notes.
 struct Noted {
     body: Body,
     end: NoteEnd,
@@ -304,7 +304,7 @@ struct Noted {
 
 struct NoteEnd {
     line: Arc<Line>,
-    /// Of a stream of events.
+    /// Of a stream of events to a stranger.
     _place: Option<Place<Calling, Arc<Line>>>,
 }
 

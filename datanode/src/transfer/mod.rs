@@ -16,8 +16,8 @@ mod serve;
 mod write;
 mod write_many;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use daemon::guests::{Guest, Guests, Peer};
@@ -120,17 +120,21 @@ impl Balancing {
 #[derive(Debug)]
 struct Caller {
     stream: Arc<Stream>,
-    /// True once something was proven on it.
-    is_trusted: AtomicBool,
+    /// For whom the token was made that was presented first.
+    owner: OnceLock<Holder>,
+    /// An operation is in progress.
+    is_busy: AtomicBool,
 }
 
 impl Guest for Caller {
-    fn is_trusted(&self) -> bool {
-        self.is_trusted.load(Ordering::Relaxed)
+    type Owner = Holder;
+
+    fn owner(&self) -> Option<&Holder> {
+        self.owner.get()
     }
 
     fn is_idle(&self) -> bool {
-        true
+        !self.is_busy.load(Ordering::Relaxed)
     }
 
     fn leave(&self) {
@@ -249,7 +253,8 @@ impl Service {
         stream.set_timeouts(self.limits.io_timeout.min(STRANGER_MAX))?;
         let connection = Connection::new(stream);
         let stream = Arc::clone(connection.stream());
-        let caller = Caller { stream, is_trusted: AtomicBool::new(false) };
+        let (owner, is_busy) = (OnceLock::new(), AtomicBool::new(false));
+        let caller = Caller { stream, owner, is_busy };
         let Some(entered) = self.callers.enter(peer, Arc::new(caller)) else {
             let busy = OperationError::Busy { max: self.limits.connections_max };
             connection.refuse(busy.to_remote(), ACCEPT_DRAIN_MAX);
@@ -283,11 +288,13 @@ impl Service {
                 connection.refuse(error.to_remote(), DRAIN_MAX);
                 break;
             }
-            if !caller.is_trusted() {
-                caller.is_trusted.store(true, Ordering::Relaxed);
-                if caller.stream.set_timeouts(self.limits.io_timeout).is_err() {
-                    break;
-                }
+            // From here on it is not displaced; a connection that was asked to leave before fails.
+            caller.is_busy.store(true, Ordering::Relaxed);
+            let holder = asked.operation.needs().token.holder;
+            if caller.owner.set(holder).is_ok()
+                && caller.stream.set_timeouts(self.limits.io_timeout).is_err()
+            {
+                break;
             }
             let turn = match self.turn(caller, &asked.operation) {
                 Ok(turn) => turn,
@@ -299,6 +306,7 @@ impl Service {
             };
             let outcome = self.carry_out(&mut connection, (peer, &turn), asked.operation);
             drop(turn);
+            caller.is_busy.store(false, Ordering::Relaxed);
             match outcome {
                 Ok(After::Keep) => {}
                 Ok(After::Close) => break,

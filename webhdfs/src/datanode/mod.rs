@@ -140,7 +140,7 @@ impl Face {
         };
         let warning = op.judge(&query)?;
         if let Some(peer) = parts.extensions.get::<Peer>() {
-            peer.line.trust();
+            peer.line.trust(&user);
         }
         let client = self.inner.clients.of(&user);
         Ok(Asked { op, path, query, user, client, warning })
