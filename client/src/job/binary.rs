@@ -1,6 +1,7 @@
-//! The job's executable in the file system: stored once, under its hash, without symbols and debug sections.
+//! A job's files in the file system, each stored once, under its hash: the executable, without symbols and debug sections, for all users; other files for the
+//! one who submits.
 //!
-//! Invariant: a file in [`BINARY_DIR`] is complete: it gets its name when it is closed.
+//! Invariant: a file that has its hash as its name is complete: it gets the name when it is closed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,6 +26,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 const HASH_THREADS_MAX: usize = 8;
 /// Everyone may run it.
 const MODE: u16 = 0o755;
+/// Only its owner may read it.
+const PRIVATE_MODE: u16 = 0o600;
+/// Only its owner may look into it.
+const PRIVATE_DIRECTORY_MODE: u16 = 0o700;
 
 /// The bytes stored for a file: all of it, or an executable without symbols and debug sections.
 pub struct Content {
@@ -148,23 +153,63 @@ pub fn binary_path(hash: BinaryHash) -> DfsPath {
     DfsPath::parse(&format!("{BINARY_DIR}/{hash}")).expect("a constant and a hash make a path")
 }
 
-/// Stores an executable or another file of a job unless it is there already; returns its hash.
+/// Stores an executable for everybody unless it is there already; returns its hash.
 ///
 /// # Errors
-/// [`JobError::Executable`] or [`JobError::Upload`].
+/// [`JobError::Executable`], [`JobError::Upload`] or [`JobError::Taken`].
 pub fn upload(dfs: &DfsClient, content: &Content) -> Result<BinaryHash, JobError> {
     let hash = content.hash()?;
-    let target = binary_path(hash);
-    let fail = |error: DfsError| JobError::Upload { path: target.clone(), source: error.into() };
-    if dfs.try_status(&target).map_err(fail)?.is_some() {
-        return Ok(hash);
+    store(dfs, content, (hash, &binary_path(hash)), MODE)?;
+    Ok(hash)
+}
+
+/// Stores a file of a job in a directory that only its user can read; returns its path and its hash.
+///
+/// # Errors
+/// As for [`upload`].
+pub fn upload_private(
+    dfs: &DfsClient,
+    content: &Content,
+) -> Result<(DfsPath, BinaryHash), JobError> {
+    let hash = content.hash()?;
+    let user = dfs.user();
+    let parsed = |text: &str| DfsPath::parse(text).map_err(JobError::Name);
+    let directory = parsed(&format!("{BINARY_DIR}/{user}"))?;
+    let fail = |error: DfsError| JobError::Upload { path: directory.clone(), source: error.into() };
+    // Made with its mode at once: nobody looks into it before.
+    dfs.mkdirs(&directory, PRIVATE_DIRECTORY_MODE, true).map_err(fail)?;
+    let status = dfs.try_status(&directory).map_err(fail)?;
+    if status.is_none_or(|status| status.owner != user) {
+        return Err(JobError::Taken { path: directory });
     }
-    let temporary = DfsPath::parse(&format!("{BINARY_DIR}/_{hash}.{}", dfs.id()))
-        .expect("a constant, a hash and an id make a path");
+    let target = directory.join(&hash.to_string()).map_err(JobError::Name)?;
+    store(dfs, content, (hash, &target), PRIVATE_MODE)?;
+    Ok((target, hash))
+}
+
+fn store(
+    dfs: &DfsClient,
+    content: &Content,
+    (hash, target): (BinaryHash, &DfsPath),
+    mode: u16,
+) -> Result<(), JobError> {
+    let fail = |error: DfsError| JobError::Upload { path: target.clone(), source: error.into() };
+    // What has another length is not what its name says.
+    let is_there = || match dfs.try_status(target).map_err(fail)? {
+        Some(status) if status.length == content.bytes() => Ok(true),
+        Some(_) => Err(JobError::Taken { path: target.clone() }),
+        None => Ok(false),
+    };
+    if is_there()? {
+        return Ok(());
+    }
+    let parent = target.parent().unwrap_or_else(DfsPath::root);
+    let temporary = DfsPath::parse(&format!("{parent}/_{hash}.{}", dfs.id()))
+        .expect("a directory, a hash and an id make a path");
     let options = CreateOptions {
         overwrite: true,
         replication: Some(REPLICATION),
-        mode: MODE,
+        mode,
         publish_as: Some(target.clone()),
         // If another user stored the same bytes first, this user may not replace them.
         publish_overwrite: false,
@@ -181,11 +226,11 @@ pub fn upload(dfs: &DfsClient, content: &Content) -> Result<BinaryHash, JobError
             .map_err(|error| JobError::Upload { path: target.clone(), source: error.into() })?;
     }
     match writer.close() {
-        Ok(_) => Ok(hash),
+        Ok(_) => Ok(()),
         // Another driver was faster.
-        Err(_) if dfs.try_status(&target).map_err(fail)?.is_some() => {
+        Err(_) if is_there()? => {
             dfs.delete(&temporary, false).map_err(fail)?;
-            Ok(hash)
+            Ok(())
         }
         Err(error) => Err(fail(error)),
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use protocol::{DfsPath, ErrorKind};
+use protocol::{DfsPath, ErrorKind, PathError};
 
 use transport::RpcError;
 
@@ -24,8 +24,19 @@ pub enum JobError {
         #[source]
         source: std::io::Error,
     },
-    /// The executable cannot be stored in the file system.
-    #[error("cannot upload the executable to {path}")]
+    /// What stands where a file of the job belongs is another one, or somebody else's.
+    #[error(
+        "{path} is not what a job would have stored there: whoever owns it, or the superuser, must delete it first"
+    )]
+    Taken {
+        /// Its path.
+        path: DfsPath,
+    },
+    /// The user's name makes no path.
+    #[error("the user's name cannot be the name of a directory")]
+    Name(#[source] PathError),
+    /// The executable or another file of the job cannot be stored in the file system.
+    #[error("cannot upload to {path}")]
     Upload {
         /// Its destination.
         path: DfsPath,

@@ -176,7 +176,7 @@ table! {
     "mapreduce.job.speculative.*" [] "the JobTracker's `speculation_after_ms` holds";
     "mapred.speculative.execution.*" [] "the JobTracker's `speculation_after_ms` holds";
     "mapreduce.job.emit-timeline-data" [] "the history is kept in any case";
-    "mapreduce.job.sharedcache.mode" [] "side files are shared by their hash in any case";
+    "mapreduce.job.sharedcache.mode" [] "the side files of a user are kept by their hash in any case";
     "mapreduce.job.tags" [] "lists do not show tags";
     "mapreduce.job.token.tracking.*" [] "tasks have passes of their own";
     "mapreduce.job.complete.cancel.delegation.tokens" [] "tasks have passes of their own";
@@ -335,7 +335,7 @@ table! {
     "mapreduce.job.credentials.*" [] "tasks have passes of their own";
     "mapreduce.job.hdfs-servers.*" [] "a job has the file system that it was submitted to";
     "mapreduce.job.jobjar.*" [] "the program is its own archive";
-    "mapreduce.job.cache.sharedcache.*" [] "side files are shared by their hash in any case";
+    "mapreduce.job.cache.sharedcache.*" [] "the side files of a user are kept by their hash in any case";
     "mapreduce.job.input.file.*" [] "inputs are read where they are";
     "mapreduce.job.shuffle.provider.services" [] "the engine shuffles";
     "mapreduce.task.local.output.class" [] "the engine keeps map outputs";
