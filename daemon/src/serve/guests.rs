@@ -2,9 +2,9 @@
 //!
 //! A connection is a stranger's until something is proven on it. Strangers may have half of all connections; those from one other machine, or from one other
 //! user of this machine, half of that. When there is no room for one more, the idle stranger that has been there longest ends. So a flood of connections
-//! without requests displaces itself, and whoever sends a request at once gets an answer. Where nobody is a stranger, the owner who has most connections gives
-//! up its oldest idle one: a token is no licence to keep others out. A service with local sockets reserves part of the connections for root and for the user
-//! that it runs as.
+//! without requests displaces itself, and whoever sends a request at once gets an answer. Where all places are taken, whoever has most connections gives up
+//! the oldest idle one, all strangers being one here: a token is no licence to keep others out. A service with local sockets reserves part of the connections
+//! for root and for the user that it runs as.
 //!
 //! Invariant: a guest that was asked to leave is not counted any more; if it uses resources beyond its place, for example a thread, the service limits those
 //! itself.
@@ -103,7 +103,7 @@ impl<G: Guest> Guests<G> {
         if all.open.len() >= self.max / PEER_PART
             && let Some(crowd) = self.crowd(&all, peer)
         {
-            let number = all.leaving(crowd, peer)?;
+            let number = all.leaving(crowd, peer, self.reserved)?;
             if let Some((_, guest)) = all.open.remove(&number) {
                 guest.leave();
             }
@@ -125,19 +125,16 @@ impl<G: Guest> Guests<G> {
             Peer::Own => self.max,
             _ => self.max - self.reserved,
         };
-        match all.open.len() >= room {
-            true => Some(Crowd::All),
-            false => {
-                let is_full = strangers().count() >= (self.max / STRANGERS_PART).max(1);
-                is_full.then_some(Crowd::Strangers)
-            }
+        if strangers().count() >= (self.max / STRANGERS_PART).max(1) {
+            return Some(Crowd::Strangers);
         }
+        (all.open.len() >= room).then_some(Crowd::All)
     }
 
     /// Asks an idle connection to leave, if there is one that can be spared: for one more when all places are taken.
     pub fn make_room(&self) {
         let all = self.all.lock();
-        let leaving = all.leaving(Crowd::All, Peer::Own);
+        let leaving = all.leaving(Crowd::All, Peer::Own, self.reserved);
         if let Some((_, guest)) = leaving.and_then(|number| all.open.get(&number)) {
             guest.leave();
         }
@@ -163,30 +160,32 @@ enum Crowd {
 }
 
 impl<G: Guest> All<G> {
-    /// Who makes room in a crowd for one more of `peer`.
-    fn leaving(&self, crowd: Crowd, peer: Peer) -> Option<u64> {
+    /// Who makes room in a crowd for one more of `peer`. What is `reserved` for [`Peer::Own`] is given to nobody else.
+    fn leaving(&self, crowd: Crowd, peer: Peer, reserved: usize) -> Option<u64> {
+        let own = self.open.values().filter(|(other, _)| *other == Peer::Own).count();
         let may_go = |other: Peer| match crowd {
             Crowd::OfPeer => other == peer,
-            Crowd::Strangers | Crowd::All => peer == Peer::Own || other != Peer::Own,
+            Crowd::Strangers | Crowd::All => {
+                peer == Peer::Own || other != Peer::Own || own > reserved
+            }
         };
-        let idle = || {
-            let open = self.open.iter().filter(|(_, (other, _))| may_go(*other));
-            open.filter(|(_, (_, guest))| guest.is_idle())
-        };
-        let stranger = idle().find(|(_, (_, guest))| guest.owner().is_none());
-        let stranger = stranger.map(|(number, _)| *number);
-        if stranger.is_some() || crowd != Crowd::All {
-            return stranger;
+        let mut idle = self
+            .open
+            .iter()
+            .filter(|(_, (other, guest))| may_go(*other) && guest.is_idle())
+            .map(|(number, (_, guest))| (*number, guest.owner()));
+        if crowd != Crowd::All {
+            return idle.find(|(_, owner)| owner.is_none()).map(|(number, _)| number);
         }
         let mut counts = HashMap::new();
-        let owners = self.open.values().filter_map(|(_, guest)| guest.owner());
-        owners.for_each(|owner| *counts.entry(owner).or_insert(0) += 1);
-        // One who has a single connection keeps it.
-        let spare = idle().filter_map(|(number, (_, guest))| {
-            let count: usize = *counts.get(guest.owner()?)?;
-            (count > 1).then_some((count, Reverse(*number)))
+        let owners = self.open.values().map(|(_, guest)| guest.owner());
+        owners.for_each(|owner| *counts.entry(owner).or_insert(0_usize) += 1);
+        let spare = idle.filter_map(|(number, owner)| {
+            let count = counts.get(&owner).copied()?;
+            // Somebody known who has a single connection keeps it.
+            (owner.is_none() || count > 1).then_some((count, owner.is_none(), Reverse(number)))
         });
-        spare.max().map(|(_, Reverse(number))| number)
+        spare.max().map(|(_, _, Reverse(number))| number)
     }
 }
 

@@ -25,8 +25,8 @@ pub(crate) const STRANGER_IDLE_MAX: Duration = Duration::from_secs(5);
 /// How long a request of a stranger protects its connection while nothing of it moves: longer than any answer takes to make and to send on in pieces.
 const STRANGER_STILL_MAX: Duration = Duration::from_secs(5);
 
-/// The same for somebody who is known: longer than any call waits for its answer.
-const KNOWN_STILL_MAX: Duration = Duration::from_secs(60);
+/// The same for somebody who is known: most calls wait less for their answer.
+const KNOWN_STILL_MAX: Duration = Duration::from_secs(10);
 
 /// A connection.
 #[derive(Debug)]

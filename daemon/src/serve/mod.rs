@@ -2,13 +2,14 @@
 //!
 //! - at most `connections_max` connections at once, and at most a part of the descriptors that the process may have; further ones wait in the listen queue;
 //! - connections without any signed request end after some idle seconds, and make room for others ([`guests`]);
-//! - streams of events, which have no end, are few without a signature, and whoever opens more ends their own;
+//! - streams of events are few without a signature, and what answers hold in memory has a bound ([`answer`]);
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
 //! - what comes from other machines is encrypted ([`door`]);
 //! - every request that reaches a route has passed [`front`](crate::front);
 //! - an answer is produced no faster than its client reads it: hyper's `pipeline_flush` would read a whole body into memory;
 //! - on shutdown the service accepts no connection and finishes running requests, for at most `drain_max`; streams of events, which have no end, end then.
 
+mod answer;
 pub mod descriptors;
 pub mod door;
 pub mod guests;
@@ -21,10 +22,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
+use axum::body::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -33,14 +31,13 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use self::answer::Answers;
 use self::door::{Door, Inside};
 use self::guests::{Entered, Guests, Peer as Calling};
 use self::line::{Line, STRANGER_IDLE_MAX};
+use crate::Shutdown;
 use crate::error::ServeError;
 use crate::front::{Guarded, HEAD_BYTES_MAX};
-use crate::shares::PART;
-use crate::shares::room::{Place, Room};
-use crate::{Shutdown, rpc};
 
 pub use self::line::Peer;
 
@@ -48,17 +45,10 @@ pub use self::line::Peer;
 const HEADERS_MAX: usize = 64;
 /// The unit in which bodies are read; a larger head does not fit.
 const READ_BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX;
+/// Connections that were asked to leave and have not ended yet: they end within milliseconds.
+const LEAVING_MAX: usize = 64;
 /// Pause after a failed accept (out of descriptors), to keep the loop from spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Most streams of events on connections without a signed request: of open pages that nobody needs to sign for. One machine, or all programs on this one, have
-/// three quarters of them.
-const STRANGER_STREAMS_MAX: usize = 256;
-/// Such streams are at most one in this many of all connections.
-const STRANGER_STREAMS_PART: usize = 8;
-
-/// The kind of an answer that has no end.
-const EVENTS: &str = "text/event-stream";
 
 /// Limits of a service.
 #[derive(Clone, Copy, Debug)]
@@ -71,16 +61,20 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Time that running requests get on shutdown.
     pub drain_max: Duration,
+    /// Bytes of answers that were made and are not sent yet. Whoever has most of them loses the one that has been still for longest.
+    pub answer_bytes_max: usize,
 }
 
 impl Default for Limits {
     /// 10,000 connections, half of the descriptors, 75 s, 5 s: for many clients, connections that last between the commands of a session, and a quick stop.
+    /// 256 MiB: sixteen of the largest answers.
     fn default() -> Self {
         Limits {
             connections_max: 10_000,
             descriptors_part: 2,
             header_timeout: Duration::from_secs(75),
             drain_max: Duration::from_secs(5),
+            answer_bytes_max: 256 << 20,
         }
     }
 }
@@ -143,15 +137,14 @@ pub async fn serve(
     limits: Limits,
     shutdown: Shutdown,
 ) {
-    let max = limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1));
-    let (slots, guests) = (Arc::new(Semaphore::new(max.max(1))), Guests::new(max, 0));
-    let streams = Streams::new(STRANGER_STREAMS_MAX.min(max / STRANGER_STREAMS_PART).max(1), PART);
+    let max =
+        limits.connections_max.min(descriptors::max() / limits.descriptors_part.max(1)).max(1);
+    // Who makes room for somebody is not gone yet when that one is there.
+    let slots = Arc::new(Semaphore::new(max + LEAVING_MAX));
+    let (guests, answers) = (Guests::new(max, 0), Answers::new(max, limits.answer_bytes_max));
     let mut connections = JoinSet::new();
     let mut is_short = false;
     loop {
-        if slots.available_permits() == 0 {
-            guests.make_room();
-        }
         let slot = tokio::select! {
             slot = Arc::clone(&slots).acquire_owned() => slot.expect("the semaphore is never closed"),
             () = shutdown.wait() => break,
@@ -170,7 +163,7 @@ pub async fn serve(
                 let calling = Calling::at(peer.ip());
                 let Some(entered) = guests.enter(calling, Arc::default()) else { continue };
                 let (door, routes, shutdown) = (door.clone(), routes.clone(), shutdown.clone());
-                let streams = Arc::clone(&streams);
+                let answers = answers.clone();
                 connections.spawn(async move {
                     let line: Arc<Line> = Arc::clone(&entered.guest);
                     let inside = tokio::select! {
@@ -180,7 +173,7 @@ pub async fn serve(
                     };
                     match inside {
                         Ok(stream) => {
-                            let serving = (routes, streams, limits);
+                            let serving = (routes, answers, limits);
                             connection(stream, (peer, entered), serving, shutdown).await;
                         }
                         Err(error) => tracing::debug!(%error, "connection not accepted"),
@@ -208,7 +201,7 @@ pub async fn serve(
 async fn connection(
     stream: Inside,
     (address, entered): (SocketAddr, Entered<Line>),
-    (routes, streams, limits): (Guarded, Arc<Streams>, Limits),
+    (routes, answers, limits): (Guarded, Answers, Limits),
     shutdown: Shutdown,
 ) {
     let line = Arc::clone(&entered.guest);
@@ -218,13 +211,13 @@ async fn connection(
         request.extensions_mut().insert(Peer { address, certificate, line: Arc::clone(&line) });
         let request = request.map(|body| Coming { body, line: Arc::clone(&line) });
         let answering = (!is_refused).then(|| routes.answer(request));
-        let (line, streams, shutdown) = (&line, &streams, &shutdown);
+        let (line, answers, shutdown) = (&line, &answers, &shutdown);
         async move {
             let response = match answering {
                 Some(answering) => answering.await,
                 None => door::upgrade_required(),
             };
-            Ok::<_, Infallible>(finish(until(response, shutdown), (line, address), streams))
+            Ok::<_, Infallible>(answers.finish(answer::until(response, shutdown), (line, address)))
         }
     });
     let connection = http1::Builder::new()
@@ -244,97 +237,6 @@ async fn connection(
     };
     if let Err(error) = result {
         tracing::debug!(%error, "connection ended");
-    }
-}
-
-/// Streams of events on strangers' connections, by where they come from.
-type Streams = Room<Calling, Arc<Line>>;
-
-/// True for an answer without an end of its own: events for an open page or a program.
-fn is_endless(response: &Response) -> bool {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes()))
-}
-
-/// Ends an answer without an end at `shutdown`: it would hold up the end of the daemon.
-fn until(response: Response, shutdown: &Shutdown) -> Response {
-    if !is_endless(&response) {
-        return response;
-    }
-    let shutdown = shutdown.clone();
-    let end = async move { shutdown.wait().await };
-    response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
-}
-
-/// Signs an answer that needs a signature, and notes what decides whether the connection is idle.
-fn finish(
-    mut response: Response,
-    (line, address): (&Arc<Line>, SocketAddr),
-    streams: &Arc<Streams>,
-) -> Response {
-    if let Some(seal) = line.take_seal() {
-        let header = seal.header(response.status().as_u16(), None);
-        rpc::insert_seal(&mut response, &header);
-    }
-    let mut place = None;
-    let is_endless = is_endless(&response);
-    if is_endless {
-        line.stream();
-    }
-    if is_endless && !line.is_trusted() {
-        place = streams.displace(Calling::at(address.ip()), 1, Arc::clone(line)).ok();
-        if place.is_none() {
-            response = too_many_streams();
-        }
-    }
-    let end = NoteEnd { line: Arc::clone(line), _place: place };
-    response.map(|body| Body::new(Noted { body, end }))
-}
-
-fn too_many_streams() -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open here: try again later\n")
-        .into_response()
-}
-
-/// A body of an answer, whose progress and end its connection notes.
-struct Noted {
-    body: Body,
-    end: NoteEnd,
-}
-
-struct NoteEnd {
-    line: Arc<Line>,
-    /// Of a stream of events to a stranger.
-    _place: Option<Place<Calling, Arc<Line>>>,
-}
-
-impl Drop for NoteEnd {
-    fn drop(&mut self) {
-        self.line.end();
-    }
-}
-
-impl hyper::body::Body for Noted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = hyper::body::Body::poll_frame(Pin::new(&mut self.body), context);
-        if polled.is_ready() {
-            self.end.line.stir();
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        hyper::body::Body::is_end_stream(&self.body)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        hyper::body::Body::size_hint(&self.body)
     }
 }
 
@@ -371,6 +273,7 @@ impl hyper::body::Body for Coming {
 #[cfg(test)]
 mod tests {
     use axum::Router;
+    use axum::body::Body;
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -378,6 +281,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpSocket;
 
+    use super::answer::{EVENTS, STRANGER_STREAMS_PART};
     use super::*;
 
     /// Size of an answer, far beyond the buffers of sockets and a connection.
@@ -494,31 +398,36 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(60), server).await.unwrap().unwrap();
     }
 
-    /// A service with one route of events, and room for so many connections.
-    async fn events(connections_max: usize) -> (SocketAddr, Shutdown, JoinSet<()>) {
+    /// A service with a route of events, one of a word and one of a large answer.
+    async fn service(limits: Limits) -> (SocketAddr, Shutdown, JoinSet<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let board = crate::page::live::Board::default();
-        let events = get(move || async move { board.changes() });
-        let word = get(|| async { "here" });
+        let large = Bytes::from(vec![7; ANSWER_BYTES]);
+        let routes = Router::new()
+            .route("/live", get(move || async move { board.changes() }))
+            .route("/word", get(|| async { "here" }))
+            .route("/large", get(move || async move { large }))
+            .route("/known", get(known));
         let hosts = crate::hosts::Hosts::new("h:1", &[], "`hosts`");
-        let routes = Router::new().route("/live", events).route("/word", word);
+        let routes = crate::front::guard(routes, hosts);
         let (door, shutdown) = (Door::new(None, false).unwrap(), Shutdown::new());
-        let limits = Limits { connections_max, drain_max: Duration::ZERO, ..Limits::default() };
+        let limits = Limits { drain_max: Duration::ZERO, ..limits };
         let mut server = JoinSet::new();
-        server.spawn(serve(
-            listener,
-            door,
-            crate::front::guard(routes, hosts),
-            limits,
-            shutdown.clone(),
-        ));
+        server.spawn(serve(listener, door, routes, limits, shutdown.clone()));
         (address, shutdown, server)
+    }
+
+    /// Its sender proves who it is.
+    async fn known(axum::Extension(peer): axum::Extension<Peer>) {
+        peer.line.trust("ann");
     }
 
     /// Asks, and returns the head of the answer; nothing if the connection ends first.
     async fn ask(address: SocketAddr, path: &str) -> (tokio::net::TcpStream, String) {
-        let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(SOCKET_BYTES).unwrap();
+        let mut client = socket.connect(address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n");
         let _ = client.write_all(request.as_bytes()).await;
         let mut head = Vec::new();
@@ -530,9 +439,44 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn answers_that_nobody_reads_displace_their_own() {
+        let limits = Limits { answer_bytes_max: 4 * ANSWER_BYTES, ..Limits::default() };
+        let (address, _shutdown, _server) = service(limits).await;
+        let mut held = Vec::new();
+        for _ in 0..8 {
+            let (client, head) = ask(address, "/large").await;
+            assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+            held.push(client);
+        }
+        let mut whole = Vec::new();
+        for client in &mut held {
+            let mut body = vec![0; ANSWER_BYTES];
+            whole.push(client.read_exact(&mut body).await.is_ok());
+        }
+        // Three quarters are for one that is alone.
+        assert_eq!(whole, [[false; 5].as_slice(), &[true; 3]].concat());
+    }
+
+    #[tokio::test]
+    async fn known_connections_that_wait_make_room_for_newcomers() {
+        const CONNECTIONS_MAX: usize = 16;
+        let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
+        let (address, _shutdown, _server) = service(limits).await;
+        let mut held = Vec::new();
+        for number in 0..4 * CONNECTIONS_MAX {
+            let (client, head) = ask(address, "/known").await;
+            assert!(head.starts_with("HTTP/1.1 200"), "{number}: {head}");
+            held.push(client);
+        }
+        let (_, head) = ask(address, "/word").await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    }
+
+    #[tokio::test]
     async fn streams_of_strangers_lock_nobody_out_and_displace_each_other() {
         const CONNECTIONS_MAX: usize = 64;
-        let (address, _shutdown, _server) = events(CONNECTIONS_MAX).await;
+        let limits = Limits { connections_max: CONNECTIONS_MAX, ..Limits::default() };
+        let (address, _shutdown, _server) = service(limits).await;
         let mut held = Vec::new();
         for _ in 0..3 * CONNECTIONS_MAX {
             let (client, head) = ask(address, "/live").await;

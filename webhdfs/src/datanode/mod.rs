@@ -139,7 +139,10 @@ impl Face {
             None => self.user(&query, op, &path)?,
         };
         let warning = op.judge(&query)?;
-        if let Some(peer) = parts.extensions.get::<Peer>() {
+        // A name that is believed proves nothing.
+        if let (Trust::Tokens(_), Some(peer)) =
+            (&self.inner.settings.trust, parts.extensions.get::<Peer>())
+        {
             peer.line.trust(&user);
         }
         let client = self.inner.clients.of(&user);
