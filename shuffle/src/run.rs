@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::codec::Codec;
 use crate::error::{Result, io_error};
 use crate::index::SegmentInfo;
+use crate::life::Life;
 use crate::merge::Merge;
 use crate::segment::{SegmentReader, SegmentWriter};
 
@@ -192,6 +193,7 @@ pub(crate) fn merge_runs(
     runs: &[Run],
     out: &mut RunWriter,
     sink: &mut impl SortedSink,
+    life: &Life,
 ) -> Result<()> {
     let mut files = Vec::with_capacity(runs.len());
     for run in runs {
@@ -208,6 +210,7 @@ pub(crate) fn merge_runs(
         });
         let mut merge = Merge::new(readers.collect())?;
         while merge.advance()? {
+            life.show();
             sink.record(out, partition, merge.key(), merge.value())?;
         }
         sink.flush(out)?;

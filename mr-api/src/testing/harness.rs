@@ -110,7 +110,8 @@ impl<M: Mapper> MapDriver<M> {
         let mut mapper = self.mapper;
         mapper.setup(&context)?;
         let cells = [Cell::new(0), Cell::new(0)];
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| ());
+        let life = TaskState::of(&context).life();
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| (), life);
         let mut source = Bytes(&self.input);
         let part = cursor.in_part(0, u64::MAX);
         let records = Records::new(&self.format, (split, &mut source), part, 0);
@@ -427,6 +428,43 @@ mod tests {
             .unwrap();
         assert_eq!(run.text("part"), "a\t3\t30\nb\t5\t50\n");
         assert_eq!(run.text("seen"), "a\nb\n");
+    }
+
+    /// Whatever takes long between two of them is the job's own code.
+    #[test]
+    fn records_pairs_values_and_lines_show_life() {
+        fn shown(context: &Context, signs: &mut u64, what: &str) -> Result<()> {
+            let before = std::mem::replace(signs, TaskState::of(context).life_signs());
+            if *signs == before { Err(format!("{what} showed no life").into()) } else { Ok(()) }
+        }
+        let last = std::sync::Arc::new(std::sync::Mutex::new(0));
+        let run = JobDriver::new().file("in", "a\nb\nc\n").run(|path| {
+            let job = crate::Job::new("slow")
+                .input(text([path("in")]))
+                .map_fn::<String, u64, _>(move |_, out| {
+                    let mut signs = last.lock().unwrap();
+                    shown(out.context(), &mut signs, "a record")?;
+                    for _ in 0..2 {
+                        out.emit("one", 1u64)?;
+                        shown(out.context(), &mut signs, "a pair")?;
+                    }
+                    Ok(())
+                })
+                .reduce(reduce_fn::<String, u64, _>(|key, values, out| {
+                    let mut signs = TaskState::of(out.context()).life_signs();
+                    while let Some(value) = values.next_value()? {
+                        shown(out.context(), &mut signs, "a value")?;
+                        out.write(key, value)?;
+                        shown(out.context(), &mut signs, "a line")?;
+                        out.write_to("named", key, value)?;
+                        shown(out.context(), &mut signs, "a line of a named output")?;
+                    }
+                    Ok(())
+                }))
+                .output(text_out(path("out")));
+            Ok(job.into())
+        });
+        assert_eq!(run.unwrap().text("part").lines().count(), 6);
     }
 
     #[test]

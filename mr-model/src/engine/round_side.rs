@@ -88,7 +88,8 @@ impl<R: Rounds> InRounds<R> {
         let state = TaskState::of(&context);
         state.enter(Phase::ReduceMerge);
         let begin = phases::clock();
-        let mut keys = Keys::<R>::new(ReduceInput::new(sources, options)?, task.round);
+        let input = ReduceInput::with_life(sources, options, state.life())?;
+        let mut keys = Keys::<R>::new(input, task.round);
         phases::spent(state, Phase::ReduceMerge, phases::clock().saturating_sub(begin));
         state.enter(Phase::Reduce);
         rounds.setup(&mut round)?;
@@ -102,7 +103,8 @@ impl<R: Rounds> InRounds<R> {
                 let dir = task.messages.dir.clone();
                 let writer =
                     CombiningWriter::with_pool(task.messages, combine, partitioning, &task.pool)?
-                        .with_clock(phases::clock);
+                        .with_clock(phases::clock)
+                        .with_life(state.life());
                 let sink = MessageSink { writer };
                 Next::Goes(Box::new(Going {
                     states: SideSegment::create(&dir, "state", Codec::None)?,
@@ -381,7 +383,7 @@ impl<R: Rounds> Next<R> {
                 state.add("COMBINE_INPUT_RECORDS", output.stats.combine_input_records);
                 state.add("COMBINE_OUTPUT_RECORDS", output.stats.combine_output_records);
                 state.add("SPILLED_RECORDS", output.stats.spilled_records);
-                let output = output.with_partitions(vec![states, fixed])?;
+                let output = output.with_partitions(vec![states, fixed], &state.life())?;
                 state.add("MAP_OUTPUT_MATERIALIZED_BYTES", output.stats.materialized_bytes);
                 Ok(Some(output))
             }

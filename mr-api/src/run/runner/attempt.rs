@@ -155,7 +155,8 @@ impl Host {
         let [number, offset] = shared.cells() else {
             return Err("the place of a map is two numbers".into());
         };
-        let record = RecordCursor::new([number, offset], skip, debugger::stop_before);
+        let life = TaskState::of(context).life();
+        let record = RecordCursor::new([number, offset], skip, debugger::stop_before, life);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
