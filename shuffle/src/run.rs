@@ -92,7 +92,8 @@ pub(crate) struct RunWriter {
 
 impl RunWriter {
     pub(crate) fn create(path: PathBuf, partitions: u32, buffers: RunBuffers) -> Result<Self> {
-        let file = File::create(&path).map_err(io_error("create", &path))?;
+        // Whatever has its name is not the engine's, a link to a file elsewhere for instance.
+        let file = File::create_new(&path).map_err(io_error("create", &path))?;
         Ok(Self {
             file,
             temporary: TemporaryFile::new(path),
@@ -216,4 +217,19 @@ pub(crate) fn merge_runs(
         sink.flush(out)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_written_through() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (elsewhere, path) = (scratch.path().join("elsewhere"), scratch.path().join("run"));
+        fs::write(&elsewhere, "theirs").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(RunWriter::create(path, 1, RunBuffers::new(Codec::None)).is_err());
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
+    }
 }

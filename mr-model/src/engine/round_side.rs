@@ -19,6 +19,7 @@ use shuffle::{Codec, Combine, CombiningWriter, DecodeError, MapOutput, ReduceInp
 
 use super::reduce_side::damaged_source;
 use super::settings::JobSettings;
+use super::side_file::ENGINE_PREFIX;
 use super::stage::{ReduceSide, ReduceTask, RoundResult, RoundTask};
 use super::total_order;
 use crate::datum::{Datum, Put};
@@ -106,9 +107,12 @@ impl<R: Rounds> InRounds<R> {
                         .with_clock(phases::clock)
                         .with_life(state.life());
                 let sink = MessageSink { writer };
+                let segment = |name| {
+                    SideSegment::create(&dir, &format!("{ENGINE_PREFIX}{name}"), Codec::None)
+                };
                 Next::Goes(Box::new(Going {
-                    states: SideSegment::create(&dir, "state", Codec::None)?,
-                    fixed: SideSegment::create(&dir, "fixed", Codec::None)?,
+                    states: segment("state")?,
+                    fixed: segment("fixed")?,
                     emit: Emit::new(context.clone(), sink),
                 }))
             }
