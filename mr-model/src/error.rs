@@ -375,6 +375,14 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// The directory of an attempt has another file of this name.
+    #[error(
+        "no side file can have the name `{name}`, which is taken in the directories of tasks: give it another with PATH#NAME"
+    )]
+    SideFileTaken {
+        /// The name.
+        name: String,
+    },
     /// A side file arrived with bytes that differ from those submitted.
     #[error("the side file `{name}` is not the one that was submitted (its hash differs)")]
     SideFileChanged {

@@ -9,6 +9,7 @@ use std::hint::black_box;
 use crate::block::{VARINT_BYTES_MAX, put_varint, take_varint};
 use crate::error::RECORD_BYTES_MAX;
 use crate::key::prefix;
+use crate::life::Life;
 use crate::pool::{BufferPool, Reserve};
 
 /// What is sorted in place of a record.
@@ -43,7 +44,12 @@ impl Sorter {
     }
 
     /// Sorts by (partition, prefix, `tie`). Stable up to `tie`, which decides among equal prefixes.
-    pub(crate) fn sort(&mut self, partitions: u32, tie: &impl Fn(&Entry, &Entry) -> Ordering) {
+    pub(crate) fn sort(
+        &mut self,
+        partitions: u32,
+        life: &Life,
+        tie: &impl Fn(&Entry, &Entry) -> Ordering,
+    ) {
         let count = self.entries.len();
         if count <= COMPARISON_SORT_RECORDS_MAX || partitions as usize > count {
             self.entries.sort_unstable_by(|a, b| {
@@ -66,7 +72,8 @@ impl Sorter {
         }
         let mut start = 0;
         for end in ends {
-            sort_by_prefix(&mut self.entries[start..end], &mut self.scratch[start..end], 56, tie);
+            let (range, spare) = (&mut self.entries[start..end], &mut self.scratch[start..end]);
+            sort_by_prefix(range, spare, 56, life, tie);
             start = end;
         }
     }
@@ -77,8 +84,10 @@ fn sort_by_prefix(
     entries: &mut [Entry],
     scratch: &mut [Entry],
     shift: u32,
+    life: &Life,
     tie: &impl Fn(&Entry, &Entry) -> Ordering,
 ) {
+    life.show();
     if entries.len() <= COMPARISON_SORT_RECORDS_MAX {
         entries.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| tie(a, b)));
         return;
@@ -90,7 +99,7 @@ fn sort_by_prefix(
     }
     let alike = ends[digit(&entries[0])] == entries.len();
     if alike && shift > 0 {
-        return sort_by_prefix(entries, scratch, shift - 8, tie);
+        return sort_by_prefix(entries, scratch, shift - 8, life, tie);
     }
     if alike {
         return entries.sort_unstable_by(tie);
@@ -106,7 +115,7 @@ fn sort_by_prefix(
     for end in ends {
         let (range, spare) = (&mut entries[start..end], &mut scratch[start..end]);
         if shift > 0 {
-            sort_by_prefix(range, spare, shift - 8, tie);
+            sort_by_prefix(range, spare, shift - 8, life, tie);
         } else if range.len() > 1 {
             range.sort_unstable_by(tie);
         }
@@ -202,9 +211,10 @@ impl SortBuffer {
         true
     }
 
-    pub(crate) fn sort(&mut self, partitions: u32) {
+    pub(crate) fn sort(&mut self, partitions: u32, life: &Life) {
         let arena = self.arena.as_slice();
-        self.sorter.sort(partitions, &|a, b| {
+        self.sorter.sort(partitions, life, &|a, b| {
+            life.show();
             record_at(arena, a.place).0.cmp(record_at(arena, b.place).0).then(a.place.cmp(&b.place))
         });
     }
@@ -287,7 +297,7 @@ mod tests {
                 prop_assert!(buffer.push(partition, &key, &value));
                 want.push((partition, key, value.to_vec()));
             }
-            buffer.sort(3);
+            buffer.sort(3, &Life::default());
             want.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
             let got = all(&buffer);
             prop_assert_eq!(got, want);
@@ -301,7 +311,7 @@ mod tests {
             let key = format!("a common prefix {:05}", i.wrapping_mul(7919) % 10_000);
             assert!(buffer.push(0, key.as_bytes(), &i.to_be_bytes()));
         }
-        buffer.sort(1);
+        buffer.sort(1, &Life::default());
         let got = all(&buffer);
         assert!(got.is_sorted());
         assert_eq!(got.len(), 20_000);

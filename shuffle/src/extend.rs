@@ -3,12 +3,13 @@
 //! Invariant: the output has either its own partitions alone or all of them: its index is replaced by rename after the data is there.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::codec::Codec;
 use crate::error::{Result, io_error};
 use crate::index::{SegmentInfo, write_index};
+use crate::life::Life;
 use crate::output::MapOutput;
 use crate::run::{Run, RunBuffers, RunWriter, TemporaryFile};
 use crate::writer::check_record;
@@ -35,24 +36,29 @@ impl SideSegment {
 }
 
 impl MapOutput {
-    /// Adds these segments as further partitions, in this order.
-    pub fn with_partitions(mut self, segments: Vec<SideSegment>) -> Result<Self> {
+    /// Adds these segments as further partitions, in this order; shows life meanwhile.
+    pub fn with_partitions(mut self, segments: Vec<SideSegment>, life: &Life) -> Result<Self> {
         let data = OpenOptions::new().append(true).open(&self.data);
         let mut data = data.map_err(io_error("open", &self.data))?;
         for segment in segments {
             let (run, _) = segment.writer.finish(false)?;
-            self.append(&mut data, &run)?;
+            self.append(&mut data, &run, life)?;
         }
         let temporary = TemporaryFile::new(index_in_progress(&self.index));
         write_index(&self.index, temporary.path(), &self.segments, false)?;
         Ok(self)
     }
 
-    fn append(&mut self, data: &mut File, run: &Run) -> Result<()> {
+    fn append(&mut self, data: &mut File, run: &Run, life: &Life) -> Result<()> {
         let path = run.file.path();
         let mut from = File::open(path).map_err(io_error("open", path))?;
         // The kernel copies from file to file where it can.
-        io::copy(&mut from, data).map_err(io_error("write to", &self.data))?;
+        let mut copied = 1;
+        while copied > 0 {
+            life.show();
+            let mut part = (&mut from).take(COPIED_BYTES);
+            copied = io::copy(&mut part, data).map_err(io_error("write to", &self.data))?;
+        }
         let base = self.segments.last().map_or(0, |last| last.offset + last.stored);
         let moved =
             |segment: &SegmentInfo| SegmentInfo { offset: base + segment.offset, ..*segment };
@@ -61,6 +67,9 @@ impl MapOutput {
         Ok(())
     }
 }
+
+/// Bytes copied between two signs of life (64 MiB: a busy disk takes some seconds).
+const COPIED_BYTES: u64 = 64 << 20;
 
 fn index_in_progress(index: &Path) -> PathBuf {
     index.with_extension("index-tmp")
@@ -119,7 +128,9 @@ mod tests {
         for number in 0..100_000u32 {
             state.push(&number.to_be_bytes(), b"value").unwrap();
         }
-        let output = writer.finish().unwrap().with_partitions(vec![state, fixed]).unwrap();
+        let (output, life) = (writer.finish().unwrap(), Life::default());
+        let output = output.with_partitions(vec![state, fixed], &life).unwrap();
+        assert!(life.take());
         assert_eq!(read_index(&output.index).unwrap(), output.segments);
         assert_eq!(output.data.metadata().unwrap().len(), output.stats.materialized_bytes);
         assert_eq!(records(&output, 0, dir), []);

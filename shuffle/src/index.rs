@@ -125,7 +125,7 @@ pub(crate) fn write_index(
     segments: &[SegmentInfo],
     sync: bool,
 ) -> Result<()> {
-    let mut file = File::create(temporary).map_err(io_error("create", temporary))?;
+    let mut file = File::create_new(temporary).map_err(io_error("create", temporary))?;
     file.write_all(&encode_index(segments)).map_err(io_error("write to", temporary))?;
     if sync {
         file.sync_data().map_err(io_error("sync", temporary))?;

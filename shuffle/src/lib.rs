@@ -21,6 +21,7 @@ mod extend;
 pub mod fuzz;
 mod index;
 mod key;
+mod life;
 mod merge;
 mod output;
 mod partition;
@@ -39,6 +40,7 @@ pub use extend::SideSegment;
 pub use index::{
     PARTITIONS_MAX, SegmentInfo, encode_index, read_index, read_open_index, read_partitions,
 };
+pub use life::Life;
 pub use output::{
     Clock, MapOutput, MapOutputOptions, MapOutputStats, MapOutputTimes, READER_MEMORY_BYTES,
 };

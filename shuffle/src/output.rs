@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::codec::Codec;
 use crate::error::{Error, Result, io_error};
 use crate::index::{PARTITIONS_MAX, SegmentInfo, write_index};
+use crate::life::Life;
 use crate::merge::next_pass;
 use crate::run::{Run, RunBuffers, RunWriter, SortedSink, TemporaryFile, merge_runs};
 use crate::segment::READER_BYTES;
@@ -103,6 +104,7 @@ pub(crate) struct Spills {
     buffers: Option<RunBuffers>,
     file_count: u64,
     clock: Clock,
+    pub(crate) life: Life,
 }
 
 impl Spills {
@@ -126,6 +128,7 @@ impl Spills {
             buffers: None,
             file_count: 0,
             clock: no_clock,
+            life: Life::default(),
         })
     }
 
@@ -193,7 +196,7 @@ impl Spills {
 
     fn merge(&mut self, range: std::ops::Range<usize>, sink: &mut impl SortedSink) -> Result<Run> {
         let mut writer = self.begin()?;
-        merge_runs(&self.runs[range], &mut writer, sink)?;
+        merge_runs(&self.runs[range], &mut writer, sink, &self.life)?;
         self.stats.merge_passes += 1;
         self.close(writer, false)
     }

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::life::Life;
 use crate::merge::{Merge, next_pass};
 use crate::output::fan_in;
 use crate::run::{Run, RunBuffers, RunWriter};
@@ -103,6 +104,7 @@ pub struct ReduceInput {
     group_prefix_bytes: usize,
     state: State,
     stats: ReduceStats,
+    life: Life,
 }
 
 /// The position of the merge relative to the groups.
@@ -123,6 +125,15 @@ enum State {
 impl ReduceInput {
     /// Opens the sources; merges through the disk first if the options demand it.
     pub fn new(sources: Vec<SegmentSource>, options: ReduceOptions) -> Result<Self> {
+        Self::with_life(sources, options, Life::default())
+    }
+
+    /// The same, with the sign of life that each merged, returned or skipped record shows.
+    pub fn with_life(
+        sources: Vec<SegmentSource>,
+        options: ReduceOptions,
+        life: Life,
+    ) -> Result<Self> {
         if options.merge_factor < 2 {
             return Err(Error::InvalidOption {
                 option: "merge_factor",
@@ -130,7 +141,7 @@ impl ReduceInput {
             });
         }
         let mut stats = ReduceStats::default();
-        let pending = reduce_pending(sources, &options, &mut stats)?;
+        let pending = reduce_pending(sources, &options, &mut stats, &life)?;
         let (readers, runs) = open_all(pending)?;
         Ok(Self {
             merge: Merge::new(readers)?,
@@ -140,11 +151,13 @@ impl ReduceInput {
             group_prefix_bytes: 0,
             state: State::New,
             stats,
+            life,
         })
     }
 
     /// Moves to the next group, skipping the rest of the current one; false at the end.
     pub fn next_group(&mut self) -> Result<bool> {
+        self.life.show();
         match self.state {
             State::First | State::Within => while self.next_value()?.is_some() {},
             State::New if !self.merge.advance()? => self.end(),
@@ -174,6 +187,7 @@ impl ReduceInput {
     /// The next value of the current group; `None` at its end.
     #[inline]
     pub fn next_value(&mut self) -> Result<Option<&[u8]>> {
+        self.life.show();
         match self.state {
             State::First => self.state = State::Within,
             State::Within => {
@@ -217,6 +231,7 @@ fn reduce_pending(
     sources: Vec<SegmentSource>,
     options: &ReduceOptions,
     stats: &mut ReduceStats,
+    life: &Life,
 ) -> Result<Vec<Pending>> {
     let mut pending: Vec<Pending> = sources
         .into_iter()
@@ -236,6 +251,7 @@ fn reduce_pending(
             buffers.take().unwrap_or_else(|| RunBuffers::new(options.codec)),
         )?;
         while merge.advance()? {
+            life.show();
             out.push(0, merge.key(), merge.value())?;
         }
         let (run, back) = out.finish(false)?;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::codec::Codec;
 use crate::error::{Result, io_error};
 use crate::index::SegmentInfo;
+use crate::life::Life;
 use crate::merge::Merge;
 use crate::segment::{SegmentReader, SegmentWriter};
 
@@ -91,7 +92,8 @@ pub(crate) struct RunWriter {
 
 impl RunWriter {
     pub(crate) fn create(path: PathBuf, partitions: u32, buffers: RunBuffers) -> Result<Self> {
-        let file = File::create(&path).map_err(io_error("create", &path))?;
+        // Whatever has its name is not the engine's, a link to a file elsewhere for instance.
+        let file = File::create_new(&path).map_err(io_error("create", &path))?;
         Ok(Self {
             file,
             temporary: TemporaryFile::new(path),
@@ -192,6 +194,7 @@ pub(crate) fn merge_runs(
     runs: &[Run],
     out: &mut RunWriter,
     sink: &mut impl SortedSink,
+    life: &Life,
 ) -> Result<()> {
     let mut files = Vec::with_capacity(runs.len());
     for run in runs {
@@ -208,9 +211,25 @@ pub(crate) fn merge_runs(
         });
         let mut merge = Merge::new(readers.collect())?;
         while merge.advance()? {
+            life.show();
             sink.record(out, partition, merge.key(), merge.value())?;
         }
         sink.flush(out)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_written_through() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (elsewhere, path) = (scratch.path().join("elsewhere"), scratch.path().join("run"));
+        fs::write(&elsewhere, "theirs").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(RunWriter::create(path, 1, RunBuffers::new(Codec::None)).is_err());
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
+    }
 }

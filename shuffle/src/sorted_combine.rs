@@ -8,6 +8,7 @@
 
 use crate::buffer::SortBuffer;
 use crate::error::{Error, Result};
+use crate::life::Life;
 use crate::output::{Clock, MapOutput, MapOutputOptions, Spills};
 use crate::partition::check_partition;
 use crate::pool::BufferPool;
@@ -34,6 +35,7 @@ pub trait SortedCombine: Send {
 pub struct SortedRecords<'a> {
     buffer: &'a SortBuffer,
     next: usize,
+    life: &'a Life,
 }
 
 impl<'a> SortedRecords<'a> {
@@ -46,6 +48,7 @@ impl<'a> SortedRecords<'a> {
     /// The next key and value.
     #[inline]
     pub fn next_record(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        self.life.show();
         let (_, key, value) = self.buffer.record(self.next)?;
         self.next += 1;
         Some((key, value))
@@ -83,6 +86,12 @@ impl<C: SortedCombine> SortedCombiningWriter<C> {
     /// Sets the clock that measures the time of each step.
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.spills.set_clock(clock);
+        self
+    }
+
+    /// Sets the sign of life that sorting, spilling and merging show.
+    pub fn with_life(mut self, life: Life) -> Self {
+        self.spills.life = life;
         self
     }
 
@@ -125,15 +134,17 @@ impl<C: SortedCombine> SortedCombiningWriter<C> {
         if self.emitted.is_empty() {
             return Ok(());
         }
-        self.emitted.sort(self.partitions);
+        let life = self.spills.life.clone();
+        self.emitted.sort(self.partitions, &life);
         let (combined, spills, partitions) =
             (&mut self.combined, &mut self.spills, self.partitions);
         let before = self.emitted.len() as u64;
         let mut after = 0;
         let outcome = self.combine.combine(
-            SortedRecords { buffer: &self.emitted, next: 0 },
+            SortedRecords { buffer: &self.emitted, next: 0, life: &life },
             &mut |partition, key, value| {
                 check_partition(partition, partitions)?;
+                life.show();
                 after += 1;
                 if combined.push(partition, key, value) {
                     return Ok(());

@@ -2,6 +2,7 @@
 
 use crate::buffer::SortBuffer;
 use crate::error::{Error, RECORD_BYTES_MAX, Result};
+use crate::life::Life;
 use crate::output::{Clock, MapOutput, MapOutputOptions, Spills};
 use crate::partition::check_partition;
 use crate::pool::BufferPool;
@@ -58,6 +59,12 @@ impl MapOutputWriter {
         self
     }
 
+    /// Sets the sign of life that sorting, spilling and merging show.
+    pub fn with_life(mut self, life: Life) -> Self {
+        self.spills.life = life;
+        self
+    }
+
     /// Adds one record.
     #[inline]
     pub fn emit(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<()> {
@@ -107,12 +114,15 @@ pub(crate) fn spill(
     if buffer.is_empty() {
         return Ok(());
     }
-    let begin = spills.moment();
-    buffer.sort(spills.options.partitions);
+    let (begin, life) = (spills.moment(), spills.life.clone());
+    buffer.sort(spills.options.partitions, &life);
     spills.stats.times.sort += spills.since(begin);
     let begin = spills.moment();
     let mut run = spills.begin()?;
-    buffer.for_each(|partition, key, value| sink.record(&mut run, partition, key, value))?;
+    buffer.for_each(|partition, key, value| {
+        life.show();
+        sink.record(&mut run, partition, key, value)
+    })?;
     sink.flush(&mut run)?;
     buffer.clear();
     spills.end(run)?;

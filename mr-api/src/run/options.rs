@@ -1,8 +1,10 @@
 //! The job options of a command line, with the properties of [`protocol::property`].
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 
 use mr_formats::packing::Packing;
+use mr_formats::sequence::SEED_PROPERTY;
 use mr_formats::splits::SplitLimits;
 use mr_model::Error;
 use mr_model::runner::{JobSettings, SideFile};
@@ -99,6 +101,16 @@ impl Options {
             options.properties.entry(name.clone()).or_insert_with(|| value.clone());
         }
         options
+    }
+
+    /// The properties of a job that is about to run, with what is chosen once for all its attempts.
+    pub(crate) fn for_run(&self) -> Properties {
+        let mut properties = self.properties.clone();
+        // A `RandomState` has keys of the system's chance.
+        let chance = || RandomState::new().hash_one(SEED_PROPERTY);
+        let seed = || format!("{:016x}{:016x}", chance(), chance());
+        properties.entry(SEED_PROPERTY.to_owned()).or_insert_with(seed);
+        properties
     }
 
     /// Sets the property of `-D NAME=VALUE`.

@@ -1,6 +1,7 @@
 //! The environment of a script: the job's configuration and the task's context, under Hadoop's current and former names, with every
 //! character outside `[0-9A-Za-z]` turned into `_`.
 
+use mr_formats::sequence::SEED_PROPERTY;
 use mr_model::Result;
 use mr_model::runner::{DESCRIPTION_PROPERTY, TaskState};
 use mr_model::task::Context;
@@ -16,7 +17,7 @@ pub(super) fn variables(
     given: &[(String, String)],
 ) -> Result<Vec<(String, String)>> {
     let mut variables = of_job.to_vec();
-    let own = [DESCRIPTION_PROPERTY, crate::run::FILES_PROPERTY, SILENCE_PROPERTY];
+    let own = [DESCRIPTION_PROPERTY, crate::run::FILES_PROPERTY, SEED_PROPERTY, SILENCE_PROPERTY];
     for (name, value) in context.properties() {
         // An environment cannot hold a value with a zero byte.
         if !own.contains(&name) && !value.contains('\0') {

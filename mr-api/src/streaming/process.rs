@@ -119,7 +119,9 @@ struct Heard<'a, R> {
 impl<R: Read> Read for Heard<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.pipe.read(buffer)?;
-        self.context.show_life();
+        if count > 0 {
+            self.context.show_life();
+        }
         Ok(count)
     }
 }
@@ -246,7 +248,9 @@ impl Listener<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => 0,
             };
-            self.context.show_life();
+            if count > 0 {
+                self.context.show_life();
+            }
             end += count;
             let mut start = 0;
             while let Some(length) = memchr::memchr(b'\n', &buffer[start..end]) {

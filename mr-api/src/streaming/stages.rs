@@ -27,8 +27,8 @@ pub(super) struct StreamMapper {
     writer: RecordWriter,
     reader: RecordReader,
     comparator: Option<Arc<KeyFields>>,
-    /// There is no reduce: writes pairs as text.
-    to_text: bool,
+    /// There is no reduce: writes what a script prints in this encoding as text.
+    to_text: Option<Encoding>,
 }
 
 impl StreamMapper {
@@ -39,7 +39,7 @@ impl StreamMapper {
             writer: spec.map_input.clone(),
             reader: spec.map_output.clone(),
             comparator: spec.comparator.clone().filter(|_| !spec.is_map_only()),
-            to_text: spec.is_map_only() && spec.map_output.encoding == Encoding::Typed,
+            to_text: spec.is_map_only().then_some(spec.map_output.encoding),
         }
     }
 }
@@ -56,15 +56,17 @@ impl Mapper for StreamMapper {
     ) -> Result<()> {
         let StreamMapper { work, ignore_key, writer, reader, comparator, to_text } = self;
         let context = out.context().clone();
+        // Records that no script has seen are text.
+        let encoding = to_text.filter(|_| matches!(work, Work::Script(_)));
         let mut scratch = (Vec::new(), Vec::new());
         let mut emit = |key: &[u8], value: &[u8]| {
-            if *to_text {
+            if let Some(encoding) = encoding {
                 let (key_text, value_text) = &mut scratch;
-                key_text.clear();
-                value_text.clear();
-                typed::put_text(key, key_text);
-                typed::put_text(value, value_text);
-                return out.emit(&key_text[..], &value_text[..]);
+                let (key, value) = (
+                    written_text(key, encoding, key_text),
+                    written_text(value, encoding, value_text),
+                );
+                return out.emit(key, value);
             }
             match comparator {
                 None => out.emit(key, value),
@@ -158,7 +160,6 @@ impl Reducer for StreamReducer {
         match work {
             Work::Script(script) => {
                 let context = out.context().clone();
-                let typed = reader.encoding == Encoding::Typed;
                 process::run(
                     script,
                     &context,
@@ -172,14 +173,13 @@ impl Reducer for StreamReducer {
                         }
                         Ok(())
                     },
-                    |pipe| reader.read(pipe, |key, value| write(out, key, value, typed)),
+                    |pipe| reader.read(pipe, |key, value| write(out, key, value, reader.encoding)),
                 )
             }
             Work::Identity => {
-                let typed = *encoding == Encoding::Typed;
                 while let Some((key, mut values)) = groups.next_group()? {
                     while let Some(value) = values.next_value()? {
-                        write(out, plain_key(key, *sorted), value, typed)?;
+                        write(out, plain_key(key, *sorted), value, *encoding)?;
                     }
                 }
                 Ok(())
@@ -202,14 +202,23 @@ impl Reducer for StreamReducer {
     }
 }
 
-fn write(out: &mut Output, key: &[u8], value: &[u8], typed: bool) -> Result<()> {
-    if !typed {
-        return out.write(key, value);
-    }
+fn write(out: &mut Output, key: &[u8], value: &[u8], encoding: Encoding) -> Result<()> {
     let (mut key_text, mut value_text) = (Vec::new(), Vec::new());
-    typed::put_text(key, &mut key_text);
-    typed::put_text(value, &mut value_text);
-    out.write(key_text, value_text)
+    out.write(
+        written_text(key, encoding, &mut key_text),
+        written_text(value, encoding, &mut value_text),
+    )
+}
+
+/// The text of a key or value in the output, which is `toString` of Hadoop's class for this encoding; made in `scratch` if it differs.
+fn written_text<'a>(bytes: &'a [u8], encoding: Encoding, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    scratch.clear();
+    match encoding {
+        Encoding::Text => return bytes,
+        Encoding::Raw => typed::put_hex(bytes, " ", scratch),
+        Encoding::Typed => typed::put_text(bytes, scratch),
+    }
+    scratch
 }
 
 /// A command (or the aggregate library) that reduces a map's sorted output before it is written.
@@ -300,6 +309,25 @@ impl CombineFilling for StreamCombiner {
                 },
                 |pipe| reader.read(pipe, &mut emit),
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_the_text_of_hadoops_classes() {
+        let double = [&[6][..], &1e10f64.to_be_bytes()].concat();
+        for (encoding, bytes, text) in [
+            (Encoding::Text, &b"a\xff"[..], &b"a\xff"[..]),
+            (Encoding::Raw, b"", b""),
+            (Encoding::Raw, b"a\xff\0", b"61 ff 00"),
+            (Encoding::Typed, &double, b"1.0E10"),
+            (Encoding::Typed, b"\0\0\0\0\x02a\xff", b"61ff"),
+        ] {
+            assert_eq!(written_text(bytes, encoding, &mut Vec::new()), text, "{encoding:?}");
         }
     }
 }

@@ -9,8 +9,12 @@
 //! ```
 //!
 //! Invariants: reading accepts any bytes and never allocates by a length whose bytes it has not seen; nesting is limited. A value that arrives in pieces is
-//! looked at once ([`Cursor`]).
+//! looked at once ([`Cursor`]). The text of a value is what `toString` makes of it in Hadoop.
 
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use mr_formats::writable::{Writable, show};
 use mr_model::Error;
 
 /// How deep values may be nested.
@@ -18,6 +22,8 @@ const DEPTH_MAX: usize = 64;
 
 const BYTES: u8 = 0;
 const LONG: u8 = 4;
+const FLOAT: u8 = 5;
+const DOUBLE: u8 = 6;
 const STRING: u8 = 7;
 const VECTOR: u8 = 8;
 const LIST: u8 = 9;
@@ -109,8 +115,8 @@ fn begin(bytes: &[u8]) -> Result<Option<(usize, Option<Open>)>, Error> {
     let Some((code, rest)) = bytes.split_first() else { return Ok(None) };
     let (length, inner) = match *code {
         1 | 2 => (1, None),
-        3 | 5 => (4, None),
-        LONG | 6 => (8, None),
+        3 | FLOAT => (4, None),
+        LONG | DOUBLE => (8, None),
         LIST => (0, Some(Open::List)),
         BYTES | STRING | 50..=200 | VECTOR | MAP => {
             let Some(count) = rest.first_chunk::<4>() else { return Ok(None) };
@@ -147,12 +153,10 @@ fn write(value: &mut &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         2 => out.extend_from_slice(if take(value, 1)?[0] != 0 { b"true" } else { b"false" }),
         3 => out.extend_from_slice(i32::from_be_bytes(fixed(value)?).to_string().as_bytes()),
         LONG => out.extend_from_slice(i64::from_be_bytes(fixed(value)?).to_string().as_bytes()),
-        5 => out.extend_from_slice(format!("{:?}", f32::from_be_bytes(fixed(value)?)).as_bytes()),
-        6 => out.extend_from_slice(format!("{:?}", f64::from_be_bytes(fixed(value)?)).as_bytes()),
-        BYTES | STRING | 50..=200 => {
-            let length = u32::from_be_bytes(fixed(value)?) as usize;
-            out.extend_from_slice(take(value, length)?);
-        }
+        FLOAT => show(f32::CLASS, take(value, 4)?, out).ok()?,
+        DOUBLE => show(f64::CLASS, take(value, 8)?, out).ok()?,
+        STRING => out.extend_from_slice(counted(value)?),
+        BYTES | 50..=200 => put_hex(counted(value)?, "", out),
         VECTOR | LIST => {
             let count = if code == VECTOR { u32::from_be_bytes(fixed(value)?) } else { u32::MAX };
             out.push(b'[');
@@ -168,21 +172,81 @@ fn write(value: &mut &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
             }
             out.push(b']');
         }
-        MAP => {
-            out.push(b'{');
-            for index in 0..u32::from_be_bytes(fixed(value)?) {
-                if index > 0 {
-                    out.extend_from_slice(b", ");
-                }
-                write(value, depth + 1, out)?;
-                out.push(b'=');
-                write(value, depth + 1, out)?;
-            }
-            out.push(b'}');
-        }
+        MAP => write_map(value, depth, out)?,
         _ => return None,
     }
     Some(())
+}
+
+/// A map in the order of its keys; of equal ones, the last value counts.
+fn write_map(value: &mut &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
+    let mut entries = BTreeMap::new();
+    for number in 0..u32::from_be_bytes(fixed(value)?) {
+        let place = place(value, number);
+        let (mut key, mut text) = (Vec::new(), Vec::new());
+        write(value, depth + 1, &mut key)?;
+        write(value, depth + 1, &mut text)?;
+        entries.entry(place?).or_insert((key, Vec::new())).1 = text;
+    }
+    out.push(b'{');
+    for (index, (key, text)) in entries.into_values().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(&key);
+        out.push(b'=');
+        out.extend_from_slice(&text);
+    }
+    out.push(b'}');
+    Some(())
+}
+
+/// The order of keys in Java. Only keys of one type have one there; here types follow each other.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Place<'a> {
+    Number(i64),
+    Bytes(&'a [u8]),
+    Text(Vec<u16>),
+}
+
+/// The place of the key at the front of `value`, with its type; that of a key without an order is its number.
+fn place(mut value: &[u8], number: u32) -> Option<(u8, Place<'_>)> {
+    let value = &mut value;
+    let code = take(value, 1)?[0];
+    let place = match code {
+        1 => Place::Number((take(value, 1)?[0] as i8).into()),
+        2 => Place::Number((take(value, 1)?[0] != 0).into()),
+        3 => Place::Number(i32::from_be_bytes(fixed(value)?).into()),
+        LONG => Place::Number(i64::from_be_bytes(fixed(value)?)),
+        FLOAT => Place::Number(of_float(f32::from_be_bytes(fixed(value)?).into())),
+        DOUBLE => Place::Number(of_float(f64::from_be_bytes(fixed(value)?))),
+        // In units of UTF-16.
+        STRING => Place::Text(String::from_utf8_lossy(counted(value)?).encode_utf16().collect()),
+        BYTES | 50..=200 => return Some((BYTES, Place::Bytes(counted(value)?))),
+        _ => Place::Number(number.into()),
+    };
+    Some((code, place))
+}
+
+/// A number that is ordered as `Double.compareTo` orders: -0.0 before 0.0, and NaN, of which there is one, last.
+fn of_float(value: f64) -> i64 {
+    let bits = if value.is_nan() { f64::NAN } else { value }.to_bits() as i64;
+    if bits < 0 { bits ^ i64::MAX } else { bits }
+}
+
+/// Appends the digits of bytes with `space` between them.
+pub(super) fn put_hex(bytes: &[u8], space: &str, out: &mut Vec<u8>) {
+    for (number, byte) in bytes.iter().enumerate() {
+        let space = if number == 0 { "" } else { space };
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, "{space}{byte:02x}");
+    }
+}
+
+/// The content of a value with a length.
+fn counted<'a>(value: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = u32::from_be_bytes(fixed(value)?) as usize;
+    take(value, length)
 }
 
 fn take<'a>(value: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
@@ -211,13 +275,13 @@ mod tests {
         map.extend([6]);
         map.extend(1.5f64.to_be_bytes());
         vec![
-            (vec![BYTES, 0, 0, 0, 2, b'h', b'i'], "hi"),
+            (vec![BYTES, 0, 0, 0, 2, b'h', 0xff], "68ff"),
             (vec![1, 0xff], "-1"),
             (vec![3, 0, 0, 0, 7], "7"),
             (vec![LONG, 0, 0, 0, 0, 0, 0, 1, 0], "256"),
             (vec![5, 0x3f, 0x80, 0, 0], "1.0"),
             (vec![STRING, 0, 0, 0, 0], ""),
-            (vec![150, 0, 0, 0, 1, b'x'], "x"),
+            (vec![150, 0, 0, 0, 1, b'x'], "78"),
             (nested, "[-5, [true, 256]]"),
             (map, "{k=1.5}"),
         ]
@@ -237,6 +301,51 @@ mod tests {
             put_text(&value, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), text);
         }
+    }
+
+    /// Java's `toString` of each.
+    #[test]
+    fn numbers_and_maps_are_shown_as_java_does() {
+        let text = |value: &[u8]| {
+            let mut out = Vec::new();
+            put_text(value, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        for (number, want) in [
+            (1e10, "1.0E10"),
+            (1e-5, "1.0E-5"),
+            (123_456_789.0, "1.23456789E8"),
+            (1.5, "1.5"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(text(&[&[DOUBLE][..], &f64::to_be_bytes(number)].concat()), want);
+        }
+        assert_eq!(text(&[&[FLOAT][..], &1e10f32.to_be_bytes()].concat()), "1.0E10");
+        let map = |keys: &[Vec<u8>]| {
+            let mut value = [&[MAP][..], &(keys.len() as u32).to_be_bytes()].concat();
+            for (number, key) in (0..).zip(keys) {
+                value.extend(key);
+                put_long(number, &mut value);
+            }
+            text(&value)
+        };
+        let string = |text: &str| {
+            let mut out = Vec::new();
+            put_string(text.as_bytes(), &mut out);
+            out
+        };
+        let strings = ["b", "\u{ff5e}", "a", "\u{1f600}", "b"].map(string);
+        assert_eq!(map(&strings), "{a=2, b=4, \u{1f600}=3, \u{ff5e}=1}");
+        let doubles = [f64::NAN, 2.0, 0.0, -1.0, -0.0, -f64::NAN];
+        let doubles = doubles.map(|number| [&[DOUBLE][..], &number.to_be_bytes()].concat());
+        assert_eq!(map(&doubles), "{-1.0=3, -0.0=4, 0.0=2, 2.0=1, NaN=5}");
+        let longs = [5, -7, 300].map(|number| {
+            let mut out = Vec::new();
+            put_long(number, &mut out);
+            out
+        });
+        assert_eq!(map(&longs), "{-7=1, 5=0, 300=2}");
+        assert_eq!(map(&[vec![150, 0, 0, 0, 1, 0xf0], vec![0; 5]]), "{=1, f0=0}");
     }
 
     /// A vector of a million values would be read a thousand times otherwise.

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
+use mr_formats::sequence::SEED_PROPERTY;
 use mr_formats::{Source, SplitRange};
 use mr_model::Result;
 use mr_model::datum::{Datum, Key, Put};
@@ -110,7 +111,8 @@ impl<M: Mapper> MapDriver<M> {
         let mut mapper = self.mapper;
         mapper.setup(&context)?;
         let cells = [Cell::new(0), Cell::new(0)];
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| ());
+        let life = TaskState::of(&context).life();
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| (), life);
         let mut source = Bytes(&self.input);
         let part = cursor.in_part(0, u64::MAX);
         let records = Records::new(&self.format, (split, &mut source), part, 0);
@@ -360,8 +362,11 @@ impl JobDriver {
         &self,
         build: impl Fn(&dyn Fn(&str) -> String) -> Result<Plan>,
     ) -> Result<()> {
-        let plain = self.run(&build)?.files;
-        let one = self.runner.clone().threads(1);
+        // What is of chance is the same in all runs.
+        let runner = self.runner.clone().property(SEED_PROPERTY, "compared");
+        let driver = JobDriver { files: self.files.clone(), runner };
+        let plain = driver.run(&build)?.files;
+        let one = driver.runner.clone().threads(1);
         for runner in [one.clone(), one.clone().split_bytes(SMALL_SPLIT_BYTES), one.tiny_memory()] {
             let driver = JobDriver { files: self.files.clone(), runner };
             let again = driver.run(&build)?.files;
@@ -427,6 +432,63 @@ mod tests {
             .unwrap();
         assert_eq!(run.text("part"), "a\t3\t30\nb\t5\t50\n");
         assert_eq!(run.text("seen"), "a\nb\n");
+    }
+
+    /// Whatever takes long between two of them is the job's own code.
+    #[test]
+    fn records_pairs_values_and_lines_show_life() {
+        fn shown(context: &Context, signs: &mut u64, what: &str) -> Result<()> {
+            let before = std::mem::replace(signs, TaskState::of(context).life_signs());
+            if *signs == before { Err(format!("{what} showed no life").into()) } else { Ok(()) }
+        }
+        let last = std::sync::Arc::new(std::sync::Mutex::new(0));
+        let run = JobDriver::new().file("in", "a\nb\nc\n").run(|path| {
+            let job = crate::Job::new("slow")
+                .input(text([path("in")]))
+                .map_fn::<String, u64, _>(move |_, out| {
+                    let mut signs = last.lock().unwrap();
+                    shown(out.context(), &mut signs, "a record")?;
+                    for _ in 0..2 {
+                        out.emit("one", 1u64)?;
+                        shown(out.context(), &mut signs, "a pair")?;
+                    }
+                    Ok(())
+                })
+                .reduce(reduce_fn::<String, u64, _>(|key, values, out| {
+                    let mut signs = TaskState::of(out.context()).life_signs();
+                    while let Some(value) = values.next_value()? {
+                        shown(out.context(), &mut signs, "a value")?;
+                        out.write(key, value)?;
+                        shown(out.context(), &mut signs, "a line")?;
+                        out.write_to("named", key, value)?;
+                        shown(out.context(), &mut signs, "a line of a named output")?;
+                    }
+                    Ok(())
+                }))
+                .output(text_out(path("out")));
+            Ok(job.into())
+        });
+        assert_eq!(run.unwrap().text("part").lines().count(), 6);
+    }
+
+    /// A SequenceFile that holds another would be read by the marks of both.
+    #[test]
+    fn no_two_runs_have_the_same_sync_marks() {
+        let build = |path: &dyn Fn(&str) -> String| -> Result<Plan> {
+            let job = crate::Job::new("sequence")
+                .input(text([path("in")]))
+                .map_fn::<String, u64, _>(|line, out| out.emit(line.to_str_lossy(), 1u64))
+                .reduce(reduce_fn::<String, u64, _>(|key, _, out| out.append(key, 1i64)))
+                .reducers(1)
+                .output(crate::job::sequence_out::<String, i64>(path("out")));
+            Ok(job.into())
+        };
+        let driver = JobDriver::new().file("in", "a\nb\n");
+        let [first, second] = [0, 1].map(|_| driver.run(build).unwrap().files);
+        let name = "part-r-00000";
+        assert_eq!(first[name].len(), second[name].len());
+        assert_ne!(first[name], second[name]);
+        driver.assert_deterministic(build).unwrap();
     }
 
     #[test]

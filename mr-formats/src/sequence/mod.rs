@@ -6,4 +6,4 @@ mod output;
 
 pub use file::{Compression, Header, MAGIC, SequenceReader, SequenceWriter};
 pub use input::{SequenceFiles, SequencePairs};
-pub use output::{SequenceOutput, SequenceStream};
+pub use output::{SEED_PROPERTY, SequenceOutput, SequenceStream};

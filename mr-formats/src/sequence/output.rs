@@ -1,7 +1,7 @@
 //! SequenceFiles as output of a task's pairs.
 //!
 //! Invariant: the same records of the same task give the same bytes, whichever attempt writes them. This includes the sync mark, which is
-//! derived from the file's name.
+//! derived from the job's seed and the file's name: in a file that holds others, only its own marks may be taken for such.
 
 use protocol::property::{CompressType, keys};
 use sha2::{Digest, Sha256};
@@ -13,6 +13,9 @@ use crate::error::Result;
 use crate::output::{NewFile, OutputFormat, RecordWriter};
 use crate::text::ToText;
 use crate::writable::{TEXT_CLASS, Writable};
+
+/// Job property with which sync marks begin. Whoever runs a job makes it of chance, once for all attempts.
+pub const SEED_PROPERTY: &str = "hanno.sequence.seed";
 
 /// Java classes of keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +41,9 @@ impl OutputFormat for SequenceOutput {
     fn begin(&self, file: &NewFile<'_>) -> Result<Box<dyn RecordWriter>> {
         let kind = keys::OUTPUT_COMPRESS_TYPE.get(file.properties)?;
         let compression = compression(file.codec, file.in_blocks, kind);
-        Ok(Box::new(SequenceStream::new(file.name, self.classes, compression)?))
+        let seed = file.properties.get(SEED_PROPERTY).map_or("", String::as_str);
+        let sync = sync_mark(seed, file.name);
+        Ok(Box::new(SequenceStream::new(sync, self.classes, compression)?))
     }
 
     fn compresses(&self) -> bool {
@@ -71,10 +76,8 @@ pub struct SequenceStream {
 }
 
 impl SequenceStream {
-    /// Begins the file of this name.
-    fn new(name: &str, classes: Classes, compression: Compression) -> Result<Self> {
-        let digest = Sha256::digest(name);
-        let sync = *digest.first_chunk().expect("a SHA-256 has 32 bytes");
+    /// Begins a file.
+    fn new(sync: [u8; 16], classes: Classes, compression: Compression) -> Result<Self> {
         let Classes { key, value } = classes;
         let writer = SequenceWriter::new(Vec::new(), key, value, compression, sync)?;
         let (text, key, value) = Default::default();
@@ -119,6 +122,13 @@ impl RecordWriter for SequenceStream {
     }
 }
 
+/// The sync mark of the file of this name.
+fn sync_mark(seed: &str, name: &str) -> [u8; 16] {
+    // No name of a file has a zero byte.
+    let digest = Sha256::new().chain_update(seed).chain_update([0]).chain_update(name).finalize();
+    *digest.first_chunk().expect("a SHA-256 has 32 bytes")
+}
+
 fn encode(class: &str, value: &dyn ToText, text: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
     text.clear();
     value.write_text(text);
@@ -152,21 +162,31 @@ mod tests {
         assert_eq!(compression(None, false, Some(CompressType::Block)), Compression::None);
     }
 
+    #[test]
+    fn sync_marks_differ_by_job_and_by_file() {
+        let marks = [("a", "x"), ("b", "x"), ("a", "y"), ("ax", "")];
+        let marks = marks.map(|(seed, name)| sync_mark(seed, name));
+        for (index, mark) in marks.iter().enumerate() {
+            assert!(!marks[..index].contains(mark));
+        }
+        assert_eq!(marks[0], sync_mark("a", "x"), "of another attempt");
+    }
+
     /// Bytes that Hadoop's reader is known to read.
     #[test]
     fn golden_bytes() {
         let classes = Classes { key: String::CLASS, value: i64::CLASS };
-        let mut stream = SequenceStream::new("part-r-00000", classes, Compression::None).unwrap();
+        let sync = sync_mark("seed", "part-r-00000");
+        let mut stream = SequenceStream::new(sync, classes, Compression::None).unwrap();
         stream.append("a", 2i64).unwrap();
         stream.end().unwrap();
         let class = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
-        let sync = &Sha256::digest("part-r-00000")[..16];
         let want = [
             &b"SEQ\x06"[..],
             &class("org.apache.hadoop.io.Text"),
             &class("org.apache.hadoop.io.LongWritable"),
             &[0, 0, 0, 0, 0, 0],
-            sync,
+            &sync,
             &[0, 0, 0, 10, 0, 0, 0, 2, 1, b'a', 0, 0, 0, 0, 0, 0, 0, 2],
         ];
         assert_eq!(*stream.ready(), want.concat());

@@ -13,7 +13,7 @@ use crate::datum::{Datum, Put};
 use crate::error::{BoxError, Error, Result};
 use crate::map::{Mapper, Partition, Sink};
 use crate::reduce::{CombineFilling, Fold, SortedPairs};
-use crate::task::{Context, Output, phases};
+use crate::task::{Context, Output, TaskState, phases};
 
 /// No combiner: every pair is sorted.
 pub(crate) struct Sorting;
@@ -41,10 +41,17 @@ impl Sink for SortSink {
 impl<M: Mapper> MapSide<M> for Sorting {
     type Sink = SortSink;
 
-    fn open(&self, target: MapTarget, partition: &Partition, _: &Context) -> Result<SortSink> {
+    fn open(
+        &self,
+        target: MapTarget,
+        partition: &Partition,
+        context: &Context,
+    ) -> Result<SortSink> {
         let (options, pool) = shuffle_target(target)?;
         let partitions = options.partitions;
-        let writer = MapOutputWriter::with_pool(options, &pool)?.with_clock(phases::clock);
+        let writer = MapOutputWriter::with_pool(options, &pool)?
+            .with_clock(phases::clock)
+            .with_life(TaskState::of(context).life());
         Ok(SortSink { writer, partition: partition.clone(), partitions })
     }
 
@@ -94,12 +101,18 @@ impl<F: Fold<V>, V: Datum> Sink for FoldSink<F, V> {
 impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
     type Sink = FoldSink<F, M::Value>;
 
-    fn open(&self, target: MapTarget, partition: &Partition, _: &Context) -> Result<Self::Sink> {
+    fn open(
+        &self,
+        target: MapTarget,
+        partition: &Partition,
+        context: &Context,
+    ) -> Result<Self::Sink> {
         let (options, pool) = shuffle_target(target)?;
         let partitioning = partition.to_shuffle(options.partitions);
         let combine = FoldCombine { fold: self.0.clone(), value: PhantomData };
         let writer = CombiningWriter::with_pool(options, combine, partitioning, &pool)?
-            .with_clock(phases::clock);
+            .with_clock(phases::clock)
+            .with_life(TaskState::of(context).life());
         Ok(FoldSink { writer, fold: self.0.clone() })
     }
 
@@ -163,8 +176,9 @@ impl<M: Mapper, C: CombineFilling> MapSide<M> for CombiningSorted<C> {
             partition: partition.clone(),
             partitions,
         };
-        let writer =
-            SortedCombiningWriter::with_pool(options, adapter, &pool)?.with_clock(phases::clock);
+        let writer = SortedCombiningWriter::with_pool(options, adapter, &pool)?
+            .with_clock(phases::clock)
+            .with_life(TaskState::of(context).life());
         Ok(CombiningSink { writer, partition: partition.clone(), partitions })
     }
 

@@ -36,7 +36,7 @@ impl<R: Reducer> ReduceSide for Reducing<R> {
             let options = ReduceOptions { group_prefix: self.group_prefix, ..options };
             state.enter(Phase::ReduceMerge);
             let begin = phases::clock();
-            let input = ReduceInput::new(sources, options)?;
+            let input = ReduceInput::with_life(sources, options, state.life())?;
             let merged = phases::clock();
             phases::spent(state, Phase::ReduceMerge, merged.saturating_sub(begin));
             let mut groups = Groups::new(input, records, &group, context.clone());

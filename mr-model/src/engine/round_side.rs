@@ -19,6 +19,7 @@ use shuffle::{Codec, Combine, CombiningWriter, DecodeError, MapOutput, ReduceInp
 
 use super::reduce_side::damaged_source;
 use super::settings::JobSettings;
+use super::side_file::ENGINE_PREFIX;
 use super::stage::{ReduceSide, ReduceTask, RoundResult, RoundTask};
 use super::total_order;
 use crate::datum::{Datum, Put};
@@ -88,7 +89,8 @@ impl<R: Rounds> InRounds<R> {
         let state = TaskState::of(&context);
         state.enter(Phase::ReduceMerge);
         let begin = phases::clock();
-        let mut keys = Keys::<R>::new(ReduceInput::new(sources, options)?, task.round);
+        let input = ReduceInput::with_life(sources, options, state.life())?;
+        let mut keys = Keys::<R>::new(input, task.round);
         phases::spent(state, Phase::ReduceMerge, phases::clock().saturating_sub(begin));
         state.enter(Phase::Reduce);
         rounds.setup(&mut round)?;
@@ -102,11 +104,15 @@ impl<R: Rounds> InRounds<R> {
                 let dir = task.messages.dir.clone();
                 let writer =
                     CombiningWriter::with_pool(task.messages, combine, partitioning, &task.pool)?
-                        .with_clock(phases::clock);
+                        .with_clock(phases::clock)
+                        .with_life(state.life());
                 let sink = MessageSink { writer };
+                let segment = |name| {
+                    SideSegment::create(&dir, &format!("{ENGINE_PREFIX}{name}"), Codec::None)
+                };
                 Next::Goes(Box::new(Going {
-                    states: SideSegment::create(&dir, "state", Codec::None)?,
-                    fixed: SideSegment::create(&dir, "fixed", Codec::None)?,
+                    states: segment("state")?,
+                    fixed: segment("fixed")?,
                     emit: Emit::new(context.clone(), sink),
                 }))
             }
@@ -381,7 +387,7 @@ impl<R: Rounds> Next<R> {
                 state.add("COMBINE_INPUT_RECORDS", output.stats.combine_input_records);
                 state.add("COMBINE_OUTPUT_RECORDS", output.stats.combine_output_records);
                 state.add("SPILLED_RECORDS", output.stats.spilled_records);
-                let output = output.with_partitions(vec![states, fixed])?;
+                let output = output.with_partitions(vec![states, fixed], &state.life())?;
                 state.add("MAP_OUTPUT_MATERIALIZED_BYTES", output.stats.materialized_bytes);
                 Ok(Some(output))
             }

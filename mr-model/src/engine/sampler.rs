@@ -13,7 +13,7 @@ use super::paths::JobInput;
 use crate::error::Error;
 use crate::error::Result;
 use crate::map::{Emit, Mapper, Sink, until_enough};
-use crate::task::{Context, RecordCursor};
+use crate::task::{Context, RecordCursor, TaskState};
 
 /// Keys taken at all places together, as Hadoop's TeraSort does by default: with a hundred reduces each one's share is within a few per
 /// cent.
@@ -77,7 +77,8 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
         open: &OpenPart<'_>,
     ) -> Result<Keys> {
         let cells = [Cell::new(0), Cell::new(0)];
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| ());
+        let life = TaskState::of(context).life();
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| (), life);
         let map_input = MapInput::new(inputs, &self.format, open, &cursor);
         let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
         let mut number = 0;

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use protocol::address::{Scheme, Typed};
+use protocol::record::RECORD_FILE;
 
 use crate::error::{Error, Result};
 
@@ -77,7 +78,10 @@ impl SideFile {
     }
 }
 
-/// Refuses names that lead out of a directory; `text` is what the user typed.
+/// With this begin the names of the engine's own files in the directory of an attempt, where side files have links.
+pub const ENGINE_PREFIX: &str = ".hanno.";
+
+/// Refuses names that lead out of a directory or are the engine's; `text` is what the user typed.
 ///
 /// # Errors
 /// If the name is such a one.
@@ -85,22 +89,23 @@ pub fn check_name(name: &str, text: &str) -> Result<(), Error> {
     if name.is_empty() || name.contains('/') || name == "." || name == ".." {
         return Err(Error::usage(format!("side file `{text}` has no usable name")));
     }
+    if name == RECORD_FILE || name.starts_with(ENGINE_PREFIX) {
+        return Err(Error::SideFileTaken { name: name.to_owned() });
+    }
     Ok(())
 }
 
 /// Creates a link to each side file in the directory of an attempt.
 ///
 /// # Errors
-/// Errors of the file system.
+/// A name that is taken there; errors of the file system.
 pub fn link(files: &BTreeMap<String, PathBuf>, directory: &Path) -> Result<(), Error> {
     for (name, place) in files {
         let link = directory.join(name);
-        match symlink(place, &link) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::file("create", &link)(error));
-            }
-            _ => {}
-        }
+        symlink(place, &link).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::SideFileTaken { name: name.clone() },
+            _ => Error::file("create", &link)(error),
+        })?;
     }
     Ok(())
 }
@@ -124,5 +129,18 @@ mod tests {
         for bad in ["", "a#", "a#b/c", "a#..", "s3://b/x", "file://host/x", "foo:/x"] {
             assert!(SideFile::parse(bad).is_err(), "{bad}");
         }
+        for taken in [".record", ".hanno.map.data"] {
+            let error = SideFile::parse(&format!("x#{taken}")).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{taken}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("taken"), "the engine's").unwrap();
+        let files = [("taken".to_owned(), "/the/copy".into())].into();
+        let error = link(&files, directory.path()).unwrap_err().to_string();
+        assert!(error.contains("`taken`"), "{error}");
     }
 }

@@ -4,12 +4,8 @@ use std::path::PathBuf;
 
 use shuffle::{Codec, MapOutputOptions, ReduceOptions};
 
+use super::side_file::ENGINE_PREFIX;
 use crate::map::PARTITION_SEED;
-
-/// Base name of map output files: Hadoop's.
-const MAP_OUTPUT_NAME: &str = "file.out";
-/// Base name of the files that a reduce merges through.
-const REDUCE_NAME: &str = "reduce";
 
 /// Options of a map with `partitions` reduces; its files go into `dir`.
 pub fn map_options(
@@ -22,7 +18,7 @@ pub fn map_options(
     MapOutputOptions {
         partitions,
         dir,
-        name: MAP_OUTPUT_NAME.to_owned(),
+        name: format!("{ENGINE_PREFIX}map"),
         memory_bytes_max,
         merge_factor,
         codec,
@@ -35,7 +31,7 @@ pub fn map_options(
 pub fn reduce_options(dir: PathBuf, memory_bytes_max: usize, merge_factor: usize) -> ReduceOptions {
     ReduceOptions {
         dir,
-        name: REDUCE_NAME.to_owned(),
+        name: format!("{ENGINE_PREFIX}reduce"),
         memory_bytes_max,
         merge_factor,
         codec: Codec::Lz4,

@@ -3,11 +3,12 @@
 use std::marker::PhantomData;
 
 use mr_formats::Format;
+use shuffle::Life;
 
 use super::records::Records;
 use crate::datum::{Datum, Key, Put};
 use crate::error::{BoxError, Error, Result};
-use crate::task::{Context, Counter, CounterGroup};
+use crate::task::{Context, Counter, CounterGroup, TaskState};
 
 /// Turns input records into key-value pairs.
 ///
@@ -150,6 +151,7 @@ pub struct Emit<K, V, S: ?Sized = dyn Sink> {
     key: Vec<u8>,
     value: Vec<u8>,
     context: Context,
+    life: Life,
     types: PhantomData<fn(K, V)>,
     sink: S,
 }
@@ -157,7 +159,8 @@ pub struct Emit<K, V, S: ?Sized = dyn Sink> {
 impl<K: Key, V: Datum, S: Sink> Emit<K, V, S> {
     /// Sends pairs to `sink`.
     pub fn new(context: Context, sink: S) -> Self {
-        Emit { key: Vec::new(), value: Vec::new(), context, types: PhantomData, sink }
+        let life = TaskState::of(&context).life();
+        Emit { key: Vec::new(), value: Vec::new(), context, life, types: PhantomData, sink }
     }
 
     pub(crate) fn sink_mut(&mut self) -> &mut S {
@@ -178,7 +181,8 @@ impl<K: Key, V: Datum, S: Sink + ?Sized> Emit<K, V, S> {
     /// Errors of the engine; pass them on with `?`.
     #[inline(always)]
     pub fn emit(&mut self, key: impl Put<K>, value: impl Put<V>) -> Result<()> {
-        let Emit { key: key_scratch, value: value_scratch, sink, .. } = self;
+        let Emit { key: key_scratch, value: value_scratch, sink, life, .. } = self;
+        life.show();
         key.with_bytes(key_scratch, |key| {
             value.with_bytes(value_scratch, |value| sink.accept(key, value))
         })

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 
 use protocol::RecordAt;
+use shuffle::Life;
 
 /// Longest part of a record that is saved.
 const SKIPPED_BYTES_MAX: usize = 4 << 10;
@@ -38,14 +39,16 @@ pub struct RecordCursor<'a> {
     skip: &'a [RecordAt],
     /// Stops the process before the record at this offset.
     stop: fn(u64),
+    /// Shown with every record.
+    life: Life,
 }
 
 impl<'a> RecordCursor<'a> {
     /// Publishes the position in `cells`; skips the records in `skip`, which is ascending. `stop` stops the process before the record at an
-    /// offset, where the job asks for that.
-    pub fn new(cells: [&'a Cell<u64>; 2], skip: &'a [RecordAt], stop: fn(u64)) -> Self {
+    /// offset, where the job asks for that. `life` is the sign of life of the map.
+    pub fn new(cells: [&'a Cell<u64>; 2], skip: &'a [RecordAt], stop: fn(u64), life: Life) -> Self {
         let (position, count, skip_count, skipped) = Default::default();
-        RecordCursor { cells, position, count, skip_count, skipped, skip, stop }
+        RecordCursor { cells, position, count, skip_count, skipped, skip, stop, life }
     }
 
     /// For the records of one part.
@@ -76,6 +79,7 @@ impl PartCursor<'_> {
     /// Marks that user code is about to get the record at `at`; false if the record is skipped. `bytes` returns the record's bytes.
     #[inline]
     pub(crate) fn enter<'r>(&self, at: u64, bytes: impl FnOnce() -> Option<&'r [u8]>) -> bool {
+        self.cursor.life.show();
         self.cursor.position.set(at);
         if !self.skip.is_empty() && self.leaves_out(at, bytes) {
             return false;
@@ -150,7 +154,7 @@ mod tests {
     fn a_record_is_told_while_user_code_has_it_and_left_out_if_listed() {
         let cells = [Cell::new(0), Cell::new(0)];
         let skip = [at(0, 5), at(1, 0), at(1, 8), at(2, 3)];
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &skip, |_| ());
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &skip, |_| (), Life::default());
         let part = cursor.in_part(1, u64::MAX);
         assert!(!part.enter(0, || Some(b"a\xff\n")) && !part.enter(8, || None));
         assert_eq!(cells[0].get(), 0, "a record that is left out is in nobody's hands");
@@ -168,7 +172,7 @@ mod tests {
     fn long_records_are_written_aside_in_part() {
         let cells = [Cell::new(0), Cell::new(0)];
         let (skip, long) = ([at(0, 0)], vec![b'x'; SKIPPED_BYTES_MAX + 1]);
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &skip, |_| ());
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &skip, |_| (), Life::default());
         assert!(!cursor.in_part(0, u64::MAX).enter(0, || Some(&long)));
         let text = cursor.skipped.borrow()[0].line("/in");
         assert!(text.starts_with("/in:0\t4097\txxx") && text.ends_with("x…\n"), "{text}");

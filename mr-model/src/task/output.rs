@@ -16,6 +16,7 @@ use mr_formats::sequence::SequenceStream;
 use mr_formats::writable::Writable;
 use mr_formats::{NewFile, OutputFormat, RecordWriter, TextOutput, TextWriter, ToText};
 use protocol::property::{BaseName, Value, keys};
+use shuffle::Life;
 
 use super::context::Context;
 use super::state::{OUTPUT_COUNTERS, TaskState};
@@ -108,6 +109,8 @@ struct Target {
     files: Box<dyn OutputFiles>,
     options: OutputOptions,
     context: Context,
+    /// Shown with every record.
+    life: Life,
     /// In the names of the files.
     number: u32,
     /// Base name of the main output.
@@ -160,8 +163,8 @@ impl Output {
             .map_or_else(|| MAIN.to_owned(), |name| name.0);
         let codec = codec(&options, &context)?;
         let options = OutputOptions { codec, ..options };
-        let created = RefCell::default();
-        let target = Target { files, options, context, number, base, created };
+        let (created, life) = (RefCell::default(), TaskState::of(&context).life());
+        let target = Target { files, options, context, life, number, base, created };
         let mut main = Stream::new(target.name(&target.base));
         if !target.options.lazy && !target.options.discard {
             main.open(&target)?;
@@ -289,6 +292,7 @@ impl Stream {
     /// Adds a record; false if there was nothing to add.
     #[inline]
     fn write(&mut self, target: &Target, key: impl ToText, value: impl ToText) -> Result<bool> {
+        target.life.show();
         let writer = self.writer(target)?;
         let added = match writer {
             Writer::Text(text) => text.line(key, value),
@@ -328,6 +332,7 @@ impl Stream {
     /// Writes the buffered bytes if there are many.
     #[inline]
     fn flush_much(&mut self, target: &Target) -> Result<()> {
+        target.life.show();
         if self.writer(target)?.ready().len() < BUFFER_BYTES {
             return Ok(());
         }

@@ -17,6 +17,7 @@ use protocol::phase::{self, Phase};
 use protocol::property::{Key, Properties, PropertyError, Value};
 use protocol::tracker::HotKey;
 use protocol::{AttemptId, TaskKind};
+use shuffle::Life;
 
 use super::counters::{Amounts, Counter};
 use crate::error::Result;
@@ -68,7 +69,9 @@ pub struct TaskState {
     progress: AtomicU32,
     /// Index of the phase in [`Phase::ALL`].
     phase: AtomicU8,
-    /// Grows with every sign that the task is alive.
+    /// Shown by everything that the task does.
+    life: Life,
+    /// Looks at it that found it shown.
     life_signs: AtomicU64,
     /// Set when a reduce is done.
     hot_keys: OnceLock<Vec<HotKey>>,
@@ -107,6 +110,7 @@ impl TaskState {
             surroundings: Surroundings::default(),
             progress: AtomicU32::new(0),
             phase: AtomicU8::new(first as u8),
+            life: Life::default(),
             life_signs: AtomicU64::new(0),
             hot_keys: OnceLock::new(),
             status: Mutex::default(),
@@ -236,7 +240,12 @@ impl TaskState {
     }
 
     pub(super) fn show_life(&self) {
-        self.life_signs.fetch_add(1, Ordering::Relaxed);
+        self.life.show();
+    }
+
+    /// The attempt's sign of life, for what shows it with every record.
+    pub fn life(&self) -> Life {
+        self.life.clone()
     }
 
     /// Sets the keys with a large share of the records of a finished reduce.
@@ -249,9 +258,10 @@ impl TaskState {
         self.hot_keys.get().cloned().unwrap_or_default()
     }
 
-    /// Grows with every sign that the attempt is alive.
+    /// Has grown since the last call if the attempt has shown life since then.
     pub fn life_signs(&self) -> u64 {
-        self.life_signs.load(Ordering::Relaxed)
+        let shown = u64::from(self.life.take());
+        self.life_signs.fetch_add(shown, Ordering::Relaxed) + shown
     }
 
     /// The share of the work that is done, 0 to 1.

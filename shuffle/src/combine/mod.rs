@@ -22,6 +22,7 @@ use self::table::Table;
 use crate::buffer::SortBuffer;
 use crate::error::{DecodeError, Result};
 use crate::key::SHORT_KEY_BYTES_MAX;
+use crate::life::Life;
 use crate::output::{Clock, MapOutput, MapOutputOptions, Spills};
 use crate::partition::Partitioning;
 use crate::pool::BufferPool;
@@ -101,6 +102,12 @@ impl<C: Combine> CombiningWriter<C> {
         self
     }
 
+    /// Sets the sign of life that sorting, spilling and merging show.
+    pub fn with_life(mut self, life: Life) -> Self {
+        self.spills.life = life;
+        self
+    }
+
     /// Adds one record.
     #[inline]
     pub fn emit(&mut self, key: &[u8], acc: C::Acc) -> Result<()> {
@@ -177,12 +184,17 @@ impl<C: Combine> CombiningWriter<C> {
         self.spills.stats.combine_output_records += self.table.len() as u64;
         self.folded = staged;
         let (begin, mut sorted) = (self.spills.moment(), Duration::ZERO);
+        let life = self.spills.life.clone();
         let mut run = self.spills.begin()?;
         self.table.drain(
             partitions,
-            |key| self.partitioning.partition(key, partitions, seed),
+            |key| {
+                life.show();
+                self.partitioning.partition(key, partitions, seed)
+            },
             || sorted = self.spills.since(begin),
             |partition, key, acc| {
+                life.show();
                 self.value.clear();
                 self.combine.encode(&acc, &mut self.value);
                 check_record(key, &self.value)?;

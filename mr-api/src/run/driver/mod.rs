@@ -190,7 +190,7 @@ impl<'a> Driver<'a> {
         let description = plan.description(index);
         let fingerprint = fingerprint(&description);
         let options = self.options.of_job(settings);
-        let mut properties = options.properties.clone();
+        let mut properties = options.for_run();
         if !stage.is_map_only() && self.jobs.tracker()?.host_count == 1 {
             options::stay_on_one_machine(&mut properties)?;
         }

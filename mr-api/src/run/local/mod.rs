@@ -168,7 +168,7 @@ impl LocalRunner {
             let output = &outputs[index];
             let unfinished = undo::output(output)?;
             made.lock().unwrap_or_else(PoisonError::into_inner).push((index, unfinished));
-            let mut properties = self.options.of_job(plan.stages[index].settings()).properties;
+            let mut properties = self.options.of_job(plan.stages[index].settings()).for_run();
             for need in &plan.needs[index] {
                 let output = outputs[*need].display().to_string();
                 properties.insert(output_property(*need), output);

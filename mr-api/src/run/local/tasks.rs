@@ -185,7 +185,8 @@ impl JobRun<'_> {
             MapTarget::Shuffle { options, pool: self.pool.clone() }
         };
         let cells = [Cell::new(0), Cell::new(0)];
-        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], debugger::stop_before);
+        let life = TaskState::of(context).life();
+        let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], debugger::stop_before, life);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,

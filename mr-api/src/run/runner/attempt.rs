@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -111,6 +112,11 @@ impl Host {
     /// Runs one attempt to its end.
     pub(crate) fn run(&self, work: Work, launched: Launched) -> Result<AttemptState> {
         let (context, program) = (&launched.context, &self.setup.program);
+        // First, so that no side file has its name.
+        let place = match work {
+            Work::Map { .. } => Some(share_place(&launched.directory)?),
+            Work::Reduce(_) | Work::Round(_) => None,
+        };
         side_file::link(&self.side_files, &launched.directory)?;
         let task = TaskState::of(context);
         task.set_directory(launched.directory.clone(), self.side_files.clone());
@@ -125,7 +131,7 @@ impl Host {
         task.set_open(opener(&self.dfs));
         task.set_services(Arc::new(self.dfs.clone()));
         match work {
-            Work::Map { split, skip } => self.map(split, &skip, &launched),
+            Work::Map { split, skip } => self.map(split, &skip, place, &launched),
             Work::Reduce(work) => self.reduce(work, launched),
             Work::Round(work) => self.round(*work, launched),
         }
@@ -135,6 +141,7 @@ impl Host {
         &self,
         split: protocol::jobs::Split,
         skip: &[RecordAt],
+        mut place: Option<SharedCells>,
         launched: &Launched,
     ) -> Result<AttemptState> {
         let context = &launched.context;
@@ -151,11 +158,12 @@ impl Host {
         };
         let parts = map_parts(&split);
         let paths: Vec<String> = parts.iter().map(|part| part.path.clone()).collect();
-        let mut shared = share_place(&launched.directory)?;
-        let [number, offset] = shared.cells() else {
+        let cells = place.as_mut().map(SharedCells::cells).unwrap_or_default();
+        let [number, offset] = cells else {
             return Err("the place of a map is two numbers".into());
         };
-        let record = RecordCursor::new([number, offset], skip, debugger::stop_before);
+        let life = TaskState::of(context).life();
+        let record = RecordCursor::new([number, offset], skip, debugger::stop_before, life);
         let result = self.stage.run_map(MapTask {
             context: context.clone(),
             input: split.input,
@@ -291,6 +299,7 @@ impl Host {
 /// The file in which an attempt publishes its position.
 fn share_place(directory: &Path) -> Result<SharedCells> {
     let path = directory.join(RECORD_FILE);
+    File::create_new(&path).map_err(Error::file("create", &path))?;
     let count = PLACE_BYTES / size_of::<u64>();
     Ok(SharedCells::create(&path, count).map_err(Error::file("create", &path))?)
 }
@@ -340,5 +349,26 @@ impl OutputFiles for DfsFiles {
         let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         self.is_made.set(true);
         Ok(Box::new(DfsOutput(writer)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_map_is_no_file_elsewhere() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (copy, attempt) = (scratch.path().join("copy"), scratch.path().join("attempt"));
+        fs::write(&copy, "the only one").unwrap();
+        fs::create_dir(&attempt).unwrap();
+        symlink(&copy, attempt.join(RECORD_FILE)).unwrap();
+        assert!(share_place(&attempt).is_err());
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "the only one");
+        fs::remove_file(attempt.join(RECORD_FILE)).unwrap();
+        assert_eq!(share_place(&attempt).unwrap().cells().len(), 2);
     }
 }

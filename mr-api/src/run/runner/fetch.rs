@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use mr_model::Result;
 use mr_model::runner::TaskState;
 use mr_model::runner::phases::REDUCE_START_PROGRESS;
+use mr_model::runner::side_file::ENGINE_PREFIX;
 use mr_model::task::Context;
 use protocol::AttemptId;
 use protocol::address::url_of;
@@ -356,7 +357,7 @@ impl Shared {
     /// Creates a file of the attempt; its directory is removed when the attempt is over.
     fn file(&self) -> std::io::Result<(File, PathBuf)> {
         let number = self.file_count.fetch_add(1, Ordering::Relaxed);
-        let path = self.directory.join(format!("fetched-{number}"));
+        let path = self.directory.join(format!("{ENGINE_PREFIX}fetched-{number}"));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
         Ok((file, path))
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use client::dfs::CreateOptions;
+use mr_model::runner::side_file::ENGINE_PREFIX;
 use mr_model::runner::{
     MakeOutput, RoundResult, RoundTask, TaskState, map_options, phases, reduce_options,
 };
@@ -171,7 +172,7 @@ impl Host {
     fn bring_state(&self, kept: &DfsPath, directory: &Path) -> Result<SegmentSource> {
         let from = kept.join(STATE_FILE)?;
         let mut reader = self.dfs.open(&from).map_err(Error::dfs("open", &from))?;
-        let path = directory.join("kept-state");
+        let path = directory.join(format!("{ENGINE_PREFIX}kept-state"));
         let mut file = File::create(&path).map_err(Error::file("create", &path))?;
         let stored = io::copy(&mut reader, &mut file)?;
         file.flush().map_err(Error::file("write", &path))?;
