@@ -94,22 +94,36 @@ struct Task {
 }
 
 impl Task {
-    /// True if it may be copied together with others.
+    /// True if it may be copied together with others. The length of a pipe or a device says nothing.
     fn is_small(&self) -> bool {
-        self.metadata.len() <= SMALL_FILE_BYTES_MAX as u64 && self.target.cluster().is_ok()
+        self.metadata.is_file()
+            && self.metadata.len() <= SMALL_FILE_BYTES_MAX as u64
+            && self.target.cluster().is_ok()
     }
 
-    /// All of its source; `None` if that is not small, perhaps since it has grown.
-    fn read_small(&self) -> Result<Option<Vec<u8>>, Failure> {
-        if !self.is_small() {
-            return Ok(None);
+    /// Opens the source, and reads all of it if it is small. What is there now may be more than was seen before, or no file at all.
+    fn open(&self) -> io::Result<Opened> {
+        let mut rest = File::open(&self.source)?;
+        let mut beginning = Vec::new();
+        if self.is_small() && rest.metadata()?.is_file() {
+            beginning.reserve(self.metadata.len() as usize + 1);
+            let most = SMALL_FILE_BYTES_MAX as u64 + 1;
+            (&mut rest).take(most).read_to_end(&mut beginning)?;
+            if beginning.len() <= SMALL_FILE_BYTES_MAX {
+                return Ok(Opened::Small(beginning));
+            }
         }
-        let fail = |error| Failure::local(&self.source, &error);
-        let file = File::open(&self.source).map_err(fail)?;
-        let mut bytes = Vec::with_capacity(self.metadata.len() as usize + 1);
-        file.take(SMALL_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(fail)?;
-        Ok((bytes.len() <= SMALL_FILE_BYTES_MAX).then_some(bytes))
+        Ok(Opened::Large(beginning, rest))
     }
+}
+
+/// A source that is open: a pipe gives its bytes only once.
+#[derive(Debug)]
+enum Opened {
+    /// All of a file.
+    Small(Vec<u8>),
+    /// What was read already, and where the rest is.
+    Large(Vec<u8>, File),
 }
 
 /// A directory of the cluster that is being filled.
@@ -235,15 +249,17 @@ impl Put<'_> {
         let mut outcomes: Vec<Option<Result<(), Failure>>> = Vec::new();
         let (mut small, mut whole) = (Vec::new(), Vec::new());
         for task in tasks {
-            outcomes.push(match task.read_small() {
-                Ok(Some(bytes)) => {
+            outcomes.push(match task.open() {
+                Ok(Opened::Small(bytes)) => {
                     let Task { target, naming, .. } = task;
                     small.push((task, bytes.len()));
                     whole.push(publish::Whole { target, naming: *naming, bytes });
                     None
                 }
-                Ok(None) => Some(self.file(task, progress)),
-                Err(failure) => Some(Err(failure)),
+                Ok(Opened::Large(beginning, rest)) => {
+                    Some(self.write(task, io::Cursor::new(beginning).chain(rest), progress))
+                }
+                Err(error) => Some(Err(Failure::local(&task.source, &error))),
             });
         }
         let written = publish::write_small(self.context, whole);
@@ -270,11 +286,15 @@ impl Put<'_> {
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
+        let file = File::open(&task.source);
+        self.write(task, file.map_err(|error| Failure::local(&task.source, &error))?, progress)
+    }
+
+    fn write(&self, task: &Task, inner: impl Read, progress: &Progress) -> Result<(), Failure> {
         let Task { source, target, naming, .. } = task;
-        let file = File::open(source).map_err(|error| Failure::local(source, &error))?;
-        let mut file = Counted { inner: file, progress };
+        let mut bytes = Counted { inner, progress };
         publish::write(self.context, (target, *naming), &mut |writer| {
-            writer.write_from(&mut file, &|error| Failure::local(source, error))
+            writer.write_from(&mut bytes, &|error| Failure::local(source, error))
         })?;
         self.after(task)
     }
@@ -350,5 +370,45 @@ impl<R: Read> Read for Counted<'_, R> {
         let count = self.inner.read(buffer)?;
         self.progress.bytes(count);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::DfsPath;
+
+    use super::*;
+
+    #[test]
+    fn every_byte_of_a_source_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("source");
+        fs::write(&source, "small").unwrap();
+        let target = Named::untyped(DfsPath::parse("/t").unwrap());
+        let metadata = fs::metadata(&source).unwrap();
+        let mut task = Task { source, metadata, target, naming: Naming::Plain };
+        let opened = task.open().unwrap();
+        assert!(matches!(&opened, Opened::Small(bytes) if bytes == b"small"), "{opened:?}");
+        let large: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+        let all = |opened| match opened {
+            Opened::Large(mut bytes, mut rest) => {
+                rest.read_to_end(&mut bytes).unwrap();
+                bytes
+            }
+            Opened::Small(bytes) => panic!("{} bytes", bytes.len()),
+        };
+        fs::write(&task.source, &large).unwrap();
+        assert!(all(task.open().unwrap()) == large, "a file that has grown");
+        fs::remove_file(&task.source).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&task.source).status().unwrap();
+        assert!(made.success());
+        // First as if it had taken the place of a small file.
+        for _ in 0..2 {
+            let (source, data) = (task.source.clone(), large.clone());
+            let writer = std::thread::spawn(move || fs::write(source, data).unwrap());
+            assert!(all(task.open().unwrap()) == large, "a pipe");
+            writer.join().unwrap();
+            task.metadata = fs::metadata(&task.source).unwrap();
+        }
     }
 }
