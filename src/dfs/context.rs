@@ -9,7 +9,9 @@ use protocol::glob;
 use protocol::namenode::FileStatus;
 
 use super::args::Parsed;
-use super::fs::{Failure, Item, Named, Resolver, Store, WriteOptions, alternatives, text_of};
+use super::fs::{
+    Failure, Item, Named, Problem, Resolver, Store, WriteOptions, alternatives, text_of,
+};
 use super::properties::Properties;
 use crate::output::{Buffered, report};
 
@@ -92,14 +94,25 @@ impl Context {
 
     /// Creates an empty file, or truncates the existing one.
     pub(crate) fn create_empty(&self, named: &Named) -> Result<(), Failure> {
-        let options = WriteOptions {
+        self.store.create(named, &self.empty(true))?.close()
+    }
+
+    /// Creates an empty file unless something is there, perhaps since just now.
+    pub(crate) fn create_missing(&self, named: &Named) -> Result<(), Failure> {
+        match self.store.create(named, &self.empty(false)) {
+            Err(failure) if failure.problem() == Some(&Problem::Exists) => Ok(()),
+            created => created?.close(),
+        }
+    }
+
+    fn empty(&self, overwrite: bool) -> WriteOptions {
+        WriteOptions {
             publish_as: None,
-            overwrite: true,
+            overwrite,
             umask: self.properties.umask,
             replication: self.properties.replication,
             block_size: self.properties.block_size,
-        };
-        self.store.create(named, &options)?.close()
+        }
     }
 
     /// The paths that an operand names: all matches of a glob, otherwise the one path, which must exist. What is no text is no glob.

@@ -72,7 +72,7 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
                 let parent = Named { typed: target.typed.clone(), path: parent };
                 context.store.mkdirs(&parent, context.properties.umask, true)?;
             }
-            context.create_empty(&target)?;
+            context.create_missing(&target)?;
         }
     }
     interrupt::watch(&context.store)?;
