@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Item, Named, Problem};
-use crate::dfs::target::{Target, missing_parent, refuse_itself};
+use crate::dfs::target::{Target, missing_parent, refuse_itself, refuse_itself_here};
 
 /// The attributes that `-p` without letters keeps: times, owner and group, permission bits.
 const PRESERVED_DEFAULT: &str = "top";
@@ -44,6 +44,9 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
                 let existing = context.store.find(&to)?;
                 if source.status.directory {
                     refuse_itself(context, &source.named, &to)?;
+                    if let Some(path) = source.named.path.machine() {
+                        refuse_itself_here(context, (path, &source.named.typed), &to)?;
+                    }
                 } else {
                     publish::check_target(context, &to, existing.as_ref())?;
                     if source.named.path == to.path {
@@ -120,6 +123,9 @@ impl Copy<'_> {
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
         let Task { source, target, naming } = task;
+        if let Some(path) = source.named.path.machine() {
+            publish::check_source(self.context, (path, &source.named.typed), target)?;
+        }
         publish::write(self.context, (target, *naming), &mut |writer| {
             self.context.store.read(&source.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());

@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local};
-use crate::dfs::target::{Target, missing_parent};
+use crate::dfs::target::{Target, missing_parent, refuse_itself_here};
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {
@@ -147,6 +147,9 @@ impl Put<'_> {
         publish::check_raw(&(typed, false), &(target.typed.clone(), target.path.is_raw()))?;
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
         self.refuse_link(source, &metadata)?;
+        if metadata.is_dir() {
+            refuse_itself_here(self.context, (source, &source.to_string_lossy()), target)?;
+        }
         queue.claim(&target.path);
         let existing = self.context.store.find(target)?;
         // A move does not fill a directory that is there, as in Hadoop: its own would be gone.
@@ -292,6 +295,7 @@ impl Put<'_> {
 
     fn write(&self, task: &Task, inner: impl Read, progress: &Progress) -> Result<(), Failure> {
         let Task { source, target, naming, .. } = task;
+        publish::check_source(self.context, (source, &source.to_string_lossy()), target)?;
         let mut bytes = Counted { inner, progress };
         publish::write(self.context, (target, *naming), &mut |writer| {
             writer.write_from(&mut bytes, &|error| Failure::local(source, error))
@@ -316,6 +320,7 @@ impl Put<'_> {
         let progress = Progress::new();
         let fail =
             |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
+        publish::check_source(self.context, (Path::new("/dev/stdin"), "-"), target)?;
         let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
         let written = publish::write(self.context, (target, Naming::Plain), &mut |writer| {
             writer.write_from(&mut input, &fail)
