@@ -40,6 +40,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
         emptied: Mutex::default(),
     };
     if sources == ["-"] {
+        local::check_stdin()?;
         target.make_parent(context)?;
         target.check(context, 1, overwrite)?;
         return put.standard_input(&target.place_of(Some("-"))?);

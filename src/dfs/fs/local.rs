@@ -11,6 +11,7 @@ use protocol::glob::{self, Pattern};
 use super::error::Failure;
 use super::named::alternatives;
 use super::temporary::unused_name;
+use crate::output::without_number;
 
 /// The path that an operand names: plain, or with the scheme `file`. Any other scheme is refused, so that nobody's cluster becomes a directory here; a colon
 /// that begins no scheme is part of a name.
@@ -95,6 +96,14 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
         (there.is_file() || there.is_dir()).then(|| (there.dev(), there.ino()))
     };
     identity(one).is_some_and(|found| identity(other) == Some(found))
+}
+
+/// Standard input as a source: if the process was started without one, it would seem to be empty.
+pub(crate) fn check_stdin() -> Result<(), Failure> {
+    sys::streams::check_stdin().map_err(|error| {
+        let reason = without_number(&error.to_string());
+        Failure::Text(format!("cannot read standard input: {reason}"))
+    })
 }
 
 /// Entries of a directory, by name.
