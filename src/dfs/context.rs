@@ -193,6 +193,9 @@ impl Context {
             let pattern = glob::Pattern::new(element);
             let mut next = Vec::new();
             for Candidate { named: directory, status } in here {
+                if status.as_ref().is_some_and(|status| !status.directory) {
+                    continue;
+                }
                 let unseen = |named| Candidate { named, status: None };
                 match pattern.literal() {
                     Some(name) if name == "." || name == ".." => {
@@ -206,10 +209,18 @@ impl Context {
             here = next;
         }
         for Candidate { named, status } in here {
-            let status = if status.is_some() { status } else { self.store.find(&named)? };
+            let status = if status.is_some() { status } else { self.find_match(&named)? };
             found.extend(status.map(|status| Item { named, status }));
         }
         Ok(())
+    }
+
+    /// What is at a path that a pattern leads to: below a file there is nothing.
+    fn find_match(&self, named: &Named) -> Result<Option<FileStatus>, Failure> {
+        match self.store.find(named) {
+            Err(Failure::FileAbove(_)) => Ok(None),
+            found => found,
+        }
     }
 
     fn matching_children(
@@ -219,7 +230,7 @@ impl Context {
         pattern: &glob::Pattern,
         next: &mut Vec<Candidate>,
     ) -> Result<(), Failure> {
-        let status = if status.is_some() { status } else { self.store.find(directory)? };
+        let status = if status.is_some() { status } else { self.find_match(directory)? };
         if !status.is_some_and(|status| status.directory) {
             return Ok(());
         }

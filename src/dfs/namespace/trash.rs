@@ -122,8 +122,12 @@ impl<'a> Trash<'a> {
     fn is_blocked(&self, path: &DfsPath) -> Result<bool, Failure> {
         let mut at = Some(path.clone());
         while let Some(path) = at {
-            if let Some(status) = self.context.store.find(&unnamed(path.clone()))? {
-                return Ok(!status.directory);
+            match self.context.store.find(&unnamed(path.clone())) {
+                Ok(Some(status)) => return Ok(!status.directory),
+                Ok(None) => {}
+                // Only the superuser gets no error below a file.
+                Err(Failure::FileAbove(_)) => return Ok(true),
+                Err(failure) => return Err(failure),
             }
             at = path.parent();
         }
