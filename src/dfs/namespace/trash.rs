@@ -61,7 +61,15 @@ impl<'a> Trash<'a> {
                 let root = resolver.qualified(&FsPath::Cluster(self.root.clone()));
                 let from = resolver.qualified(&named.path);
                 let to = format!("{root}/{CURRENT}{path}");
-                Err(Failure::Text(format!("Failed to move {from} to trash {to}: {failure}")))
+                let failed = format!("Failed to move {from} to trash {to}: {failure}");
+                // What is missing cannot be deleted in any way.
+                Err(Failure::Text(match failure.problem() {
+                    Some(Problem::Missing) => failed,
+                    _ => format!(
+                        "{}. Consider using -skipTrash option",
+                        failed.trim_end_matches('.')
+                    ),
+                }))
             }
         }
     }
