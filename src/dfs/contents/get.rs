@@ -16,7 +16,7 @@ use sys::fs::{create_anew, open_in_place, rename_new, write_cached_at};
 use sys::host::users;
 
 use super::interrupt::{self, Temporary};
-use super::pool::{self, Queue};
+use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::{publish, read};
 use crate::dfs::context::Context;
@@ -42,7 +42,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
     let items = context.expand_all(sources)?;
     target::check_local(&target, items.len(), context.args.has("f"))?;
     let get = Get { context, directories: Mutex::default() };
-    let walk = |queue: &Queue<Task>| {
+    let walk = |queue: &Queue<'_, Task>| {
         for item in items {
             let queued = item.and_then(|item| {
                 let target = match item.named.path.name() {
@@ -66,7 +66,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
         }
         Ok(())
     };
-    pool::run(context, sizes, walk, |task, progress| get.file(&task, progress))?;
+    pool::run(context, sizes, walk, |task, progress| get.file(task, progress))?;
     get.finish();
     Ok(())
 }
@@ -83,8 +83,15 @@ struct Task {
     target: PathBuf,
 }
 
+impl Repeatable for Task {
+    fn can_repeat(&self) -> bool {
+        // This machine has no such quotas.
+        false
+    }
+}
+
 impl Get<'_> {
-    fn item(&self, item: Item, target: PathBuf, queue: &Queue<Task>) -> Result<(), Failure> {
+    fn item(&self, item: Item, target: PathBuf, queue: &Queue<'_, Task>) -> Result<(), Failure> {
         if !item.status.directory {
             return self.check_target(&target).and_then(|()| queue.push(Task { item, target }));
         }

@@ -15,7 +15,7 @@ use protocol::namenode::FileStatus;
 use sys::host::users;
 
 use super::interrupt;
-use super::pool::{self, Queue};
+use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
@@ -50,7 +50,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     target.check(context, sources.len(), overwrite)?;
     let names = sources.iter().filter_map(|source| source.file_name()?.to_str());
     let naming = Naming::among(names);
-    let walk = |queue: &Queue<Task>| {
+    let walk = |queue: &Queue<'_, Task>| {
         for source in &sources {
             // The name of a source matters only if the source keeps it.
             let placed = match target.is_directory() {
@@ -66,11 +66,9 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     };
     let single = sources.len() == 1 && sources[0].metadata().is_ok_and(|m| !m.is_dir());
     if single || sizes.is_one_at_a_time() {
-        pool::run(context, sizes.one_at_a_time(), walk, |task, progress| {
-            put.file(&task, progress)
-        })?;
+        pool::run(context, sizes.one_at_a_time(), walk, |task, progress| put.file(task, progress))?;
     } else {
-        let copy = |tasks: Vec<Task>, progress: &Progress| put.files(&tasks, progress);
+        let copy = |tasks: &[Task], progress: &Progress| put.files(tasks, progress);
         pool::run_grouped(context, sizes, Task::is_small, walk, copy)?;
     }
     put.finish();
@@ -118,6 +116,12 @@ impl Task {
     }
 }
 
+impl Repeatable for Task {
+    fn can_repeat(&self) -> bool {
+        self.metadata.is_file()
+    }
+}
+
 /// A source that is open: a pipe gives its bytes only once.
 #[derive(Debug)]
 enum Opened {
@@ -142,7 +146,7 @@ impl Put<'_> {
         &self,
         source: &Path,
         (target, naming): (&Named, Naming),
-        queue: &Queue<Task>,
+        queue: &Queue<'_, Task>,
     ) -> Result<(), Failure> {
         let typed = source.to_string_lossy().into_owned();
         publish::check_raw(&(typed, false), &(target.typed.clone(), target.path.is_raw()))?;
@@ -174,7 +178,7 @@ impl Put<'_> {
         metadata: Metadata,
         target: &Named,
         existing: Option<FileStatus>,
-        queue: &Queue<Task>,
+        queue: &Queue<'_, Task>,
         ancestors: &mut Vec<(u64, u64)>,
     ) -> Result<(), Failure> {
         let identity = (metadata.dev(), metadata.ino());
@@ -231,7 +235,7 @@ impl Put<'_> {
         &self,
         source: &Path,
         Filled { directory, is_new, naming }: &Filled<'_>,
-        queue: &Queue<Task>,
+        queue: &Queue<'_, Task>,
         ancestors: &mut Vec<(u64, u64)>,
     ) -> Result<(), Failure> {
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
