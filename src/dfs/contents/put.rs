@@ -300,7 +300,12 @@ impl Put<'_> {
 
     fn write(&self, task: &Task, inner: impl Read, progress: &Progress) -> Result<(), Failure> {
         let Task { source, target, naming, .. } = task;
-        publish::check_source(self.context, (source, &source.to_string_lossy()), target)?;
+        let typed = source.to_string_lossy();
+        match self.moves {
+            // Its source is deleted afterwards.
+            true => refuse_itself_here(self.context, (source, &typed), target)?,
+            false => publish::check_source(self.context, (source, &typed), target)?,
+        }
         let mut bytes = Counted { inner, progress };
         publish::write(self.context, (target, *naming), &mut |writer| {
             writer.write_from(&mut bytes, &|error| Failure::local(source, error))
