@@ -9,9 +9,9 @@ use client::interrupt::Unfinished;
 
 use crate::error::{Error, Result};
 use crate::keep::keep;
-use crate::listing::{file, within};
+use crate::listing::{Filters, file, within};
 use crate::order::{Entry, Order};
-use crate::places::{Files, Location, Places};
+use crate::places::{Files, Location, Places, Status};
 
 /// What the last step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,7 +40,9 @@ pub(crate) fn commit(
         }
     }
     if order.delete {
-        committed.deleted = delete_others(&*files, &order.work, &wanted, alive)?;
+        let kept = Kept::of(order)?;
+        committed.deleted =
+            Deletion { files: &*files, top: &order.work, kept, alive }.run(&wanted)?;
     }
     // Those below come first: what is set above may forbid to go there, and changes below change times above.
     for entry in directories.iter().rev() {
@@ -59,32 +61,97 @@ fn leading_to(path: &str) -> impl Iterator<Item = &str> {
     above.chain([path]).filter(|path| !path.is_empty())
 }
 
-/// Deletes what is not wanted below a directory; how many entries of directories that stay. A link is one of them: what it leads to was not named for that.
-fn delete_others(
-    files: &dyn Files,
-    top: &Location,
-    wanted: &BTreeSet<String>,
-    alive: &mut dyn FnMut(),
-) -> Result<u64> {
-    let there = files.status(&top.path).map_err(file("look for", top))?;
-    let mut left: Vec<String> = Vec::new();
-    left.extend(there.filter(|status| status.directory).map(|_| String::new()));
-    let mut deleted = 0;
-    while let Some(directory) = left.pop() {
-        let at = top.below(&directory);
-        for entry in files.list_unfollowed(&at.path).map_err(file("list", &at))? {
-            alive();
-            let relative = within(&directory, &entry.name);
-            if wanted.contains(&relative) {
-                left.extend(entry.directory.then_some(relative));
-                continue;
-            }
-            let gone = files.delete_below(&top.path, &relative);
-            let is_gone = gone.map_err(file("delete", &top.below(&relative)))?;
-            deleted += u64::from(is_gone);
-        }
+/// What the filters exclude: it was not copied, so that it is not in the list says nothing.
+struct Kept<'a> {
+    filters: Filters,
+    sources: &'a [(Location, String)],
+}
+
+impl<'a> Kept<'a> {
+    fn of(order: &'a Order) -> Result<Self> {
+        let (text, sources) = &order.filtered;
+        Ok(Kept { filters: Filters::parse(text)?, sources })
     }
-    Ok(deleted)
+
+    /// True if the filters exclude what a source would have at this path below the target, or a directory above it.
+    fn has(&self, relative: &str) -> bool {
+        !self.filters.is_none() && leading_to(relative).any(|path| self.excludes(path))
+    }
+
+    fn excludes(&self, relative: &str) -> bool {
+        let mut places = self.sources.iter().filter_map(|(source, prefix)| {
+            let rest = relative.strip_prefix(prefix.as_str())?;
+            let is_within = prefix.is_empty() || rest.is_empty() || rest.starts_with('/');
+            is_within.then(|| source.below(rest.trim_start_matches('/')))
+        });
+        places.any(|place| !self.filters.wants(&place))
+    }
+}
+
+/// What `-delete` does. A link is an entry of the target: what it leads to was not named for that.
+struct Deletion<'a> {
+    files: &'a dyn Files,
+    top: &'a Location,
+    kept: Kept<'a>,
+    alive: &'a mut dyn FnMut(),
+}
+
+impl Deletion<'_> {
+    /// Deletes what is not wanted below the top; how many entries of directories that stay.
+    fn run(mut self, wanted: &BTreeSet<String>) -> Result<u64> {
+        let there = self.files.status(&self.top.path).map_err(file("look for", self.top))?;
+        let mut left: Vec<String> = Vec::new();
+        left.extend(there.filter(|status| status.directory).map(|_| String::new()));
+        let mut deleted = 0;
+        while let Some(directory) = left.pop() {
+            for (relative, is_directory) in self.entries(&directory)? {
+                if wanted.contains(&relative) {
+                    left.extend(is_directory.then_some(relative));
+                } else if !self.stays(&relative, is_directory, &mut deleted)? {
+                    deleted += self.delete(&relative)?;
+                }
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// True for what the filters exclude, and for a directory with such an entry below: of that, everything else is deleted here.
+    fn stays(&mut self, relative: &str, is_directory: bool, deleted: &mut u64) -> Result<bool> {
+        if self.kept.has(relative) {
+            return Ok(true);
+        }
+        if !is_directory || self.kept.filters.is_none() {
+            return Ok(false);
+        }
+        let (mut others, mut stays) = (Vec::new(), false);
+        for (entry, is_directory) in self.entries(relative)? {
+            match self.stays(&entry, is_directory, deleted)? {
+                true => stays = true,
+                false => others.push(entry),
+            }
+        }
+        for other in others.iter().filter(|_| stays) {
+            *deleted += self.delete(other)?;
+        }
+        Ok(stays)
+    }
+
+    /// The paths of the entries of a directory, and whether they are directories.
+    fn entries(&mut self, directory: &str) -> Result<Vec<(String, bool)>> {
+        let at = self.top.below(directory);
+        let list = self.files.list_unfollowed(&at.path).map_err(file("list", &at))?;
+        let entry = |entry: Status| {
+            (self.alive)();
+            (within(directory, &entry.name), entry.directory)
+        };
+        Ok(list.into_iter().map(entry).collect())
+    }
+
+    fn delete(&mut self, relative: &str) -> Result<u64> {
+        (self.alive)();
+        let gone = self.files.delete_below(&self.top.path, relative);
+        gone.map(u64::from).map_err(file("delete", &self.top.below(relative)))
+    }
 }
 
 /// Deletes what killed attempts left.
@@ -144,7 +211,6 @@ mod tests {
 
     use super::*;
     use crate::attributes::Attributes;
-    use crate::places::Status;
 
     fn order(root: &Path) -> Order {
         Order { update: true, delete: true, ..Order::of_test(root) }
@@ -193,6 +259,33 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let mode = fs::metadata(root.join("to/d")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_the_filters_exclude_stays_with_all_that_leads_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let gone = ["old", "d/old", "gone/a/b", "gone/c", "half/old", "half/in/old"];
+        let kept = ["d/x", "x.tmp", "half/in/x.tmp", "logs/a/b", "f"];
+        for path in gone.iter().chain(&kept) {
+            let path = root.join("to").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let at = |path: &str| Location::of_test(&root.join(path));
+        let filters = format!(".*[.]tmp\n{}/from/logs\n.*/other/f", root.display());
+        let sources = vec![(at("from"), String::new()), (at("other/f"), "f".to_owned())];
+        let order = Order { filtered: (filters, sources), ..order(root) };
+        let places = Places::new(None, String::new(), Default::default());
+        let step = || {
+            let list = list(root, &["d", "d/x"]);
+            commit(&order, &places, &list[..], &mut || {}).unwrap().deleted
+        };
+        // `gone` goes as a whole.
+        assert_eq!((step(), step()), (5, 0));
+        let is_there = |path: &&str| root.join("to").join(path).try_exists().unwrap();
+        assert!(kept.iter().all(is_there));
+        assert!(!gone.iter().any(is_there) && !is_there(&"gone"));
     }
 
     #[test]

@@ -124,13 +124,24 @@ impl Filters {
         lines.map(expression).collect::<Result<_>>().map(Filters)
     }
 
-    pub(crate) fn none() -> Self {
-        Filters(Vec::new())
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(crate) fn wants(&self, at: &Location) -> bool {
         !self.0.iter().any(|regex| regex.is_match(&at.path) || regex.is_match(&at.to_string()))
     }
+}
+
+/// The sources with the part of their paths that their files keep below the target.
+pub(crate) fn placed(
+    sources: &[(Location, Status)],
+    target: Target,
+    options: &Options,
+) -> Vec<(Location, String)> {
+    let (is_only, is_sync) = (sources.len() == 1, options.update || options.overwrite);
+    let place = |source: &(Location, Status)| prefix(source, is_only, target, is_sync);
+    sources.iter().map(|source| (source.0.clone(), place(source))).collect()
 }
 
 /// All entries of the sources, in the order of their paths below the target.
@@ -141,11 +152,9 @@ pub(crate) fn entries(
     options: &Options,
     filters: &Filters,
 ) -> Result<Vec<Entry>> {
-    let (is_only, is_sync) = (sources.len() == 1, options.update || options.overwrite);
+    let is_sync = options.update || options.overwrite;
     let mut entries = Vec::new();
-    for source in sources {
-        let relative = prefix(source, is_only, target, is_sync);
-        let (at, status) = source;
+    for ((at, status), (_, relative)) in sources.iter().zip(placed(sources, target, options)) {
         let is_root = relative.is_empty() && status.directory;
         if filters.wants(at) && (!is_root || !is_sync || options.update_root) {
             let (source, status) = (at.clone(), status.clone());

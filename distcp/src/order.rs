@@ -29,6 +29,9 @@ pub(crate) struct Order {
     pub(crate) overwrite: bool,
     pub(crate) append: bool,
     pub(crate) delete: bool,
+    /// What `-delete` leaves alone: the text of the filters, and the sources with their paths below the target, for filters are about paths of the source.
+    #[serde(default)]
+    pub(crate) filtered: (String, Vec<(Location, String)>),
     pub(crate) ignore_failures: bool,
     pub(crate) skip_crc: bool,
     pub(crate) verbose: bool,
@@ -92,6 +95,7 @@ impl Order {
             overwrite: false,
             append: false,
             delete: false,
+            filtered: Default::default(),
             ignore_failures: false,
             skip_crc: false,
             verbose: false,

@@ -20,7 +20,7 @@ use crate::difference::Sync;
 use crate::error::{Error, Result};
 use crate::job::plan;
 use crate::keep;
-use crate::listing::{Filters, Target, entries, file, sources};
+use crate::listing::{Filters, Target, entries, file, placed, sources};
 use crate::options::{Options, parse};
 use crate::order::{Entry, FILE_MODE, Order};
 use crate::places::{Location, Place, Places, Tokens, tokens_of_environment};
@@ -34,7 +34,7 @@ Paths are of the cluster (plain, hdfs:///…), of this machine (file:///…) or 
 
   -update                 copy what is missing or differs in length or checksum
   -overwrite              copy everything
-  -delete                 with one of these: delete what the sources do not have
+  -delete                 with one of these: delete what the sources do not have, except what -filters excludes
   -append                 with -update: write at the end of files that are the beginning of their source
   -diff FROM TO           with -update: copy what changed between two snapshots of the source
   -p[rbugpcaxt]           keep replication, block size, user, group, permission, ACL, XAttrs, times
@@ -61,6 +61,8 @@ const ORDER: &str = "--order";
 const OUTPUT: &str = "--output";
 /// Where lists are, below the home directory.
 const STAGING: &str = ".staging";
+/// Filters and sources with `-delete`: an order is one word of a command line, and Linux takes words of up to 128 KiB.
+const FILTERED_BYTES_MAX: usize = 96 << 10;
 /// Of a home directory that does not exist yet.
 const HOME_MODE: u16 = 0o755;
 /// Only its owner can read it.
@@ -160,7 +162,8 @@ impl Copy<'_> {
         used.push(&target.place);
         keep::check(self.options.preserve, &used)?;
         let id = format!("{:016x}", rand_id());
-        let filters = self.filters()?;
+        let filter_text = self.filter_text()?;
+        let filters = Filters::parse(&filter_text)?;
         let entries = match &self.options.diff {
             None => entries(&self.places, &found, there, &self.options, &filters)?,
             Some((from, to)) => {
@@ -177,7 +180,11 @@ impl Copy<'_> {
         let bundles = bundles(&loads, self.options.maps.saturating_mul(per_map));
         let count = u32::try_from(bundles.len()).unwrap_or(u32::MAX);
         let staging = self.staging(&id, local)?;
-        let order = self.order(id, &staging, count, (&target, above, there, &entries));
+        let mut order = self.order(id, &staging, count, (&target, above, there, &entries));
+        if order.delete && !filters.is_none() {
+            order.filtered = (filter_text, placed(&found, there, &self.options));
+            check_filtered(&order)?;
+        }
         let unfinished = self.watch(&order, &staging, local)?;
         let written = self.write_lists(&order, &entries, &bundles, local);
         // A job of the cluster goes on without this process.
@@ -273,15 +280,11 @@ impl Copy<'_> {
     }
 
     /// `-filters` names a file of this machine, as in Hadoop.
-    fn filters(&self) -> Result<Filters> {
-        match &self.options.filters {
-            None => Ok(Filters::none()),
-            Some(path) => {
-                let path = path.strip_prefix("file://").unwrap_or(path);
-                let own = |source| Error::Own { what: "read", path: path.to_owned(), source };
-                Filters::parse(&sys::fs::read_input(Path::new(path)).map_err(own)?)
-            }
-        }
+    fn filter_text(&self) -> Result<String> {
+        let Some(path) = &self.options.filters else { return Ok(String::new()) };
+        let path = path.strip_prefix("file://").unwrap_or(path);
+        let own = |source| Error::Own { what: "read", path: path.to_owned(), source };
+        sys::fs::read_input(Path::new(path)).map_err(own)
     }
 
     /// Files of this machine are there for this process alone: the job then runs here.
@@ -364,6 +367,7 @@ impl Copy<'_> {
             overwrite: options.overwrite,
             append: options.append,
             delete: options.delete,
+            filtered: Default::default(),
             ignore_failures: options.ignore_failures,
             skip_crc: options.skip_crc,
             verbose: options.verbose,
@@ -470,6 +474,17 @@ impl Copy<'_> {
         if let (Some(dfs), Ok(path)) = (&self.cluster, DfsPath::parse(staging)) {
             let _ = dfs.delete(&path, true);
         }
+    }
+}
+
+/// What the last step must know of filters has to fit into its order.
+fn check_filtered(order: &Order) -> Result<()> {
+    let text = serde_json::to_string(&order.filtered).map_err(Error::List)?;
+    match text.len() <= FILTERED_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::usage(format!(
+            "-filters with -delete: filters and sources have more than {FILTERED_BYTES_MAX} bytes"
+        ))),
     }
 }
 

@@ -9,7 +9,9 @@ use protocol::glob;
 use protocol::namenode::FileStatus;
 
 use super::args::Parsed;
-use super::fs::{Failure, Item, Named, Resolver, Store, WriteOptions, alternatives, text_of};
+use super::fs::{
+    Failure, Item, Named, Problem, Resolver, Store, WriteOptions, alternatives, text_of,
+};
 use super::properties::Properties;
 use crate::output::{Buffered, report};
 
@@ -92,14 +94,25 @@ impl Context {
 
     /// Creates an empty file, or truncates the existing one.
     pub(crate) fn create_empty(&self, named: &Named) -> Result<(), Failure> {
-        let options = WriteOptions {
+        self.store.create(named, &self.empty(true))?.close()
+    }
+
+    /// Creates an empty file unless something is there, perhaps since just now.
+    pub(crate) fn create_missing(&self, named: &Named) -> Result<(), Failure> {
+        match self.store.create(named, &self.empty(false)) {
+            Err(failure) if failure.problem() == Some(&Problem::Exists) => Ok(()),
+            created => created?.close(),
+        }
+    }
+
+    fn empty(&self, overwrite: bool) -> WriteOptions {
+        WriteOptions {
             publish_as: None,
-            overwrite: true,
+            overwrite,
             umask: self.properties.umask,
             replication: self.properties.replication,
             block_size: self.properties.block_size,
-        };
-        self.store.create(named, &options)?.close()
+        }
     }
 
     /// The paths that an operand names: all matches of a glob, otherwise the one path, which must exist. What is no text is no glob.
@@ -180,6 +193,9 @@ impl Context {
             let pattern = glob::Pattern::new(element);
             let mut next = Vec::new();
             for Candidate { named: directory, status } in here {
+                if status.as_ref().is_some_and(|status| !status.directory) {
+                    continue;
+                }
                 let unseen = |named| Candidate { named, status: None };
                 match pattern.literal() {
                     Some(name) if name == "." || name == ".." => {
@@ -193,10 +209,18 @@ impl Context {
             here = next;
         }
         for Candidate { named, status } in here {
-            let status = if status.is_some() { status } else { self.store.find(&named)? };
+            let status = if status.is_some() { status } else { self.find_match(&named)? };
             found.extend(status.map(|status| Item { named, status }));
         }
         Ok(())
+    }
+
+    /// What is at a path that a pattern leads to: below a file there is nothing.
+    fn find_match(&self, named: &Named) -> Result<Option<FileStatus>, Failure> {
+        match self.store.find(named) {
+            Err(Failure::FileAbove(_)) => Ok(None),
+            found => found,
+        }
     }
 
     fn matching_children(
@@ -206,7 +230,7 @@ impl Context {
         pattern: &glob::Pattern,
         next: &mut Vec<Candidate>,
     ) -> Result<(), Failure> {
-        let status = if status.is_some() { status } else { self.store.find(directory)? };
+        let status = if status.is_some() { status } else { self.find_match(directory)? };
         if !status.is_some_and(|status| status.directory) {
             return Ok(());
         }

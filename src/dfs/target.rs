@@ -103,16 +103,39 @@ pub(super) fn check_local(
 
 /// A directory cannot go onto itself or into itself.
 pub(super) fn refuse_itself(context: &Context, from: &Named, to: &Named) -> Result<(), Failure> {
-    let typed = &from.typed;
     if to.path == from.path {
-        let target = context.resolver.qualified(&to.path);
-        return Err(Failure::Text(format!("`{typed}' to `{target}': are identical")));
+        return Err(identical(context, &from.typed, to));
     }
     if to.path.starts_with(&from.path) {
-        let target = &to.typed;
-        return Err(Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself")));
+        return Err(inside_itself(&from.typed, to));
     }
     Ok(())
+}
+
+/// The same for a source of this machine that is copied, whatever links and names lead to its target. The source is its path, and as typed.
+pub(super) fn refuse_itself_here(
+    context: &Context,
+    (from, typed): (&Path, &str),
+    to: &Named,
+) -> Result<(), Failure> {
+    let Some(path) = to.path.machine() else { return Ok(()) };
+    if local::is_same(from, path) {
+        return Err(identical(context, typed, to));
+    }
+    let there = path.ancestors().find_map(|above| above.canonicalize().ok());
+    match there.is_some_and(|there| there.ancestors().any(|above| local::is_same(from, above))) {
+        true => Err(inside_itself(typed, to)),
+        false => Ok(()),
+    }
+}
+
+fn identical(context: &Context, typed: &str, to: &Named) -> Failure {
+    let target = context.resolver.qualified(&to.path);
+    Failure::Text(format!("`{typed}' to `{target}': are identical"))
+}
+
+fn inside_itself(typed: &str, Named { typed: target, .. }: &Named) -> Failure {
+    Failure::Text(format!("`{typed}' to `{target}': is a subdirectory of itself"))
 }
 
 /// Rewrites an error about `target`, whose parent is missing, to name `target` with its full address, as Hadoop does: its shell looks for the parent before it

@@ -1,5 +1,6 @@
 //! The actions of `-delete` and `-move` on files that have lost blocks.
 
+use std::error::Error;
 use std::io::Write;
 
 use anyhow::{Context, Result};
@@ -8,6 +9,9 @@ use protocol::DfsPath;
 use protocol::namenode::FsckFile;
 
 use super::lines::complete_blocks;
+use super::request::Request;
+use crate::connect::describe;
+use crate::output::report;
 
 /// Destination of `-move` for the remains of a file.
 const LOST_FOUND: &str = "/lost+found";
@@ -19,8 +23,25 @@ pub(super) fn is_damaged(file: &FsckFile) -> bool {
     complete_blocks(file).iter().any(|block| block.good_count() == 0)
 }
 
+/// Does what the command wants done with a damaged file, and tells what cannot be done: false then. What could not be saved is not deleted.
+pub(super) fn repair(client: &DfsClient, request: &Request, file: &FsckFile) -> bool {
+    let tell = |what: &str, error: &(dyn Error + 'static)| {
+        report!("{}: cannot be {what}: {}", file.path, describe(error));
+        false
+    };
+    if request.moves
+        && let Err(error) = salvage(client, file)
+    {
+        return tell("saved", error.as_ref());
+    }
+    match request.deletes.then(|| client.delete(&file.path, false)) {
+        Some(Err(error)) => tell("deleted", &error),
+        Some(Ok(_)) | None => true,
+    }
+}
+
 /// Copies every unbroken run of good blocks to `/lost+found/<path>/<number>`; the file itself stays.
-pub(super) fn salvage(client: &DfsClient, file: &FsckFile) -> Result<()> {
+fn salvage(client: &DfsClient, file: &FsckFile) -> Result<()> {
     let directory = DfsPath::parse(&format!("{LOST_FOUND}{}", file.path))?;
     client.mkdirs(&directory, 0o755, true).context("cannot make a directory in /lost+found")?;
     for (number, (offset, length)) in (0..).zip(good_runs(file)) {

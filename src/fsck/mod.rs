@@ -1,7 +1,7 @@
 //! `hanno fsck`: the health of every file below a path, in HDFS's words.
 //!
 //! Files come from the NameNode in pages; totals, texts and repairs are this side's. The exit code is HDFS's: 0 healthy or no such path, 1 corrupt, 255 could
-//! not run; with `-blockId` 2 to 5 for the admin state of the last replica's DataNode.
+//! not run or not do all that it should; with `-blockId` 2 to 5 for the admin state of the last replica's DataNode.
 
 mod actions;
 mod lines;
@@ -129,7 +129,7 @@ fn examine(
     started: Instant,
 ) -> Result<u8> {
     let mut out = Buffered::new()?;
-    let mut totals = Totals::new(client)?;
+    let (mut totals, mut all_done) = (Totals::new(client)?, true);
     let whole = walk(client, (path, request.snapshots), &mut |entry| {
         let mut text = String::new();
         let file = match entry {
@@ -149,12 +149,7 @@ fn examine(
         // Files in a snapshot are read-only.
         let is_former = file.path.elements().any(|element| element == DOT_SNAPSHOT);
         if actions::is_damaged(file) && !is_former {
-            if request.moves {
-                actions::salvage(client, file)?;
-            }
-            if request.deletes {
-                client.delete(&file.path, false)?;
-            }
+            all_done &= actions::repair(client, request, file);
         }
         let written = out.write_all(text.as_bytes());
         unless_reader_left(written).context("cannot write to standard output")
@@ -165,10 +160,11 @@ fn examine(
         return Ok(EXIT_OK);
     };
     totals.directory_count = directory_count;
+    let code = if all_done { totals.exit_code() } else { EXIT_USAGE };
     if request.json {
         drop(out);
         print_json(&totals)?;
-        return Ok(totals.exit_code());
+        return Ok(code);
     }
     let mut text = totals.text();
     if request.storage_policies {
@@ -180,7 +176,7 @@ fn examine(
     text.push_str(&format!("The filesystem under path '{path}' is {state}\n"));
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     unless_reader_left(written).context("cannot write to standard output")?;
-    Ok(totals.exit_code())
+    Ok(code)
 }
 
 /// `-list-corruptfileblocks`: blocks without a good replica, and their files.

@@ -148,6 +148,14 @@ fn a_block_without_a_good_chunk_is_named_and_the_rest_of_its_file_can_be_salvage
     let list = cluster.hanno(&["fsck", "/", "-list-corruptfileblocks"]);
     assert_eq!(list.code, 255);
     assert!(list.stdout_text().contains(&format!("{block}\t/d/x\n")), "{}", list.stdout_text());
+    // What cannot be saved is told, and not deleted.
+    cluster.dfs(&["-touchz", "/lost+found"]).ok();
+    let refused = cluster.hanno(&["fsck", "/", "-move", "-delete"]);
+    assert_eq!(refused.code, 255, "{}", refused.stderr);
+    assert!(refused.stderr.contains("/d/x: cannot be saved: "), "{}", refused.stderr);
+    assert!(refused.stdout_text().contains("under path '/' is CORRUPT"));
+    cluster.dfs(&["-test", "-e", "/d/x"]).ok();
+    cluster.dfs(&["-rm", "-skipTrash", "/lost+found"]).ok();
     cluster.hanno(&["fsck", "/", "-move"]);
     let kept = cluster.dfs(&["-cat", "/lost+found/d/x/0"]).ok().stdout;
     assert!(kept == content[..2 * BLOCK_BYTES as usize], "the good blocks");

@@ -158,6 +158,10 @@ fn choices(stand: &Stand, all: &[&str]) {
     fs::write(&filters, ".*/sub/b\n.*empty\n").unwrap();
     stand.distcp(&format!("-filters {} /s /filtered", filters.display())).ok();
     assert_eq!(stand.tree("/filtered"), ["a", "sub", "sub/c d"]);
+    stand.put("/filtered/sub/b", b"kept");
+    stand.put("/filtered/other", b"not kept");
+    stand.distcp(&format!("-update -delete -filters {} /s /filtered", filters.display())).ok();
+    assert_eq!(stand.tree("/filtered"), ["a", "sub", "sub/b", "sub/c d"]);
     stand.put("/list", b"/s/a\n\nhdfs:///s/sub\n");
     stand.distcp("-f /list -strategy dynamic -m 1 -numListstatusThreads 3 /listed").ok();
     assert_eq!(stand.tree("/listed"), all);

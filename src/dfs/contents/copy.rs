@@ -3,6 +3,7 @@
 //! Bytes pass through this process, several files at a time. Attributes of directories are set last, because copying into a
 //! directory changes its time.
 
+use std::path::Path;
 use std::sync::Mutex;
 
 use client::dfs::DfsError;
@@ -11,12 +12,12 @@ use protocol::namenode::FileStatus;
 use protocol::xattr::XattrFlag;
 
 use super::interrupt;
-use super::pool::{self, Queue};
+use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Item, Named, Problem};
-use crate::dfs::target::{Target, missing_parent, refuse_itself};
+use crate::dfs::target::{Target, missing_parent, refuse_itself, refuse_itself_here};
 
 /// The attributes that `-p` without letters keeps: times, owner and group, permission bits.
 const PRESERVED_DEFAULT: &str = "top";
@@ -34,7 +35,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
     let names = items.iter().filter_map(|item| item.as_ref().ok()?.named.path.name());
     let naming = Naming::among(names);
     let copy = Copy { context, directories: Mutex::default() };
-    let walk = |queue: &Queue<Task>| {
+    let walk = |queue: &Queue<'_, Task>| {
         for source in items {
             let copied = source.and_then(|source| {
                 let to = target.place_of(source.named.path.name())?;
@@ -44,6 +45,9 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
                 let existing = context.store.find(&to)?;
                 if source.status.directory {
                     refuse_itself(context, &source.named, &to)?;
+                    if let Some(path) = source.named.path.machine() {
+                        refuse_itself_here(context, (path, &source.named.typed), &to)?;
+                    }
                 } else {
                     publish::check_target(context, &to, existing.as_ref())?;
                     if source.named.path == to.path {
@@ -58,7 +62,7 @@ pub(super) fn cp(context: &Context) -> Result<(), Failure> {
         }
         Ok(())
     };
-    pool::run(context, sizes, walk, |task, progress| copy.file(&task, progress))?;
+    pool::run(context, sizes, walk, |task, progress| copy.file(task, progress))?;
     copy.preserve_directories();
     Ok(())
 }
@@ -76,13 +80,19 @@ struct Task {
     naming: Naming,
 }
 
+impl Repeatable for Task {
+    fn can_repeat(&self) -> bool {
+        self.source.named.path.machine().is_none_or(Path::is_file)
+    }
+}
+
 impl Copy<'_> {
     fn item(
         &self,
         source: Item,
         (target, naming): (Named, Naming),
         existing: Option<FileStatus>,
-        queue: &Queue<Task>,
+        queue: &Queue<'_, Task>,
     ) -> Result<(), Failure> {
         if !source.status.directory {
             publish::check_target(self.context, &target, existing.as_ref())?;
@@ -120,6 +130,9 @@ impl Copy<'_> {
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
         let Task { source, target, naming } = task;
+        if let Some(path) = source.named.path.machine() {
+            publish::check_source(self.context, (path, &source.named.typed), target)?;
+        }
         publish::write(self.context, (target, *naming), &mut |writer| {
             self.context.store.read(&source.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());

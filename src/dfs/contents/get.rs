@@ -16,11 +16,11 @@ use sys::fs::{create_anew, open_in_place, rename_new, write_cached_at};
 use sys::host::users;
 
 use super::interrupt::{self, Temporary};
-use super::pool::{self, Queue};
+use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::{publish, read};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Problem, local};
+use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Named, Problem, local};
 use crate::dfs::target;
 
 /// Permissions of new files, less the process's mask.
@@ -42,7 +42,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
     let items = context.expand_all(sources)?;
     target::check_local(&target, items.len(), context.args.has("f"))?;
     let get = Get { context, directories: Mutex::default() };
-    let walk = |queue: &Queue<Task>| {
+    let walk = |queue: &Queue<'_, Task>| {
         for item in items {
             let queued = item.and_then(|item| {
                 let target = match item.named.path.name() {
@@ -54,6 +54,9 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
                 };
                 let onto = (target.to_string_lossy().into_owned(), false);
                 publish::check_raw(&(item.named.typed.clone(), item.named.path.is_raw()), &onto)?;
+                if item.status.directory {
+                    refuse_itself_here(context, &item.named, &target)?;
+                }
                 queue.claim(&FsPath::Machine(target.clone()));
                 get.item(item, target, queue)
             });
@@ -63,7 +66,7 @@ pub(super) fn get(context: &Context) -> Result<(), Failure> {
         }
         Ok(())
     };
-    pool::run(context, sizes, walk, |task, progress| get.file(&task, progress))?;
+    pool::run(context, sizes, walk, |task, progress| get.file(task, progress))?;
     get.finish();
     Ok(())
 }
@@ -80,8 +83,15 @@ struct Task {
     target: PathBuf,
 }
 
+impl Repeatable for Task {
+    fn can_repeat(&self) -> bool {
+        // This machine has no such quotas.
+        false
+    }
+}
+
 impl Get<'_> {
-    fn item(&self, item: Item, target: PathBuf, queue: &Queue<Task>) -> Result<(), Failure> {
+    fn item(&self, item: Item, target: PathBuf, queue: &Queue<'_, Task>) -> Result<(), Failure> {
         if !item.status.directory {
             return self.check_target(&target).and_then(|()| queue.push(Task { item, target }));
         }
@@ -153,6 +163,7 @@ impl Get<'_> {
         if self.context.args.has("p") || self.context.args.has("crc") {
             return Err(Failure::at(target.to_string_lossy(), publish::NO_ATTRIBUTES));
         }
+        refuse_itself_here(self.context, &item.named, target)?;
         let fail = |error| Failure::local(target, &error);
         let mut file = open_in_place(target, FILE_MODE).map_err(fail)?;
         self.context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
@@ -198,6 +209,15 @@ impl Get<'_> {
         }
         Ok(())
     }
+}
+
+/// A source of this machine does not go onto itself or into itself.
+fn refuse_itself_here(context: &Context, from: &Named, target: &Path) -> Result<(), Failure> {
+    let Some(path) = from.path.machine() else { return Ok(()) };
+    let typed = target.to_string_lossy().into_owned();
+    let there = std::path::absolute(target).map_err(|error| Failure::local(target, &error))?;
+    let to = Named { typed, path: FsPath::Machine(there) };
+    target::refuse_itself_here(context, (path, &from.typed), &to)
 }
 
 /// The checksum file that Hadoop keeps beside a local file: `"crc\0" | u32 512 | a CRC-32 for each 512 bytes`, big-endian.
@@ -293,6 +313,7 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
         fs::create_dir_all(parent).map_err(|error| Failure::local(parent, &error))?;
     }
     if sys::fs::is_written_in_place(&target) {
+        files.iter().try_for_each(|item| refuse_itself_here(context, &item.named, &target))?;
         return merge(context, &files, (&target, open_in_place(&target, FILE_MODE)));
     }
     publish_local(true, &target, |temporary| {

@@ -1,13 +1,15 @@
 //! Writes one file so that nobody sees half of it: under `name._COPYING_`, published in the step that closes it. If something has that name, it stays, and the
 //! file gets another one at first. What is no regular file (a link, a FIFO, a device of this machine) is written in place.
 
+use std::path::Path;
+
 use protocol::namenode::COPYING_SUFFIX;
 use protocol::path::RESERVED_RAW;
 
 use super::interrupt::Temporary;
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Named, Problem, WriteOptions, Writer};
-use crate::dfs::target::missing_parent;
+use crate::dfs::target::{missing_parent, refuse_itself_here};
 
 /// Replicas with `-l`.
 const LAZY_REPLICATION: u16 = 1;
@@ -56,6 +58,18 @@ pub(super) fn write(
     let done = fill(&mut writer).and_then(|()| writer.close());
     drop(temporary);
     done
+}
+
+/// What is written in place, or under its own name with `-d`, is emptied first: no source of this machine may be the same file.
+pub(super) fn check_source(
+    context: &Context,
+    source: (&Path, &str),
+    target: &Named,
+) -> Result<(), Failure> {
+    match context.args.has("d") || context.store.is_written_in_place(target) {
+        true => refuse_itself_here(context, source, target),
+        false => Ok(()),
+    }
 }
 
 /// The file to write first.

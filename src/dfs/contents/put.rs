@@ -15,12 +15,12 @@ use protocol::namenode::FileStatus;
 use sys::host::users;
 
 use super::interrupt;
-use super::pool::{self, Queue};
+use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local};
-use crate::dfs::target::{Target, missing_parent};
+use crate::dfs::target::{Target, missing_parent, refuse_itself_here};
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {
@@ -40,6 +40,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
         emptied: Mutex::default(),
     };
     if sources == ["-"] {
+        local::check_stdin()?;
         target.make_parent(context)?;
         target.check(context, 1, overwrite)?;
         return put.standard_input(&target.place_of(Some("-"))?);
@@ -49,7 +50,7 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     target.check(context, sources.len(), overwrite)?;
     let names = sources.iter().filter_map(|source| source.file_name()?.to_str());
     let naming = Naming::among(names);
-    let walk = |queue: &Queue<Task>| {
+    let walk = |queue: &Queue<'_, Task>| {
         for source in &sources {
             // The name of a source matters only if the source keeps it.
             let placed = match target.is_directory() {
@@ -65,11 +66,9 @@ pub(super) fn put(context: &Context) -> Result<(), Failure> {
     };
     let single = sources.len() == 1 && sources[0].metadata().is_ok_and(|m| !m.is_dir());
     if single || sizes.is_one_at_a_time() {
-        pool::run(context, sizes.one_at_a_time(), walk, |task, progress| {
-            put.file(&task, progress)
-        })?;
+        pool::run(context, sizes.one_at_a_time(), walk, |task, progress| put.file(task, progress))?;
     } else {
-        let copy = |tasks: Vec<Task>, progress: &Progress| put.files(&tasks, progress);
+        let copy = |tasks: &[Task], progress: &Progress| put.files(tasks, progress);
         pool::run_grouped(context, sizes, Task::is_small, walk, copy)?;
     }
     put.finish();
@@ -94,22 +93,42 @@ struct Task {
 }
 
 impl Task {
-    /// True if it may be copied together with others.
+    /// True if it may be copied together with others. The length of a pipe or a device says nothing.
     fn is_small(&self) -> bool {
-        self.metadata.len() <= SMALL_FILE_BYTES_MAX as u64 && self.target.cluster().is_ok()
+        self.metadata.is_file()
+            && self.metadata.len() <= SMALL_FILE_BYTES_MAX as u64
+            && self.target.cluster().is_ok()
     }
 
-    /// All of its source; `None` if that is not small, perhaps since it has grown.
-    fn read_small(&self) -> Result<Option<Vec<u8>>, Failure> {
-        if !self.is_small() {
-            return Ok(None);
+    /// Opens the source, and reads all of it if it is small. What is there now may be more than was seen before, or no file at all.
+    fn open(&self) -> io::Result<Opened> {
+        let mut rest = File::open(&self.source)?;
+        let mut beginning = Vec::new();
+        if self.is_small() && rest.metadata()?.is_file() {
+            beginning.reserve(self.metadata.len() as usize + 1);
+            let most = SMALL_FILE_BYTES_MAX as u64 + 1;
+            (&mut rest).take(most).read_to_end(&mut beginning)?;
+            if beginning.len() <= SMALL_FILE_BYTES_MAX {
+                return Ok(Opened::Small(beginning));
+            }
         }
-        let fail = |error| Failure::local(&self.source, &error);
-        let file = File::open(&self.source).map_err(fail)?;
-        let mut bytes = Vec::with_capacity(self.metadata.len() as usize + 1);
-        file.take(SMALL_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(fail)?;
-        Ok((bytes.len() <= SMALL_FILE_BYTES_MAX).then_some(bytes))
+        Ok(Opened::Large(beginning, rest))
     }
+}
+
+impl Repeatable for Task {
+    fn can_repeat(&self) -> bool {
+        self.metadata.is_file()
+    }
+}
+
+/// A source that is open: a pipe gives its bytes only once.
+#[derive(Debug)]
+enum Opened {
+    /// All of a file.
+    Small(Vec<u8>),
+    /// What was read already, and where the rest is.
+    Large(Vec<u8>, File),
 }
 
 /// A directory of the cluster that is being filled.
@@ -127,12 +146,15 @@ impl Put<'_> {
         &self,
         source: &Path,
         (target, naming): (&Named, Naming),
-        queue: &Queue<Task>,
+        queue: &Queue<'_, Task>,
     ) -> Result<(), Failure> {
         let typed = source.to_string_lossy().into_owned();
         publish::check_raw(&(typed, false), &(target.typed.clone(), target.path.is_raw()))?;
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
         self.refuse_link(source, &metadata)?;
+        if metadata.is_dir() {
+            refuse_itself_here(self.context, (source, &source.to_string_lossy()), target)?;
+        }
         queue.claim(&target.path);
         let existing = self.context.store.find(target)?;
         // A move does not fill a directory that is there, as in Hadoop: its own would be gone.
@@ -156,7 +178,7 @@ impl Put<'_> {
         metadata: Metadata,
         target: &Named,
         existing: Option<FileStatus>,
-        queue: &Queue<Task>,
+        queue: &Queue<'_, Task>,
         ancestors: &mut Vec<(u64, u64)>,
     ) -> Result<(), Failure> {
         let identity = (metadata.dev(), metadata.ino());
@@ -213,7 +235,7 @@ impl Put<'_> {
         &self,
         source: &Path,
         Filled { directory, is_new, naming }: &Filled<'_>,
-        queue: &Queue<Task>,
+        queue: &Queue<'_, Task>,
         ancestors: &mut Vec<(u64, u64)>,
     ) -> Result<(), Failure> {
         let metadata = fs::metadata(source).map_err(|error| Failure::local(source, &error))?;
@@ -235,15 +257,17 @@ impl Put<'_> {
         let mut outcomes: Vec<Option<Result<(), Failure>>> = Vec::new();
         let (mut small, mut whole) = (Vec::new(), Vec::new());
         for task in tasks {
-            outcomes.push(match task.read_small() {
-                Ok(Some(bytes)) => {
+            outcomes.push(match task.open() {
+                Ok(Opened::Small(bytes)) => {
                     let Task { target, naming, .. } = task;
                     small.push((task, bytes.len()));
                     whole.push(publish::Whole { target, naming: *naming, bytes });
                     None
                 }
-                Ok(None) => Some(self.file(task, progress)),
-                Err(failure) => Some(Err(failure)),
+                Ok(Opened::Large(beginning, rest)) => {
+                    Some(self.write(task, io::Cursor::new(beginning).chain(rest), progress))
+                }
+                Err(error) => Some(Err(Failure::local(&task.source, &error))),
             });
         }
         let written = publish::write_small(self.context, whole);
@@ -270,11 +294,21 @@ impl Put<'_> {
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
+        let file = File::open(&task.source);
+        self.write(task, file.map_err(|error| Failure::local(&task.source, &error))?, progress)
+    }
+
+    fn write(&self, task: &Task, inner: impl Read, progress: &Progress) -> Result<(), Failure> {
         let Task { source, target, naming, .. } = task;
-        let file = File::open(source).map_err(|error| Failure::local(source, &error))?;
-        let mut file = Counted { inner: file, progress };
+        let typed = source.to_string_lossy();
+        match self.moves {
+            // Its source is deleted afterwards.
+            true => refuse_itself_here(self.context, (source, &typed), target)?,
+            false => publish::check_source(self.context, (source, &typed), target)?,
+        }
+        let mut bytes = Counted { inner, progress };
         publish::write(self.context, (target, *naming), &mut |writer| {
-            writer.write_from(&mut file, &|error| Failure::local(source, error))
+            writer.write_from(&mut bytes, &|error| Failure::local(source, error))
         })?;
         self.after(task)
     }
@@ -296,6 +330,7 @@ impl Put<'_> {
         let progress = Progress::new();
         let fail =
             |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
+        publish::check_source(self.context, (Path::new("/dev/stdin"), "-"), target)?;
         let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
         let written = publish::write(self.context, (target, Naming::Plain), &mut |writer| {
             writer.write_from(&mut input, &fail)
@@ -350,5 +385,45 @@ impl<R: Read> Read for Counted<'_, R> {
         let count = self.inner.read(buffer)?;
         self.progress.bytes(count);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::DfsPath;
+
+    use super::*;
+
+    #[test]
+    fn every_byte_of_a_source_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("source");
+        fs::write(&source, "small").unwrap();
+        let target = Named::untyped(DfsPath::parse("/t").unwrap());
+        let metadata = fs::metadata(&source).unwrap();
+        let mut task = Task { source, metadata, target, naming: Naming::Plain };
+        let opened = task.open().unwrap();
+        assert!(matches!(&opened, Opened::Small(bytes) if bytes == b"small"), "{opened:?}");
+        let large: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+        let all = |opened| match opened {
+            Opened::Large(mut bytes, mut rest) => {
+                rest.read_to_end(&mut bytes).unwrap();
+                bytes
+            }
+            Opened::Small(bytes) => panic!("{} bytes", bytes.len()),
+        };
+        fs::write(&task.source, &large).unwrap();
+        assert!(all(task.open().unwrap()) == large, "a file that has grown");
+        fs::remove_file(&task.source).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&task.source).status().unwrap();
+        assert!(made.success());
+        // First as if it had taken the place of a small file.
+        for _ in 0..2 {
+            let (source, data) = (task.source.clone(), large.clone());
+            let writer = std::thread::spawn(move || fs::write(source, data).unwrap());
+            assert!(all(task.open().unwrap()) == large, "a pipe");
+            writer.join().unwrap();
+            task.metadata = fs::metadata(&task.source).unwrap();
+        }
     }
 }

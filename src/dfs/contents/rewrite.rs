@@ -49,6 +49,9 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
         return Err(Failure::Text(text.to_owned()));
     }
     target.named.cluster()?;
+    if has_stdin {
+        local::check_stdin()?;
+    }
     let mut files = Vec::new();
     let local = sources.iter().filter(|source| *source != "-").map(|source| local::expand(source));
     for path in local.collect::<Result<Vec<_>, _>>()?.concat() {
@@ -72,7 +75,7 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
                 let parent = Named { typed: target.typed.clone(), path: parent };
                 context.store.mkdirs(&parent, context.properties.umask, true)?;
             }
-            context.create_empty(&target)?;
+            context.create_missing(&target)?;
         }
     }
     interrupt::watch(&context.store)?;

@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     },
     /// A file lies above the path, in the daemon's words, which name that file.
     FileAbove(String),
+    /// There is not enough space for the blocks of a file, in the daemon's words: each that is being written counts as whole.
+    SpaceQuota(String),
     /// The text alone.
     Text(String),
     /// The arguments are wrong: printed with the usage, exit code 255.
@@ -125,6 +127,7 @@ impl Failure {
             Some(ErrorKind::AlreadyExists) => Problem::Exists,
             Some(ErrorKind::IsDirectory) => Problem::IsDirectory,
             Some(ErrorKind::ParentNotDirectory) => return Failure::FileAbove(words()),
+            Some(ErrorKind::SpaceQuotaExceeded) => return Failure::SpaceQuota(words()),
             Some(ErrorKind::NotDirectory) => Problem::NotDirectory,
             Some(ErrorKind::NotEmpty) => Problem::NotEmpty,
             // Its words name a temporary file, if any.
@@ -165,6 +168,7 @@ impl fmt::Display for Failure {
         let text = match self {
             Failure::At { path, problem } => format!("`{path}': {problem}"),
             Failure::FileAbove(text)
+            | Failure::SpaceQuota(text)
             | Failure::Text(text)
             | Failure::Usage(text)
             | Failure::Value(text) => text.clone(),
@@ -189,6 +193,7 @@ mod tests {
             (ErrorKind::NotEmpty, "`/x y': Directory is not empty"),
             (ErrorKind::LeaseExpired, "`/x y': server text"),
             (ErrorKind::PermissionDenied, "server text"),
+            (ErrorKind::SpaceQuotaExceeded, "server text"),
             (ErrorKind::SafeMode, "server text"),
             (ErrorKind::StartupSafeMode, "server text"),
         ] {

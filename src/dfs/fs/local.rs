@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use protocol::address::{AddressError, Scheme, Typed};
@@ -10,6 +11,7 @@ use protocol::glob::{self, Pattern};
 use super::error::Failure;
 use super::named::alternatives;
 use super::temporary::unused_name;
+use crate::output::without_number;
 
 /// The path that an operand names: plain, or with the scheme `file`. Any other scheme is refused, so that nobody's cluster becomes a directory here; a colon
 /// that begins no scheme is part of a name.
@@ -87,6 +89,23 @@ pub(crate) fn name_of(path: &Path) -> Result<String, Failure> {
         .map_err(|_| Failure::at(path.to_string_lossy(), "Invalid path name: not UTF-8"))
 }
 
+/// True if two paths lead to one file or one directory.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path| {
+        let there = fs::metadata(path).ok()?;
+        (there.is_file() || there.is_dir()).then(|| (there.dev(), there.ino()))
+    };
+    identity(one).is_some_and(|found| identity(other) == Some(found))
+}
+
+/// Standard input as a source: if the process was started without one, it would seem to be empty.
+pub(crate) fn check_stdin() -> Result<(), Failure> {
+    sys::streams::check_stdin().map_err(|error| {
+        let reason = without_number(&error.to_string());
+        Failure::Text(format!("cannot read standard input: {reason}"))
+    })
+}
+
 /// Entries of a directory, by name.
 pub(crate) fn sorted_entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let fail = |error| Failure::local(directory, &error);
@@ -146,6 +165,29 @@ mod tests {
             assert_eq!(path_of(OsStr::new(operand)).unwrap_err().to_string(), text);
             assert!(expand(OsStr::new(operand)).is_err(), "{operand}");
         }
+    }
+
+    #[test]
+    fn names_and_links_of_one_file_are_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("file"), "").unwrap();
+        fs::write(path("other"), "").unwrap();
+        fs::hard_link(path("file"), path("name")).unwrap();
+        std::os::unix::fs::symlink("file", path("link")).unwrap();
+        std::os::unix::fs::symlink(".", path("up")).unwrap();
+        for (one, other, expected) in [
+            ("file", "file", true),
+            ("file", "name", true),
+            ("link", "up/name", true),
+            ("up", ".", true),
+            ("file", "other", false),
+            ("none", "none", false),
+        ] {
+            assert_eq!(is_same(&path(one), &path(other)), expected, "{one} {other}");
+        }
+        let device = Path::new("/dev/null");
+        assert!(!is_same(device, device), "nothing in a device can be lost");
     }
 
     #[test]

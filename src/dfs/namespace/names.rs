@@ -234,14 +234,14 @@ pub(super) fn setrep(context: &Context) -> Result<(), Failure> {
         setrep_tree(context, item, replication, &mut screen, &mut changed)
     })?;
     screen.flush()?;
-    if !context.args.has("w") {
-        return Ok(());
-    }
     for named in changed {
         screen.print(&format!("Waiting for {} ...", named.typed))?;
         screen.flush()?;
-        wait_for_replicas(context, &named, replication, &mut screen)?;
-        screen.line(format_args!(" done"))?;
+        let waited = wait_for_replicas(context, &named, replication, &mut screen);
+        let end = if waited.is_ok() { " done" } else { "" };
+        screen.line(format_args!("{end}"))?;
+        screen.flush()?;
+        context.reported(waited)?;
     }
     screen.flush()
 }
@@ -255,7 +255,7 @@ fn setrep_tree(
 ) -> Result<(), Failure> {
     if item.status.directory {
         for child in context.store.children(&item.named)? {
-            setrep_tree(context, child, replication, screen, changed)?;
+            context.reported(setrep_tree(context, child, replication, screen, changed))?;
         }
         return Ok(());
     }
@@ -264,7 +264,9 @@ fn setrep_tree(
         return Err(Failure::Text(text));
     }
     screen.line(format_args!("Replication {replication} set: {}", item.named.typed))?;
-    changed.push(item.named);
+    if context.args.has("w") {
+        changed.push(item.named);
+    }
     Ok(())
 }
 

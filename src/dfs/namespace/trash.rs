@@ -61,7 +61,15 @@ impl<'a> Trash<'a> {
                 let root = resolver.qualified(&FsPath::Cluster(self.root.clone()));
                 let from = resolver.qualified(&named.path);
                 let to = format!("{root}/{CURRENT}{path}");
-                Err(Failure::Text(format!("Failed to move {from} to trash {to}: {failure}")))
+                let failed = format!("Failed to move {from} to trash {to}: {failure}");
+                // What is missing cannot be deleted in any way.
+                Err(Failure::Text(match failure.problem() {
+                    Some(Problem::Missing) => failed,
+                    _ => format!(
+                        "{}. Consider using -skipTrash option",
+                        failed.trim_end_matches('.')
+                    ),
+                }))
             }
         }
     }
@@ -122,8 +130,12 @@ impl<'a> Trash<'a> {
     fn is_blocked(&self, path: &DfsPath) -> Result<bool, Failure> {
         let mut at = Some(path.clone());
         while let Some(path) = at {
-            if let Some(status) = self.context.store.find(&unnamed(path.clone()))? {
-                return Ok(!status.directory);
+            match self.context.store.find(&unnamed(path.clone())) {
+                Ok(Some(status)) => return Ok(!status.directory),
+                Ok(None) => {}
+                // Only the superuser gets no error below a file.
+                Err(Failure::FileAbove(_)) => return Ok(true),
+                Err(failure) => return Err(failure),
             }
             at = path.parent();
         }
