@@ -77,6 +77,40 @@ fn differences_name_nothing_in_directories_that_were_or_are_closed() {
     }
 }
 
+/// Whoever may write to a file appends to it and gives that up: the file is there as before, unless its directory lets them delete it.
+#[test]
+fn who_may_only_write_a_file_cannot_delete_it_by_abandoning_it() {
+    for (mode, may_delete) in [(0o755, false), (0o1777, false), (0o777, true)] {
+        let mut h = Harness::with_nodes(1, 3);
+        assert_eq!(h.call(mkdirs("/shared")), Ok(Reply::Done));
+        h.write("/shared/log", 10, 1);
+        set_mode(&mut h, "/shared", mode);
+        set_mode(&mut h, "/shared/log", 0o666);
+        let append = Call::Append { path: dfs("/shared/log"), new_block: true };
+        let appended = h.call_as(STRANGER, append);
+        let Ok(Reply::Appended(appended)) = appended else { panic!("{appended:?}") };
+        let abandon = |file| Call::AbandonFile { file, keep: false, unused: None };
+        assert_eq!(h.call_as(STRANGER, abandon(appended.file)), Ok(Reply::Flag(true)), "{mode:o}");
+        let found = h.read(&Call::Status(dfs("/shared/log")));
+        match may_delete {
+            true => assert_eq!(refusal(found).kind, ErrorKind::NotFound, "{mode:o}"),
+            false => assert!(
+                matches!(&found, Ok(Reply::Status(it)) if it.length == 10 && !it.open),
+                "{mode:o}: {found:?}"
+            ),
+        }
+    }
+    // What somebody has made in a directory for all is theirs to give up.
+    let mut h = Harness::with_nodes(1, 3);
+    assert_eq!(h.call(mkdirs("/tmp")), Ok(Reply::Done));
+    set_mode(&mut h, "/tmp", 0o1777);
+    let created = h.call_as(STRANGER, create("/tmp/f", false, None, true));
+    let Ok(Reply::Created(created)) = created else { panic!("{created:?}") };
+    let abandon = Call::AbandonFile { file: created.file, keep: false, unused: None };
+    assert_eq!(h.call_as(STRANGER, abandon), Ok(Reply::Flag(true)));
+    assert_eq!(refusal(h.read(&Call::Status(dfs("/tmp/f")))).kind, ErrorKind::NotFound);
+}
+
 #[test]
 fn a_page_of_snapshots_ends_where_their_children_are_many() {
     let (children, snapshots) = (10_000, 40);
