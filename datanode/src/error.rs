@@ -145,6 +145,14 @@ pub enum StoreError {
         /// Bytes in the replica.
         length: u64,
     },
+    /// A packet that repeats complete bytes otherwise.
+    #[error("block {block}: data for offset {offset} differs from what is complete")]
+    Differs {
+        /// The block.
+        block: BlockId,
+        /// Where the packet begins.
+        offset: u64,
+    },
     /// An earlier write of this writer failed.
     #[error("block {0}: an earlier write failed")]
     Broken(BlockId),
@@ -175,6 +183,7 @@ impl StoreError {
             | StoreError::Corrupt { .. }
             | StoreError::Meta { .. }
             | StoreError::Gap { .. }
+            | StoreError::Differs { .. }
             | StoreError::Broken(_) => Status::Failed,
         }
     }
@@ -198,7 +207,7 @@ impl StoreError {
             StoreError::Refused { .. } | StoreError::WriterStuck(_) => {
                 ErrorKind::RecoveryInProgress
             }
-            StoreError::Gap { .. } => ErrorKind::InvalidArgument,
+            StoreError::Gap { .. } | StoreError::Differs { .. } => ErrorKind::InvalidArgument,
             StoreError::Full
             | StoreError::Io { .. }
             | StoreError::Corrupt { .. }

@@ -19,7 +19,7 @@ use protocol::datanode::{
 };
 use protocol::delegation::{Order, Refusal, TokenInfo};
 use protocol::namenode::{AdminState, Answer, Body, Call, Reply, Request};
-use protocol::{ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
+use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 use tokio::sync::oneshot;
 
 use crate::core::asked::Asked;
@@ -530,7 +530,8 @@ impl NameNode {
         now: Now,
     ) -> datanode::Answer {
         if let Some(node) = self.next_of(nodes, of, now)? {
-            state.blocks.take_changes(&state.ns, nodes, node, changes);
+            let needless = state.blocks.take_changes(&state.ns, nodes, node, changes);
+            log_needless(&needless, nodes.node(node).info.id);
             let bad = changes.bad.iter().map(|replica| replica.block);
             nodes.node_mut(node).failures.note_bad(bad, now.wall_ms);
             nodes.note_report(node);
@@ -582,6 +583,14 @@ fn check_registration(state: &State, register: &datanode::Register) -> Result<()
         ));
     }
     Ok(())
+}
+
+/// Logs that replicas which nobody has asked for are to be deleted: somebody may have written them with a token that was left.
+fn log_needless(blocks: &[BlockId], datanode: DatanodeId) {
+    if let Some(block) = blocks.first() {
+        let count = blocks.len();
+        tracing::warn!(%datanode, %block, count, "datanode has a new replica that nobody asked for of a block that has enough; it is to delete it");
+    }
 }
 
 /// Logs that unknown replicas are kept, and what to do.

@@ -1,5 +1,6 @@
 //! The life of a replica, and which requests it permits in which state.
 
+use protocol::checksum::CHUNK_BYTES;
 use protocol::transfer::{ReplicaSummary, Resume, Write};
 use protocol::{BlockId, GenerationStamp};
 
@@ -94,7 +95,7 @@ pub enum Begin {
     Replace,
     /// With new files; the existing replica is damaged or stale and stays until the new one is complete.
     Supersede,
-    /// With the existing replica, truncated to this length unless it was finalized: the data that follows then repeats its bytes.
+    /// With the existing replica, truncated to this length unless it was finalized: the data that follows then repeats its bytes, and is compared with them.
     Resume {
         /// Length to truncate to.
         offset: u64,
@@ -130,6 +131,14 @@ pub enum Refusal {
     /// Its bytes do not match their checksums.
     #[error("replica is damaged")]
     Damaged,
+    /// An append begins before the last chunk of what is complete.
+    #[error("replica is complete with {kept} bytes, and the append begins at {offset}")]
+    Within {
+        /// Bytes that are complete.
+        kept: u64,
+        /// Where it begins.
+        offset: u64,
+    },
 }
 
 impl Replica {
@@ -217,6 +226,32 @@ pub fn begin_write(
             Ok(Begin::Supersede)
         }
         _ => Ok(Begin::Replace),
+    }
+}
+
+/// Checks that a write leaves the first `kept` bytes of `replica` alone, which were complete once; returns how it begins. The sender may be any client: what it
+/// repeats of these bytes is compared as it comes.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn check_kept(
+    (replica, kept): (&Replica, u64),
+    intent: Intent,
+    begin: Begin,
+) -> Result<Begin, Refusal> {
+    let chunk = CHUNK_BYTES as u64;
+    match (begin, intent) {
+        // A writer has no business with what another has completed; a DataNode has a copy or a prefix for it.
+        (Begin::Replace, Intent::Create | Intent::Resume(_)) if kept > 0 => Err(Refusal::Exists),
+        (Begin::Resume { offset }, Intent::Resume(resume))
+            if !resume.after_break && offset < kept - kept % chunk =>
+        {
+            Err(Refusal::Within { kept, offset })
+        }
+        (Begin::Resume { offset }, _) if !replica.is_in_finalized() => {
+            Ok(Begin::Resume { offset: offset.max(kept) })
+        }
+        (begin, _) => Ok(begin),
     }
 }
 
@@ -328,6 +363,36 @@ mod tests {
             let begin = begin_write(existing.as_ref(), GenerationStamp(stamp), resume, false);
             assert_eq!(begin, expected, "{existing:?} {stamp} {resume:?}");
         }
+    }
+
+    #[test]
+    fn no_writer_replaces_or_cuts_what_was_complete() {
+        let (finalized, left) = (State::Finalized, State::Unfinished);
+        let again = |offset| {
+            Intent::Resume(Resume { prior: GenerationStamp(4), offset, after_break: true })
+        };
+        let at = |offset| Begin::Resume { offset };
+        let within = |offset| Err(Refusal::Within { kept: 1300, offset });
+        let table = [
+            (finalized, Intent::Create, Begin::Replace, Err(Refusal::Exists)),
+            (left, Intent::Create, Begin::Replace, Err(Refusal::Exists)),
+            (finalized, again(0), Begin::Replace, Err(Refusal::Exists)),
+            (finalized, Intent::Prefix, Begin::Replace, Ok(Begin::Replace)),
+            (finalized, Intent::Copy, Begin::Supersede, Ok(Begin::Supersede)),
+            (finalized, resume(4, 1300), at(1300), Ok(at(1300))),
+            (finalized, resume(4, 1024), at(1024), Ok(at(1024))),
+            (finalized, resume(4, 1023), at(1023), within(1023)),
+            (left, resume(4, 0), at(0), within(0)),
+            (finalized, again(0), at(0), Ok(at(0))),
+            (left, again(0), at(0), Ok(at(1300))),
+            (left, again(1400), at(1400), Ok(at(1400))),
+        ];
+        for (state, intent, begin, expected) in table {
+            let checked = check_kept((&replica(4, 1500, state), 1300), intent, begin);
+            assert_eq!(checked, expected, "{state:?} {intent:?} {begin:?}");
+        }
+        let never = check_kept((&replica(4, 1500, left), 0), Intent::Create, Begin::Replace);
+        assert_eq!(never, Ok(Begin::Replace));
     }
 
     #[test]

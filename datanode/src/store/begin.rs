@@ -66,7 +66,10 @@ impl Store {
                     (Begin::Supersede, Some(old)) if !damaged && !fits_beside(old, &remaining) => {
                         Ok(Begin::Replace)
                     }
-                    (begin, _) => Ok(begin),
+                    (begin, Some(old)) => {
+                        replica::check_kept((&old.replica, old.kept()), intent, begin)
+                    }
+                    (begin, None) => Ok(begin),
                 })
                 .map_err(|refusal| StoreError::Refused { block, refusal })?;
             let old = existing.cloned();
@@ -90,7 +93,10 @@ impl Store {
             let replica = Replica { block, stamp, length, state };
             // A damaged or stale replica stays until its successor is complete: most of it may be good, and others may hold less.
             let superseded = old.clone().filter(|_| begin == Begin::Supersede);
-            let entry = superseded.unwrap_or_else(|| Entry::new(replica, volume));
+            let entry = superseded.unwrap_or_else(|| match (begin, &old) {
+                (Begin::Resume { .. }, Some(old)) => Entry::resumed(replica, old),
+                _ => Entry::new(replica, volume),
+            });
             let entry = Entry { writer: Some(Arc::clone(&handle)), ..entry };
             if !self.insert(&mut replicas, block, entry) {
                 // It failed after it was chosen.
@@ -225,7 +231,7 @@ impl Store {
                 if replica != old.replica {
                     self.changes.push(|pending| pending.unfinished(&replica));
                 }
-                *entry = Entry { replica, ..old };
+                *entry = old.left_as(replica);
             }
             (Some(_), old, _) => {
                 replicas.remove(&block);

@@ -27,6 +27,8 @@ pub(super) struct Entry {
     pub(super) is_doubtful: bool,
     /// It was reported as bad: nobody goes on with it.
     pub(super) is_damaged: bool,
+    /// Bytes that were complete before somebody went on with it, as far as this process has seen. See [`Entry::kept`].
+    pub(super) kept: u64,
 }
 
 /// What a writer leaves in the table.
@@ -49,8 +51,27 @@ impl From<Replica> for Left {
 impl Entry {
     /// A replica without a writer; readers may see all of it.
     pub(super) fn new(replica: Replica, volume: usize) -> Self {
-        let (visible, writer, small) = (u64::MAX, None, None);
-        Entry { replica, volume, small, writer, visible, is_doubtful: false, is_damaged: false }
+        let (visible, writer, small, kept) = (u64::MAX, None, None, 0);
+        let (is_doubtful, is_damaged) = (false, false);
+        Entry { replica, volume, small, writer, visible, is_doubtful, is_damaged, kept }
+    }
+
+    /// A replica that a writer goes on with: `old` is what there was.
+    pub(super) fn resumed(replica: Replica, old: &Entry) -> Self {
+        Entry { kept: old.kept(), ..Entry::new(replica, old.volume) }
+    }
+
+    /// The same entry, with what a write that could not begin has left of it.
+    pub(super) fn left_as(self, replica: Replica) -> Self {
+        Entry { kept: self.kept(), replica, ..self }
+    }
+
+    /// Bytes from the start that were complete once. Readers and snapshots may have them, so no writer changes them or cuts them off; a recovery may.
+    pub(super) fn kept(&self) -> u64 {
+        match self.replica.is_in_finalized() {
+            true => self.replica.length,
+            false => self.kept.min(self.replica.length),
+        }
     }
 
     /// A small replica that was found on a disk.

@@ -57,6 +57,8 @@ pub struct ReplicaWriter {
     disk: Option<DiskThread>,
     /// The end of the data handed over.
     end: u64,
+    /// Bytes that were complete before: packets may repeat them, and change nothing.
+    kept: u64,
     /// The end of the range known to have room.
     room_end: u64,
     meta_begun: bool,
@@ -129,6 +131,10 @@ impl ReplicaWriter {
         let opened = open::files(store, &replica, (volume, &paths), (begin, old.as_ref()), moving);
         let opened = opened?;
         drop(moving.take());
+        let kept = match (begin, &old) {
+            (Begin::Resume { .. }, Some(old)) => old.kept(),
+            _ => 0,
+        };
         let supersedes = old.clone().filter(|_| begin == Begin::Supersede);
         if begin != Begin::Supersede
             && let Some(small) = old.as_ref().and_then(|old| old.small.as_ref())
@@ -150,6 +156,7 @@ impl ReplicaWriter {
             cache: Cache::Keep,
             disk: None,
             end: replica.length,
+            kept,
             room_end: replica.length,
             tails: Tails::default(),
             guard: old.filter(|_| matches!(begin, Begin::Resume { .. })).map(|old| {
@@ -217,6 +224,13 @@ impl ReplicaWriter {
         if header.offset > self.end {
             return Err(StoreError::Gap { block, offset: header.offset, length: self.end });
         }
+        if header.offset < self.kept {
+            self.compare(&packet)?;
+            // There is nothing new in it, and its last checksum may be of a part of a chunk.
+            if header.end() <= self.kept {
+                return Ok(());
+            }
+        }
         self.find_room(header.end())?;
         if self.can_hold(&header) {
             self.end = header.end();
@@ -234,6 +248,19 @@ impl ReplicaWriter {
         self.settle()?;
         let outcome = self.files().write(&packet);
         self.note(outcome)
+    }
+
+    /// Refuses a packet that says something else of complete bytes than the file: these were promised, also to snapshots.
+    fn compare(&self, packet: &PooledPacket) -> Result<(), StoreError> {
+        let (block, offset) = (self.replica.block, packet.header.offset);
+        let repeated = (self.kept - offset).min(packet.data().len() as u64) as usize;
+        let mut found = vec![0; repeated];
+        let read = self.files().block.read_exact_at(&mut found, offset);
+        read.map_err(|error| StoreError::io(block, error))?;
+        match packet.data().starts_with(&found) {
+            true => Ok(()),
+            false => Err(StoreError::Differs { block, offset }),
+        }
     }
 
     /// Refuses to grow into the space reserved for others on this disk, perhaps a master.

@@ -107,6 +107,7 @@ fn put_about(about: About<'_>, out: &mut String) {
     match about {
         About::Nothing => out.push_str("null"),
         About::Path(path) => put(out, path.as_str()),
+        About::File(file) => out.push_str(&format!("/.reserved/.inodes/{}", file.0)),
         About::Paths(paths) => {
             out.push('[');
             for (place, path) in paths.iter().enumerate() {
@@ -130,7 +131,7 @@ fn put_about(about: About<'_>, out: &mut String) {
 mod tests {
     use super::*;
     use protocol::namenode::{Reply, SafeModeAction};
-    use protocol::{DfsPath, RemoteError};
+    use protocol::{DfsPath, InodeId, RemoteError};
 
     fn dfs(path: &str) -> DfsPath {
         DfsPath::parse(path).unwrap()
@@ -185,6 +186,11 @@ mod tests {
             assert_eq!(line(true, "alice", &call, permissions), format!("{start}{rest}"));
         }
         assert_eq!(detail(("alice", ""), &Call::RenewLease), None);
+        let abandon = |keep| Call::AbandonFile { file: InodeId(7), keep, unused: None };
+        let deleted = line(true, "alice", &abandon(false), None);
+        let rest = "abandonFile\tsrc=/.reserved/.inodes/7\tdst=null\tperm=null\tproto=rpc";
+        assert_eq!(deleted, format!("{start}{rest}"));
+        assert_eq!(detail(("alice", ""), &abandon(true)), None);
         let status = Call::Status(dfs("/x"));
         let forged = line(false, "eve\nallowed=true\tugi=root", &status, None);
         assert!(forged.starts_with("allowed=false\tugi=eve?allowed=true?ugi=root (auth:SIMPLE)\t"));

@@ -486,11 +486,12 @@ calls! {
     59: AbandonFile {
         /// The open file.
         file: InodeId,
-        /// Close it at the length that its DataNodes can prove; otherwise it is deleted.
+        /// Close it at the length that its DataNodes can prove; otherwise it is deleted, if the caller could delete it by its path.
         keep: bool,
         /// Its last block, if nothing was sent to any DataNode.
         unused: Option<BlockId>,
-    } -> bool = Change, brief true, refused cannot("abandon file ", *file).which_frees_space();
+    } -> bool = Change, brief true, refused cannot("abandon file ", *file).which_frees_space(),
+        logged (!keep).then(|| of("abandonFile", *file, ()));
 
     /// A page of the snapshots of a directory, by age.
     60: Snapshots {

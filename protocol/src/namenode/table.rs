@@ -69,6 +69,8 @@ pub enum About<'a> {
     Paths(&'a [DfsPath]),
     /// A snapshot of a directory.
     Snapshot(&'a DfsPath, &'a str),
+    /// A file by its id.
+    File(InodeId),
 }
 
 impl Refused<'_> {
@@ -153,6 +155,12 @@ impl<'a> From<&'a DfsPath> for About<'a> {
 impl<'a> From<&'a [DfsPath]> for About<'a> {
     fn from(paths: &'a [DfsPath]) -> Self {
         About::Paths(paths)
+    }
+}
+
+impl From<InodeId> for About<'_> {
+    fn from(file: InodeId) -> Self {
+        About::File(file)
     }
 }
 

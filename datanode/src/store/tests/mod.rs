@@ -4,6 +4,7 @@ mod begin;
 mod compare;
 mod failures;
 mod power;
+mod repeated;
 mod simulation;
 mod small;
 

@@ -5,6 +5,7 @@
 //!   at most one of the two for a block, and in `held` exactly if it is in one of them;
 //! - `present` counts the complete blocks with a good replica;
 //! - after every change of a block [`Blocks::evaluate`] has put it into the right queues: that is the one place that decides;
+//! - a replica that came unasked is doomed before any that was there or was asked for;
 //! - the last good replica is never doomed, and no corrupt one while there are only corrupt ones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -340,10 +341,7 @@ impl Blocks {
             live -= 1;
         }
         if live > expected {
-            let mut serving = self.holders(block).to_vec();
-            serving.retain(|node| nodes.node(*node).is_serving());
-            let excess = placement::choose_excess(nodes, &serving, live - expected);
-            for node in excess {
+            for node in self.excess(nodes, block, live - expected) {
                 self.doom(ns, block, node, info.stamp);
             }
         }
@@ -357,6 +355,18 @@ impl Blocks {
         } else {
             self.low.remove(block);
         }
+    }
+
+    /// Which of too many replicas go: first those that nobody has asked for, so that none of them takes the place of one that was there.
+    fn excess(&self, nodes: &Datanodes, block: BlockId, count: usize) -> Vec<NodeIndex> {
+        let mut serving = self.holders(block).to_vec();
+        serving.retain(|node| nodes.node(*node).is_serving());
+        let unasked = serving.iter().filter(|node| self.reports.is_unasked(**node, block));
+        let spared = serving.len().saturating_sub(1);
+        let mut excess: Vec<NodeIndex> = unasked.take(count.min(spared)).copied().collect();
+        serving.retain(|node| !excess.contains(node));
+        excess.extend(placement::choose_excess(nodes, &serving, count - excess.len()));
+        excess
     }
 
     /// Orders the deletion of corrupt and stale replicas that a block with so many good ones does not need.
@@ -570,6 +580,10 @@ impl Blocks {
             || self.pending.targets(block).any(|target| target == node)
         {
             // A damaged replica counts as good again only after a copy to its node was ordered and arrived.
+            let is_asked = !is_change
+                || self.holders(block).contains(&node)
+                || self.pending.has_asked(block, node);
+            self.reports.note_asked(node, block, is_asked);
             self.add_good_of(ns, nodes, (block, true), node);
         }
     }

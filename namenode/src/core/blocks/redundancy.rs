@@ -11,11 +11,15 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 
 use hashbrown::HashMap;
 use protocol::{BlockId, GenerationStamp};
 
 use crate::core::nodes::{Datanodes, NodeIndex};
+
+/// Late replicas that are remembered: some megabytes. Few copies are late, and fewer of those come at all.
+const LATE_MAX: usize = 100_000;
 
 /// Blocks with too few replicas.
 #[derive(Default, Debug)]
@@ -121,6 +125,14 @@ impl Low {
 pub struct Pending {
     copies: HashMap<BlockId, Vec<Copy>>,
     deadlines: BTreeSet<(u64, BlockId, NodeIndex)>,
+    /// Those whose deadline has passed, the oldest first: they are not awaited, and may come nevertheless.
+    late: BTreeSet<(BlockId, NodeIndex)>,
+    late_order: VecDeque<(BlockId, NodeIndex)>,
+}
+
+/// All nodes of a block in a set of pairs.
+fn all_of(block: BlockId) -> RangeInclusive<(BlockId, NodeIndex)> {
+    (block, NodeIndex(0))..=(block, NodeIndex(u32::MAX))
 }
 
 /// One replica under way.
@@ -169,8 +181,14 @@ impl Pending {
         self.copies.get(&block).into_iter().flatten().map(|copy| copy.target)
     }
 
+    /// True if a replica on this node was ordered, or acknowledged by it, however late it is.
+    pub fn has_asked(&self, block: BlockId, node: NodeIndex) -> bool {
+        self.late.contains(&(block, node)) || self.targets(block).any(|target| target == node)
+    }
+
     /// Ends the copy to a target, arrived or not.
     pub fn remove(&mut self, nodes: &mut Datanodes, block: BlockId, target: NodeIndex) {
+        self.late.remove(&(block, target));
         self.remove_if(nodes, block, |copy| copy.target == target);
     }
 
@@ -181,6 +199,10 @@ impl Pending {
 
     /// Ends all copies of a block.
     pub fn remove_block(&mut self, nodes: &mut Datanodes, block: BlockId) {
+        let late: Vec<_> = self.late.range(all_of(block)).copied().collect();
+        for it in &late {
+            self.late.remove(it);
+        }
         self.remove_if(nodes, block, |_| true);
     }
 
@@ -215,9 +237,21 @@ impl Pending {
         {
             self.remove(nodes, block, target);
             self.deadlines.remove(&(deadline_ms, block, target));
+            self.note_late((block, target));
             blocks.push(block);
         }
         blocks
+    }
+
+    fn note_late(&mut self, it: (BlockId, NodeIndex)) {
+        if self.late.insert(it) {
+            self.late_order.push_back(it);
+        }
+        while self.late_order.len() > LATE_MAX {
+            if let Some(oldest) = self.late_order.pop_front() {
+                self.late.remove(&oldest);
+            }
+        }
     }
 
     /// Ends the copies from or to a node; returns their blocks. There are few: streams are limited.

@@ -223,14 +223,15 @@ impl Blocks {
         kept
     }
 
-    /// Takes what changed on a DataNode.
+    /// Takes what changed on a DataNode. Returns the blocks with enough replicas of which it has one that nobody has asked for: it is to delete that.
     pub fn take_changes(
         &mut self,
         ns: &Namespace,
         nodes: &mut Datanodes,
         node: NodeIndex,
         changes: &Changes,
-    ) {
+    ) -> Vec<BlockId> {
+        let mut needless = Vec::new();
         // An estimate, until its next heartbeat reports the exact value.
         let lengths = changes.received.iter().map(|replica| replica.length);
         let received = lengths.fold(0, u64::saturating_add);
@@ -241,6 +242,11 @@ impl Blocks {
             self.reports.note_recent(node, replica.block);
             let sighting = Sighting { is_change: true, ..Sighting::reported(node, replica) };
             self.take_replica(ns, nodes, sighting);
+            if self.reports.is_unasked(node, replica.block)
+                && self.doomed.is_doomed(node, replica.block)
+            {
+                needless.push(replica.block);
+            }
         }
         for &block in &changes.deleted {
             self.note_deleted(ns, nodes, block, node);
@@ -261,6 +267,7 @@ impl Blocks {
             // Not at once: the obstacle may last for a while.
             self.low.set_stuck(block);
         }
+        needless
     }
 
     /// Dooms unknown replicas whose grace is over.

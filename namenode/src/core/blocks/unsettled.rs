@@ -51,6 +51,8 @@ pub struct Reports {
     recent: BTreeMap<NodeIndex, Recent>,
     /// Those of the recent ones that only a writer has reported.
     unconfirmed: BTreeMap<NodeIndex, Recent>,
+    /// Replicas that came to a complete block although nobody had ordered or acknowledged them: any token that is left lets its holder write one.
+    unasked: BTreeMap<NodeIndex, BlockSet>,
     pub(in crate::core) progress: HashMap<NodeIndex, Progress>,
 }
 
@@ -162,6 +164,29 @@ impl Reports {
         self.unconfirmed.get(&node).is_some_and(|unconfirmed| unconfirmed.contains(block))
     }
 
+    /// Notes whether a replica that came was asked for.
+    pub(super) fn note_asked(&mut self, node: NodeIndex, block: BlockId, is_asked: bool) {
+        if is_asked {
+            self.forget_unasked(node, block);
+        } else {
+            self.unasked.entry(node).or_default().insert(block);
+        }
+    }
+
+    /// True if a replica came unasked, and its node has not told all that it has since.
+    pub fn is_unasked(&self, node: NodeIndex, block: BlockId) -> bool {
+        self.unasked.get(&node).is_some_and(|blocks| blocks.contains(&block))
+    }
+
+    fn forget_unasked(&mut self, node: NodeIndex, block: BlockId) {
+        if let Some(blocks) = self.unasked.get_mut(&node)
+            && blocks.remove(&block)
+            && blocks.is_empty()
+        {
+            self.unasked.remove(&node);
+        }
+    }
+
     /// Notes a replica of an open block.
     pub fn note_open(&mut self, sighting: Sighting) {
         let sightings = self.open.entry(sighting.replica.block).or_default();
@@ -224,6 +249,7 @@ impl Reports {
     /// Forgets what is known of one replica.
     pub fn forget(&mut self, node: NodeIndex, block: BlockId) {
         self.unknown.remove(&(node, block));
+        self.forget_unasked(node, block);
         for sets in [&mut self.recent, &mut self.unconfirmed] {
             if let Some(recent) = sets.get_mut(&node) {
                 recent.remove(block);
@@ -238,6 +264,7 @@ impl Reports {
     pub fn forget_node(&mut self, node: NodeIndex) {
         self.recent.remove(&node);
         self.unconfirmed.remove(&node);
+        self.unasked.remove(&node);
         self.progress.remove(&node);
         self.ahead.remove(&node);
         let first = (node, BlockId(0));

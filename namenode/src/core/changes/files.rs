@@ -292,6 +292,16 @@ impl Planner<'_> {
         DfsPath::parse(path).is_ok_and(|path| self.guard().walk(&path).is_ok())
     }
 
+    /// Whether the caller could delete a file by its path.
+    fn may_delete(&self, path: &str) -> bool {
+        let needs = Needs { parent: Some(Action::WRITE), ..Needs::default() };
+        let guard = self.guard();
+        DfsPath::parse(path).is_ok_and(|path| {
+            let way = guard.walk(&path);
+            way.is_ok_and(|way| guard.check(&path, &way, needs).is_ok())
+        })
+    }
+
     pub(super) fn add_block(
         &mut self,
         id: InodeId,
@@ -557,16 +567,17 @@ impl Planner<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Ends a file of this client's that will not be completed.
+    /// Ends a file of this client's that will not be completed. Whoever may only write to it cannot delete it: it is closed at its present length, as an append
+    /// to it is no way round the rights of its directory.
     pub(super) fn abandon_file(
         &mut self,
         file: InodeId,
         keep: bool,
         unused: Option<BlockId>,
     ) -> Planned {
-        let (_, open, _) = self.held(file)?;
+        let (_, open, path) = self.held(file)?;
         let at_ms = self.now.wall_ms;
-        if !keep {
+        if !keep && self.may_delete(&path) {
             self.edits.push(Edit::Delete { inode: file, at_ms });
             return Ok(Outcome::Flag(true));
         }

@@ -203,8 +203,10 @@ impl Namespace {
                 let open = self.open_mut(*file)?;
                 open.recovery = None;
                 open.writing = false;
+                let promised = open.known;
                 open.confirm(0);
                 let targets = std::mem::take(&mut open.targets);
+                self.shorten_versions(*file, *block, promised);
                 let after = self.total_of(*file)?;
                 self.adjust_above(*file, before, after);
                 self.effects.push(Effect::Removed {
@@ -288,9 +290,13 @@ impl Namespace {
         open.targets = Vec::new();
         open.recovery = None;
         open.writing = false;
+        let lost = open.known.saturating_sub(length);
         open.confirm(0);
         let body = self.file_mut(file)?;
         body.length = body.length.saturating_add(length);
+        if lost > 0 {
+            self.shorten_versions(file, block, lost);
+        }
         let after = self.total_of(file)?;
         self.adjust_above(file, before, after);
         self.effects.push(Effect::Completed(block));

@@ -350,6 +350,39 @@ impl Namespace {
         self.history.retained.remove(&id);
     }
 
+    /// The last block of a file has lost bytes that were promised, or is lost as a whole and gone. Versions lose them, too: else they would show in their
+    /// place what is written next.
+    pub(in crate::core) fn shorten_versions(&mut self, id: InodeId, block: BlockId, lost: u64) {
+        let Some(file) = self.file(id) else { return };
+        let (count_left, length_left) = (file.blocks.len(), file.length);
+        let blocks = &self.blocks;
+        let bytes_of = |list: &[BlockId]| -> u64 {
+            list.iter().filter_map(|block| blocks.get(block)).map(|info| info.length).sum()
+        };
+        let history = &mut self.history;
+        for version in history.versions.get_mut(&id).into_iter().flatten() {
+            let until = version.until;
+            let Some(file) = &mut version.file else { continue };
+            match &mut file.blocks {
+                VersionBlocks::First(count) if *count >= count_left => {
+                    *count = count_left;
+                    file.length = file.length.min(length_left);
+                }
+                VersionBlocks::List(list) if list.contains(&block) => {
+                    let more = if list.last() == Some(&block) { 0 } else { lost };
+                    if !blocks.contains_key(&block) {
+                        // It has fewer rows now.
+                        history.dirty.lists.push((id, until, list.len()));
+                        list.retain(|it| *it != block);
+                    }
+                    file.length = file.length.saturating_sub(more).min(bytes_of(list));
+                }
+                _ => continue,
+            }
+            history.dirty.versions.insert((id, until));
+        }
+    }
+
     /// Gives versions of a file their own lists, before blocks leave the file's or are replaced in it.
     pub(in crate::core) fn pin_blocks(&mut self, id: InodeId) {
         let Some(blocks) = self.file(id).map(|file| file.blocks[..].to_vec()) else { return };

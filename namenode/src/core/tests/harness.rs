@@ -148,9 +148,14 @@ impl Harness {
     }
 
     pub(crate) fn changes(&mut self, number: u8, changes: &Changes) {
+        self.needless(number, changes);
+    }
+
+    /// The same; returns the blocks of which the DataNode is to delete what it has, for nobody has asked for it.
+    pub(crate) fn needless(&mut self, number: u8, changes: &Changes) -> Vec<BlockId> {
         let node = self.node(number);
         let State { ns, blocks, .. } = &mut self.state;
-        blocks.take_changes(ns, &mut self.nodes, node, changes);
+        blocks.take_changes(ns, &mut self.nodes, node, changes)
     }
 
     /// A change by the harness's client, under the next call id.

@@ -63,6 +63,7 @@ fn commit_nothing(
     };
     let (mut out, now) = (Output::default(), h.now);
     let answer = h.state.commit_recovery(&mut h.nodes, &commit, now, &mut out).unwrap();
+    h.records.extend(out.records);
     answer.map_err(|error| error.kind)
 }
 
@@ -428,4 +429,103 @@ fn a_file_of_which_nothing_is_left_is_closed_too() {
     let found = fsck(&h, "/f");
     assert_eq!((found.blocks.len(), found.status.length, found.lost_bytes), (0, 0, KNOWN));
     assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns));
+}
+
+/// Bytes that a snapshot of the root shows of "/f"; its blocks have no fewer.
+fn shown(h: &Harness, snapshot: &str) -> u64 {
+    let path = dfs(&format!("/.snapshot/{snapshot}/f"));
+    match h.read(&Call::Locations { path, offset: 0, length: u64::MAX }) {
+        Ok(Reply::Located(located)) => {
+            let sum: u64 = located.blocks.iter().map(|block| block.length).sum();
+            assert_eq!(located.status.length, sum, "{snapshot}");
+            sum
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn take(h: &mut Harness, name: &str) {
+    h.call(Call::CreateSnapshot { path: dfs("/"), name: Some(name.to_owned()) }).unwrap();
+}
+
+/// A restart from the log alone, and one from a checkpoint, give what is there.
+fn check_replay(h: &mut Harness) {
+    let (mut replayed, mut reloaded) = (h.replay(), h.reload());
+    h.work();
+    let live = canonical(&mut h.state.ns);
+    assert_eq!(canonical(&mut replayed.ns), live);
+    assert_eq!(canonical(&mut reloaded.ns), live);
+    h.checkpoint();
+    assert_eq!(canonical(&mut h.reload().ns), live);
+}
+
+/// Writes 700 bytes behind what there is.
+fn go_on(h: &mut Harness, has: u64) {
+    let appended = append(h);
+    let (block, length) = match appended.last {
+        Some(last) => (last, has + 700),
+        None => {
+            let add = Call::AddBlock { file: appended.file, previous: None, exclude: Vec::new() };
+            let Ok(Reply::Block(block)) = h.call(add) else { panic!("another block") };
+            (block, 700)
+        }
+    };
+    let complete =
+        Call::Complete { file: appended.file, last: Some(written(&block, length)), publish: None };
+    assert_eq!(h.call(complete), Ok(Reply::Done));
+}
+
+/// What is written after a loss was not there when the snapshot was taken.
+#[test]
+fn a_snapshot_shows_nothing_in_the_place_of_what_was_lost() {
+    for left in [0, 180] {
+        let mut h = Harness::with_nodes(1, 3);
+        h.call(Call::AllowSnapshot(dfs("/"))).unwrap();
+        let Ok(Reply::Created(created)) = h.call(create("/f", false, Some(3), true)) else {
+            panic!("not created")
+        };
+        let (file, block) = (created.file, created.first_block.unwrap());
+        for (length, name) in [(200, "early"), (KNOWN, "late")] {
+            let sync = Call::SyncBlock { file, block: block.id, stamp: block.stamp, length };
+            assert_eq!(h.call(sync), Ok(Reply::Done));
+            take(&mut h, name);
+        }
+        h.checkpoint();
+        h.pass(5100, &[1, 2, 3]);
+        match left {
+            0 => assert_eq!(commit_nothing(&mut h, &block, &[1, 2, 3], &[1, 2, 3]), Ok(())),
+            _ => assert_eq!(commit(&mut h, &block, (left, &[1, 2, 3]), &[1, 2, 3]).0, Ok(())),
+        }
+        let both = |h: &Harness| ["early", "late"].map(|name| shown(h, name));
+        assert_eq!(both(&h), [left, left]);
+        check_replay(&mut h);
+        go_on(&mut h, left);
+        take(&mut h, "after");
+        assert_eq!((both(&h), shown(&h, "after")), ([left, left], left + 700));
+        check_replay(&mut h);
+        let delete = Call::Delete { path: dfs("/f"), recursive: false };
+        assert_eq!(h.call(delete), Ok(Reply::Flag(true)));
+        h.work();
+        assert_eq!((both(&h), shown(&h, "after")), ([left, left], left + 700));
+        check_replay(&mut h);
+    }
+}
+
+/// The same where the file was cut since, so that the snapshot has a list of its own.
+#[test]
+fn a_list_of_a_snapshot_loses_what_is_lost() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.call(Call::AllowSnapshot(dfs("/"))).unwrap();
+    ["/f", "/g", "/h"].iter().for_each(|path| drop(h.write(path, 300, 3)));
+    h.call(Call::Concat { target: dfs("/f"), sources: vec![dfs("/g"), dfs("/h")] }).unwrap();
+    take(&mut h, "whole");
+    assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 600 }), Ok(Reply::Flag(true)));
+    h.checkpoint();
+    let block = append(&mut h).last.unwrap();
+    h.pass(5100, &[1, 2, 3]);
+    // After the hard limit nobody is waited for.
+    h.pass(6000, &[1, 2, 3]);
+    assert_eq!(commit_nothing(&mut h, &block, &[1, 2, 3], &[1, 2, 3]), Ok(()));
+    assert_eq!(shown(&h, "whole"), 600);
+    check_replay(&mut h);
 }

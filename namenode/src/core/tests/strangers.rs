@@ -1,10 +1,11 @@
 //! What somebody without rights learns, changes and costs: nothing of others, and never more than a bound.
 
+use protocol::datanode::{Changes, Command};
 use protocol::namenode::{Answer, Call, Reply, WrittenBlock};
 use protocol::token::Receipt;
 use protocol::{DatanodeId, ErrorKind, RemoteError};
 
-use super::harness::{Harness, create, dfs, written};
+use super::harness::{Harness, create, dfs, replica, written};
 use crate::core::rights::Caller;
 
 const STRANGER: Caller<'static> = Caller { user: "stranger", groups: &[], is_superuser: false };
@@ -75,6 +76,104 @@ fn differences_name_nothing_in_directories_that_were_or_are_closed() {
     for (from, to) in [("seen", "secret"), ("secret", "seen"), ("empty", "secret")] {
         assert_eq!(refusal(differences(from, to)).kind, ErrorKind::PermissionDenied, "{from} {to}");
     }
+}
+
+/// Whoever may write to a file appends to it and gives that up: the file is there as before, unless its directory lets them delete it.
+#[test]
+fn who_may_only_write_a_file_cannot_delete_it_by_abandoning_it() {
+    for (mode, may_delete) in [(0o755, false), (0o1777, false), (0o777, true)] {
+        let mut h = Harness::with_nodes(1, 3);
+        assert_eq!(h.call(mkdirs("/shared")), Ok(Reply::Done));
+        h.write("/shared/log", 10, 1);
+        set_mode(&mut h, "/shared", mode);
+        set_mode(&mut h, "/shared/log", 0o666);
+        let append = Call::Append { path: dfs("/shared/log"), new_block: true };
+        let appended = h.call_as(STRANGER, append);
+        let Ok(Reply::Appended(appended)) = appended else { panic!("{appended:?}") };
+        let abandon = |file| Call::AbandonFile { file, keep: false, unused: None };
+        assert_eq!(h.call_as(STRANGER, abandon(appended.file)), Ok(Reply::Flag(true)), "{mode:o}");
+        let found = h.read(&Call::Status(dfs("/shared/log")));
+        match may_delete {
+            true => assert_eq!(refusal(found).kind, ErrorKind::NotFound, "{mode:o}"),
+            false => assert!(
+                matches!(&found, Ok(Reply::Status(it)) if it.length == 10 && !it.open),
+                "{mode:o}: {found:?}"
+            ),
+        }
+    }
+    // What somebody has made in a directory for all is theirs to give up.
+    let mut h = Harness::with_nodes(1, 3);
+    assert_eq!(h.call(mkdirs("/tmp")), Ok(Reply::Done));
+    set_mode(&mut h, "/tmp", 0o1777);
+    let created = h.call_as(STRANGER, create("/tmp/f", false, None, true));
+    let Ok(Reply::Created(created)) = created else { panic!("{created:?}") };
+    let abandon = Call::AbandonFile { file: created.file, keep: false, unused: None };
+    assert_eq!(h.call_as(STRANGER, abandon), Ok(Reply::Flag(true)));
+    assert_eq!(refusal(h.read(&Call::Status(dfs("/tmp/f")))).kind, ErrorKind::NotFound);
+}
+
+/// With a token that is left, somebody writes other bytes of the same length to a DataNode that never had the block: what was there stays.
+#[test]
+fn a_replica_that_nobody_asked_for_takes_no_place() {
+    let mut h = Harness::with_nodes(1, 4);
+    for number in 0..8 {
+        let replication = number % 3 + 1;
+        let block = h.write(&format!("/{number}"), 10, replication);
+        let all = h.holders(block.id);
+        assert_eq!(all.len(), usize::from(replication));
+        for other in (1..=4).filter(|other| !all.contains(other)) {
+            let received = vec![replica(&block, 10)];
+            let needless = h.needless(other, &Changes { received, ..Changes::default() });
+            assert_eq!(needless, [block.id]);
+            assert_eq!(h.holders(block.id), all, "{number}: {other}");
+            let node = h.node(other);
+            assert!(h.state.blocks.doomed.contains(node, block.id, block.stamp));
+        }
+    }
+}
+
+/// It counts where there are too few, for it may be a copy of which this NameNode does not know; and goes first once there are enough.
+#[test]
+fn a_replica_that_nobody_asked_for_goes_before_those_that_were_there() {
+    for returns in [1, 2] {
+        let mut h = Harness::with_nodes(1, 3);
+        let block = h.write("/f", 10, 2);
+        let [first, second] = h.holders(block.id)[..] else { panic!("two") };
+        let other = (1..=3).find(|other| ![first, second].contains(other)).unwrap();
+        let (gone, left) = if returns == 1 { (first, second) } else { (second, first) };
+        let deleted = vec![block.id];
+        h.changes(gone, &Changes { deleted, ..Changes::default() });
+        let received = vec![replica(&block, 10)];
+        h.changes(other, &Changes { received: received.clone(), ..Changes::default() });
+        let mut two = [left, other];
+        two.sort_unstable();
+        assert_eq!(h.holders(block.id), two);
+        // A disk comes back: its node tells all that it has.
+        h.report(gone, received, vec![]);
+        assert_eq!(h.holders(block.id), [first, second]);
+    }
+}
+
+/// A copy that was ordered may come after its time.
+#[test]
+fn a_late_copy_was_asked_for() {
+    let mut h = Harness::with_nodes(1, 3);
+    let block = h.write("/f", 10, 1);
+    h.call(Call::SetReplication { path: dfs("/f"), replication: 2 }).unwrap();
+    h.work();
+    let target = h.commands.iter().find_map(|(_, command)| match command {
+        Command::Replicate { targets, .. } => Some(targets[0].id.0[0]),
+        _ => None,
+    });
+    let target = target.expect("a copy is ordered");
+    let timeout_ms = h.state.settings.pending_timeout_ms;
+    h.pass(timeout_ms + 100, &[1, 2, 3]);
+    h.call(Call::SetReplication { path: dfs("/f"), replication: 1 }).unwrap();
+    let received = vec![replica(&block, 10)];
+    h.changes(target, &Changes { received, ..Changes::default() });
+    let node = h.node(target);
+    assert!(!h.state.blocks.reports.is_unasked(node, block.id));
+    assert_eq!(h.holders(block.id).len(), 1);
 }
 
 #[test]
