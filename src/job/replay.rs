@@ -284,7 +284,9 @@ impl Task {
         fs::create_dir(directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
         let directory = directory.to_string_lossy().into_owned();
-        self.say(&ToRunner::Launch { attempt, work, directory })?;
+        for order in ToRunner::launch(attempt, work, directory) {
+            self.say(&order)?;
+        }
         let terminal = io::stderr().is_terminal();
         loop {
             match self.next()? {
