@@ -96,7 +96,7 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     };
     let config = file_system_config(&overrides.config()?)?;
     let mut replay = job_client(&config)?.replay(attempt)?;
-    let program = &mut replay.launch.program;
+    let program = Arc::make_mut(&mut replay.launch.program);
     if let Some(place) = stop_place(args, &replay.diagnostics)? {
         program.properties.insert(STOP_PROPERTY.to_owned(), place.to_string());
     }
