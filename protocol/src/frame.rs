@@ -21,16 +21,16 @@ pub const BODY_BYTES_MAX: usize = 64 << 20;
 /// Memory reserved for a body before it arrives.
 const ROOM_BYTES: usize = 64 << 10;
 
-/// A frame that cannot be read.
+/// A frame that cannot be read, or that nobody could read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The stream failed or ended inside a frame.
     #[error("cannot read a frame")]
     Io(#[source] io::Error),
-    /// The peer announced more than the reader takes.
+    /// The body is longer than the reader takes.
     #[error("frame of {len} bytes is over the limit of {max}")]
     TooLong {
-        /// Announced length, bytes.
+        /// Its length, bytes.
         len: usize,
         /// Limit, bytes.
         max: usize,
@@ -55,15 +55,28 @@ impl FrameError {
     }
 }
 
-/// Encodes `message` as one frame.
+/// Encodes `message`, whose own limits keep it short, as one frame.
+///
+/// REQUIRES: its body has at most [`BODY_BYTES_MAX`].
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    let body = wire::encode(message);
-    let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
-    let len = u32::try_from(body.len()).expect("messages are far smaller than 4 GiB");
-    frame.extend_from_slice(&len.to_le_bytes());
-    frame.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
-    frame.extend_from_slice(&body);
-    frame
+    encode_within(message, BODY_BYTES_MAX).expect("a message with limits of its own fits a frame")
+}
+
+/// Encodes `message` as one frame for a reader that takes bodies of `max` bytes.
+///
+/// # Errors
+/// [`FrameError::TooLong`] if the reader would refuse it.
+pub fn encode_within<T: Serialize>(message: &T, max: usize) -> Result<Vec<u8>, FrameError> {
+    let mut frame = wire::encode_behind(vec![0; HEADER_BYTES], message);
+    let body = &frame[HEADER_BYTES..];
+    let (len, crc) = (body.len(), crc32fast::hash(body));
+    if len > max {
+        return Err(FrameError::TooLong { len, max });
+    }
+    let announced = u32::try_from(len).map_err(|_| FrameError::TooLong { len, max })?;
+    frame[..4].copy_from_slice(&announced.to_le_bytes());
+    frame[4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+    Ok(frame)
 }
 
 /// Length and checksum of the body that follows `header`.
@@ -98,9 +111,11 @@ pub fn decode_body<T: DeserializeOwned>(
 /// Writes one message to a blocking stream.
 ///
 /// # Errors
-/// The stream's error.
+/// The stream's error; [`io::ErrorKind::InvalidInput`] if `message` has more than [`BODY_BYTES_MAX`], and then nothing is written.
 pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> io::Result<()> {
-    stream.write_all(&encode(message))
+    let frame = encode_within(message, BODY_BYTES_MAX)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    stream.write_all(&frame)
 }
 
 /// Reads one message from a blocking stream.
@@ -139,6 +154,16 @@ mod tests {
     #[test]
     fn golden_bytes() {
         assert_eq!(encode(&(1u8, "ab")), [4, 0, 0, 0, 0x85, 0x36, 0x26, 0x45, 1, 2, b'a', b'b']);
+    }
+
+    #[test]
+    fn what_no_reader_takes_is_not_written() {
+        let message = "x".repeat(BODY_BYTES_MAX);
+        let mut written = Vec::new();
+        let error = write(&mut written, &message).unwrap_err();
+        assert_eq!((error.kind(), written.len()), (io::ErrorKind::InvalidInput, 0));
+        assert!(matches!(encode_within(&"ab", 2), Err(FrameError::TooLong { len: 3, max: 2 })));
+        assert!(encode_within(&"ab", 3).is_ok());
     }
 
     #[test]

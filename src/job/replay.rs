@@ -96,7 +96,7 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     };
     let config = file_system_config(&overrides.config()?)?;
     let mut replay = job_client(&config)?.replay(attempt)?;
-    let program = &mut replay.launch.program;
+    let program = Arc::make_mut(&mut replay.launch.program);
     if let Some(place) = stop_place(args, &replay.diagnostics)? {
         program.properties.insert(STOP_PROPERTY.to_owned(), place.to_string());
     }
@@ -284,7 +284,9 @@ impl Task {
         fs::create_dir(directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
         let directory = directory.to_string_lossy().into_owned();
-        self.say(&ToRunner::Launch { attempt, work, directory })?;
+        for order in ToRunner::launch(attempt, work, directory) {
+            self.say(&order)?;
+        }
         let terminal = io::stderr().is_terminal();
         loop {
             match self.next()? {

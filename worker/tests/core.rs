@@ -63,7 +63,7 @@ fn launch(attempt: AttemptId) -> Action {
         more: Vec::new(),
     };
     let work = Work::Map { split, skip: Vec::new() };
-    Action::Launch(Box::new(Launch { attempt, program, work }))
+    Action::Launch(Box::new(Launch { attempt, program: program.into(), work }))
 }
 
 /// The request of the only call among the effects.

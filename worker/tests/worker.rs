@@ -155,7 +155,7 @@ impl Stand {
             output: DfsPath::parse("/out").unwrap(),
         };
         let attempt = AttemptId { task: task_id, number: 0 };
-        Launch { attempt, program, work: Work::Map { split, skip: Vec::new() } }
+        Launch { attempt, program: program.into(), work: Work::Map { split, skip: Vec::new() } }
     }
 
     async fn end_of(&self, attempt: AttemptId) -> AttemptUpdate {
@@ -395,7 +395,7 @@ async fn a_process_that_is_not_ready_may_take_its_time_but_not_be_silent() {
     let mut attempts = Vec::new();
     for (index, stage) in [(0, 14), (1, 15)] {
         let mut launch = stand.launch_order(index, "ok");
-        launch.program.stage = stage;
+        Arc::make_mut(&mut launch.program).stage = stage;
         launch.attempt.task.job.number += index;
         attempts.push(launch.attempt);
         stand.order(Action::Launch(Box::new(launch)));
@@ -412,12 +412,12 @@ async fn a_process_that_is_not_ready_may_take_its_time_but_not_be_silent() {
 async fn a_program_that_cannot_run_fails_its_attempts() {
     let stand = Stand::start(|_| {}).await;
     let mut launch = stand.launch_order(0, "ok");
-    launch.program.stage = 13;
+    Arc::make_mut(&mut launch.program).stage = 13;
     let refused = launch.attempt;
     stand.order(Action::Launch(Box::new(launch)));
     assert_eq!(stand.failure_of(refused).await, "another fingerprint");
     let mut launch = stand.launch_order(1, "ok");
-    launch.program.binary = BinaryHash([7; 32]);
+    Arc::make_mut(&mut launch.program).binary = BinaryHash([7; 32]);
     let damaged = launch.attempt;
     stand.order(Action::Launch(Box::new(launch)));
     let diagnostics = stand.failure_of(damaged).await;

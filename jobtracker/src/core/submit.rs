@@ -13,6 +13,8 @@ use super::{Core, Effect, Now, Output, order};
 const TASKS_MAX: usize = 1_000_000;
 /// Largest encoded specification, below the limit of one journal record.
 const SPEC_BYTES_MAX: usize = 15 << 20;
+/// Most bytes of the arguments and properties of a job, which every task gets: twice what the system takes as a command line, since `-D` options are in both.
+const PROGRAM_BYTES_MAX: usize = 4 << 20;
 /// Longest name of a job, bytes: lists and pages display it in full.
 const NAME_BYTES_MAX: usize = 1024;
 /// Longest name of a user, bytes: as in the systems that assign them.
@@ -137,7 +139,14 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     }
     check_task_count(spec)?;
     spec.rounds.map_or(Ok(()), |rounds| check_rounds(spec, rounds))?;
-    if wire::encode(spec).len() > SPEC_BYTES_MAX {
+    let program_bytes = wire::length(&(&spec.args, &spec.properties));
+    if program_bytes > PROGRAM_BYTES_MAX {
+        let text = format!(
+            "The arguments and properties of a job have at most {PROGRAM_BYTES_MAX} bytes, not {program_bytes}: put what is long into a file and ship that"
+        );
+        return Err(RemoteError::new(ErrorKind::LimitExceeded, text));
+    }
+    if wire::length(spec) > SPEC_BYTES_MAX {
         return Err(RemoteError::new(
             ErrorKind::LimitExceeded,
             format!(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::Counters;
 use super::map_output::{as_list, at_most_shared};
@@ -163,10 +163,19 @@ pub enum Action {
 pub struct Launch {
     /// The attempt.
     pub attempt: AttemptId,
-    /// Program and options of its job.
-    pub program: Program,
+    /// Program and options of its job. Launches that are in memory together share it.
+    #[serde(serialize_with = "as_program", deserialize_with = "own_program")]
+    pub program: Arc<Program>,
     /// Its work.
     pub work: Work,
+}
+
+fn as_program<S: Serializer>(program: &Arc<Program>, serializer: S) -> Result<S::Ok, S::Error> {
+    Program::serialize(program, serializer)
+}
+
+fn own_program<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Program>, D::Error> {
+    Program::deserialize(deserializer).map(Arc::new)
 }
 
 /// The part that all attempts of a job share.

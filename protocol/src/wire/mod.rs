@@ -49,6 +49,12 @@ pub fn encode_behind<T: Serialize>(head: Vec<u8>, message: &T) -> Vec<u8> {
         .expect("messages are plain data: encoding into memory cannot fail")
 }
 
+/// How long a message is when it is encoded, bytes.
+pub fn length<T: Serialize>(message: &T) -> usize {
+    postcard::serialize_with_flavor(message, postcard::ser_flavors::Size::default())
+        .expect("messages are plain data: counting their bytes cannot fail")
+}
+
 /// Decodes exactly one message; bytes left over are an error.
 ///
 /// # Errors

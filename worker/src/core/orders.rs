@@ -102,7 +102,7 @@ impl Core {
         }
     }
 
-    fn launch(&mut self, launch: Box<Launch>) {
+    fn launch(&mut self, mut launch: Box<Launch>) {
         let id = launch.attempt;
         if self.attempts.contains_key(&id) {
             return;
@@ -112,8 +112,18 @@ impl Core {
             return self.end(id, AttemptState::Killed);
         }
         self.jobs.begin(id.task.job, self.now);
+        self.share_program(&mut launch);
         self.attempts.insert(id, Attempt::new(launch));
         self.effects.push(Effect::Prepare(id));
+    }
+
+    /// Each launch arrives with the description of its job, which may be long: those that say the same share one.
+    fn share_program(&self, launch: &mut Launch) {
+        let of_job = self.attempts.iter().filter(|(id, _)| id.task.job == launch.attempt.task.job);
+        let mut known = of_job.map(|(_, attempt)| &attempt.launch.program);
+        if let Some(same) = known.find(|known| **known == launch.program) {
+            launch.program = Arc::clone(same);
+        }
     }
 
     /// The directory of an attempt exists, or cannot be made.
@@ -168,7 +178,7 @@ impl Core {
             self.effects.push(Effect::Start {
                 runner,
                 job: id.task.job,
-                program: Box::new(program.clone()),
+                program: Box::new(Program::clone(program)),
                 silence_max: silence_max(program).unwrap_or(self.rules.silence_max),
             });
             runner

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use protocol::AttemptId;
 use protocol::error::chain;
-use protocol::frame;
+use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, ToRunner};
 use protocol::tracker::Work;
 use sys::cgroup::Group;
@@ -274,8 +274,7 @@ impl Runner<'_> {
             CheckedMessage::Hello => {
                 self.is_greeted = true;
                 "rebuilding its job".clone_into(&mut self.step);
-                self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())));
-                None
+                self.send(&ToRunner::Setup(Box::new(self.options.setup.clone())))
             }
             CheckedMessage::Ready => {
                 self.ready = true;
@@ -324,29 +323,37 @@ impl Runner<'_> {
                 }
                 if self.ready {
                     let directory = place.path.to_string_lossy().into_owned();
-                    self.send(&ToRunner::Launch { attempt, work, directory });
-                } else {
-                    self.waiting = Some(Order::Launch { attempt, work, place });
+                    return self.send_all(ToRunner::launch(attempt, work, directory));
                 }
+                self.waiting = Some(Order::Launch { attempt, work, place });
+                None
             }
             Order::MapOutputs { available, obsolete } => match &mut self.waiting {
                 Some(Order::Launch { work: Work::Reduce(work), .. }) => {
                     merge_outputs(&mut work.outputs, available, &obsolete);
+                    None
                 }
-                _ => self.send(&ToRunner::MapOutputs { available, obsolete }),
+                _ => self.send_all(ToRunner::map_outputs(available, obsolete)),
             },
             Order::Pass(pass) => self.send(&ToRunner::Pass(pass)),
             Order::Exit => self.send(&ToRunner::Exit),
-            Order::Kill => return Some(End::Because("killed".to_owned())),
+            Order::Kill => Some(End::Because("killed".to_owned())),
         }
-        None
     }
 
-    fn send(&self, message: &ToRunner) {
-        if let Some(writer) = &self.writer {
+    fn send_all(&self, mut messages: impl Iterator<Item = ToRunner>) -> Option<End> {
+        messages.find_map(|message| self.send(&message))
+    }
+
+    /// Sends a message; one that its process would refuse ends it with the reason.
+    fn send(&self, message: &ToRunner) -> Option<End> {
+        let writer = self.writer.as_ref()?;
+        match frame::encode_within(message, BODY_BYTES_MAX) {
             // If the writer has ended, it met a closed socket, which the reader detects too.
-            let _ = writer.send(frame::encode(message));
+            Ok(frame) => drop(writer.send(frame)),
+            Err(error) => return Some(End::Because(format!("cannot give it its orders: {error}"))),
         }
+        None
     }
 
     /// Moves what the process has written so far into the logs, a pipe's worth at most.

@@ -4,7 +4,7 @@
 //! harm whatever is not journalled (running attempts, progress).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use protocol::counters::COUNTERS_OF_JOBS;
@@ -127,6 +127,8 @@ pub(crate) struct Job {
     pub(crate) failures: BTreeMap<WorkerId, u32>,
     /// Its demand at the last query: how often a map and a reduce had begun to wait, and whether it was the turn of reduces.
     wanted: (u64, u64, bool),
+    /// What the orders that wait for workers share.
+    program: Weak<Program>,
 }
 
 impl Job {
@@ -164,6 +166,7 @@ impl Job {
             hot_keys: Vec::new(),
             failures: BTreeMap::new(),
             wanted: (0, 0, false),
+            program: Weak::new(),
             spec,
         };
         job.begin_rounds();
@@ -403,7 +406,18 @@ impl Job {
         is_time.then(|| self.reduce_plan.choose()).flatten()
     }
 
-    /// What a worker needs to start its program.
+    /// What a worker needs to start its program. All orders that wait for workers share it: it may be long, and the orders many.
+    pub(crate) fn shared_program(&mut self) -> Arc<Program> {
+        let is_open = self.reduce_plan.is_open();
+        let known = self.program.upgrade().filter(|known| known.sizes_wanted == is_open);
+        known.unwrap_or_else(|| {
+            let program = Arc::new(self.program());
+            self.program = Arc::downgrade(&program);
+            program
+        })
+    }
+
+    /// A copy of what a worker needs to start its program.
     pub(crate) fn program(&self) -> Program {
         Program {
             user: self.user.clone(),

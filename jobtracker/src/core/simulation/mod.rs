@@ -7,6 +7,7 @@
 
 mod avoidance;
 mod boundaries;
+mod orders;
 mod pools;
 mod progress;
 mod random;

@@ -326,7 +326,7 @@ impl Core {
             },
         };
         let attempt = AttemptId { task, number };
-        let launch = Launch { attempt, program: job.program(), work };
+        let launch = Launch { attempt, program: job.shared_program(), work };
         self.occupy(worker, attempt);
         self.order_worker(worker, Action::Launch(Box::new(launch)), out);
         out.changed.insert(id);

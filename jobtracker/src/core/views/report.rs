@@ -1,5 +1,7 @@
 //! The state as reported to people and clients.
 
+use std::sync::Arc;
+
 use daemon::page::live;
 use protocol::jobs::{
     AttemptReport, JobReport, JobState, QueueReport, Replay, Splits, TaskReport, TrackerStatus,
@@ -96,7 +98,7 @@ impl Core {
                 (Work::Reduce(job.reduce_work(id.task.index, outputs)), splits.clone())
             }
         };
-        let launch = Launch { attempt: id, program: job.program(), work };
+        let launch = Launch { attempt: id, program: Arc::new(job.program()), work };
         Ok(Replay { launch, splits, diagnostics: attempt.diagnostics.clone() })
     }
 

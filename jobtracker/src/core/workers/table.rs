@@ -10,6 +10,7 @@ use std::time::Duration;
 use protocol::tracker::{Action, MapOutput, Register};
 use protocol::{AttemptId, JobId, WorkerId};
 
+use super::answer;
 use super::free_slots::FreeSlots;
 use super::recent::Recent;
 
@@ -452,7 +453,8 @@ impl Workers {
         worker.queue.push(Action::MapOutputs { job, available, obsolete });
     }
 
-    /// The orders for a poll that acknowledges `received`: the unacknowledged orders again, or the waiting ones; `None` if there are none.
+    /// The orders for a poll that acknowledges `received`: the unacknowledged orders again, or as many of the waiting ones as an answer
+    /// takes; `None` if there are none.
     pub(crate) fn take_actions(
         &mut self,
         id: WorkerId,
@@ -464,7 +466,9 @@ impl Workers {
         }
         if worker.in_flight.is_none() && !worker.queue.is_empty() {
             worker.last_number += 1;
-            worker.in_flight = Some((worker.last_number, std::mem::take(&mut worker.queue)));
+            let later = worker.queue.split_off(answer::order_count(&worker.queue));
+            let orders = std::mem::replace(&mut worker.queue, later);
+            worker.in_flight = Some((worker.last_number, orders));
         }
         worker.in_flight.clone()
     }

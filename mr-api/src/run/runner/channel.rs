@@ -1,12 +1,13 @@
 //! Messages from the threads of a task process to its worker.
 
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mr_model::runner::say;
 use protocol::frame;
-use protocol::runner::FromRunner;
+use protocol::runner::{FROM_RUNNER_BYTES_MAX, FromRunner};
 use protocol::tracker::FetchFailure;
 
 /// Pause between life signs: four a second at most.
@@ -23,9 +24,10 @@ impl Channel {
         Channel { stream: Arc::new(Mutex::new(stream)) }
     }
 
-    pub(super) fn send(&self, message: &FromRunner) -> std::io::Result<()> {
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        frame::write(&mut *stream, message)
+    pub(super) fn send(&self, message: &FromRunner) -> io::Result<()> {
+        let frame = frame::encode_within(message, FROM_RUNNER_BYTES_MAX)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame)
     }
 
     /// Sends `message`; without the worker there is nothing left to do, so a failure ends the process.

@@ -14,7 +14,7 @@ use mr_model::runner::{
 use mr_model::{Error, Result};
 use protocol::phase::Phase;
 use protocol::rounds::{RoundWork, STATE_FILE};
-use protocol::tracker::{AttemptState, FetchFailure, MapOutput};
+use protocol::tracker::{AttemptState, FetchFailure};
 use protocol::{AttemptId, DfsPath};
 use shuffle::{MapOutput as MadeOutput, SegmentSource};
 
@@ -27,6 +27,14 @@ use crate::run::options;
 struct Wanted {
     fetcher: Fetcher,
     gather: Gather,
+}
+
+/// The outputs with the messages to a task. Of the many maps that round 0 reads, its launch may name only some; news bring the rest.
+fn messages(work: &RoundWork, map_count: u32) -> Gather {
+    match work.round == 0 && work.kept.is_none() {
+        true => Gather::new(0..map_count, work.inputs.to_vec()),
+        false => Gather::of(&work.inputs),
+    }
 }
 
 impl Host {
@@ -70,7 +78,7 @@ impl Host {
     /// What the task reads of other tasks: what is fixed, the state of its keys, messages to them.
     fn wanted(&self, work: &RoundWork, launched: &Launched) -> Vec<Wanted> {
         let own = work.partition;
-        let part = |outputs: &[MapOutput], partition: u32, memory_bytes: usize| {
+        let part = |gather: Gather, partition: u32, memory_bytes: usize| {
             let fetcher = Fetcher::new(
                 (&self.setup, &self.pass),
                 (launched.context.attempt(), partition..partition + 1),
@@ -78,7 +86,7 @@ impl Host {
                 memory_bytes,
                 launched.self_news.clone(),
             );
-            Wanted { fetcher, gather: Gather::of(outputs) }
+            Wanted { fetcher, gather }
         };
         let mut wanted = Vec::new();
         // What comes over the network and is read once goes to memory first; what is longer, to files.
@@ -86,12 +94,13 @@ impl Host {
             work.fixed
                 .as_slice()
                 .first()
-                .map(|_| part(work.fixed.as_slice(), work.fixed_partition(), 0)),
+                .map(|_| part(Gather::of(work.fixed.as_slice()), work.fixed_partition(), 0)),
         );
         let state = work.inputs.get(own as usize).filter(|_| work.round > 0 && work.kept.is_none());
         let state = state.map(std::slice::from_ref);
-        wanted.extend(state.map(|state| part(state, work.state_partition(), 0)));
-        wanted.push(part(&work.inputs, own, self.memory_bytes));
+        wanted.extend(state.map(|state| part(Gather::of(state), work.state_partition(), 0)));
+        let messages = messages(work, self.setup.program.map_count);
+        wanted.push(part(messages, own, self.memory_bytes));
         wanted
     }
 
@@ -177,5 +186,52 @@ impl Host {
         let stored = io::copy(&mut reader, &mut file)?;
         file.flush().map_err(Error::file("write", &path))?;
         Ok(SegmentSource::Path { path, offset: 0, stored })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use protocol::tracker::MapOutput;
+    use protocol::{JobId, TaskId, TaskKind};
+
+    use super::*;
+
+    fn output(index: u32) -> MapOutput {
+        let job = JobId { cluster_start: 202611201830, number: 1 };
+        let attempt = AttemptId { task: TaskId { job, kind: TaskKind::Map, index }, number: 0 };
+        let text = String::new;
+        MapOutput { attempt, http_address: text(), boot_id: text(), data_path: text() }
+    }
+
+    fn work(round: u32, kept: Option<DfsPath>, inputs: Vec<MapOutput>) -> RoundWork {
+        RoundWork {
+            round,
+            partition: 0,
+            partition_count: 2,
+            is_last: false,
+            keeps: false,
+            kept,
+            inputs: Arc::new(inputs),
+            fixed: None,
+            summaries: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn round_0_waits_for_maps_that_its_launch_does_not_name() {
+        let now = Instant::now();
+        let mut gather = messages(&work(0, None, vec![output(0)]), 3);
+        assert_eq!(gather.begin(now, &[]), [output(0)]);
+        gather.announce(vec![output(1), output(2)]);
+        assert_eq!(gather.begin(now, &[]), [output(1), output(2)]);
+        assert!(!gather.is_complete());
+        let mut later = messages(&work(1, None, vec![output(4), output(5)]), 3);
+        assert_eq!(later.begin(now, &[]), [output(4), output(5)]);
+        for round in [0, 1] {
+            let kept = DfsPath::parse("/out/kept").unwrap();
+            assert!(messages(&work(round, Some(kept), Vec::new()), 3).is_complete());
+        }
     }
 }

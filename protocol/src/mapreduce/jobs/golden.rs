@@ -157,7 +157,7 @@ fn replay() -> Replay {
         output: dfs("/out"),
     };
     let work = Work::Map { split: split(), skip: Vec::new() };
-    let launch = Launch { attempt: ATTEMPT, program, work };
+    let launch = Launch { attempt: ATTEMPT, program: program.into(), work };
     Replay { launch, splits: splits(), diagnostics: text("d") }
 }
 

@@ -282,5 +282,5 @@ pub(super) fn launch(job: JobId, kind: TaskKind, index: u32, binary: u8) -> Laun
             Work::Reduce(ReduceWork { partitions: 0..1, reduce_count: 1, outputs: Arc::default() })
         }
     };
-    Launch { attempt: attempt(job, kind, index), program, work }
+    Launch { attempt: attempt(job, kind, index), program: Arc::new(program), work }
 }

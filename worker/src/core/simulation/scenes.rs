@@ -521,3 +521,12 @@ fn a_worker_that_stops_waits_for_its_runners_but_not_for_long() {
         assert_eq!(scene.seen(), ["end"]);
     }
 }
+
+#[test]
+fn launches_that_say_the_same_share_the_description_of_their_job() {
+    let mut scene = Scene::new(rules());
+    let [first, second, other] = [2, 4, 1].map(|index| scene.run(index, TaskKind::Map));
+    let program = |id| Arc::clone(&scene.core.attempts[&id].launch.program);
+    assert!(Arc::ptr_eq(&program(first), &program(second)));
+    assert_ne!(program(first), program(other), "it reports sizes, the other does not");
+}
