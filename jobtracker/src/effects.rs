@@ -10,6 +10,9 @@
 //! While a NameNode is unavailable, starting or in safe mode, effects wait. One without room lets deletions pass: what has to be done before a
 //! deletion is a call of its own.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +23,10 @@ use futures_util::future::BoxFuture;
 use protocol::error::chain;
 use protocol::jobs::BINARY_DIR;
 use protocol::namenode::{
-    Answer, BATCH_CALLS_MAX, Body, Call, Create, DIRECTORY_MODE, FileStatus, LIST_ENTRIES_MAX,
-    Publish, Reply, Request,
+    Answer, BATCH_CALLS_MAX, Body, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply,
+    Request,
 };
+use protocol::property::Umask;
 use protocol::{ClientId, DfsPath, ErrorKind, RemoteError};
 use tokio::sync::Semaphore;
 use transport::RpcError;
@@ -33,8 +37,6 @@ use crate::core::{Effect, EffectDone, EffectOrder};
 
 /// Marks a complete output.
 const SUCCESS: &str = "_SUCCESS";
-/// Permission bits of files created here, as with umask 022.
-const FILE_MODE: u16 = 0o644;
 /// Everybody can add entries, and remove only their own.
 const SHARED_MODE: u16 = 0o1777;
 /// Effects of different jobs done at once; each is a few calls.
@@ -116,7 +118,8 @@ impl Effects {
     /// Performs one effect to its end. `None` if nobody waits for its outcome.
     pub(crate) async fn run(&self, order: &EffectOrder) -> Option<EffectDone> {
         let _slot = self.namenode.slots.acquire().await;
-        let files = Files { namenode: &self.namenode, user: &order.user, output: &order.output };
+        let EffectOrder { user, output, umask, .. } = order;
+        let files = Files { namenode: &self.namenode, user, output, umask: *umask };
         match &order.effect {
             Effect::Setup { resumed } => Some(EffectDone::Setup(files.set_up(*resumed).await)),
             Effect::Commit { winners, resumed } => {
@@ -141,7 +144,8 @@ impl Effects {
     /// process, who must be the superuser if the directory is missing.
     pub(crate) async fn make_binary_directory(&self, user: &str) {
         let Ok(directory) = DfsPath::parse(BINARY_DIR) else { return };
-        let files = Files { namenode: &self.namenode, user, output: &directory };
+        let umask = Umask::default();
+        let files = Files { namenode: &self.namenode, user, output: &directory, umask };
         if let Err(error) = files.make_shared().await {
             tracing::warn!(
                 %directory, %error,
@@ -157,6 +161,7 @@ struct Files<'a> {
     namenode: &'a NameNode,
     user: &'a str,
     output: &'a DfsPath,
+    umask: Umask,
 }
 
 /// A file to publish.
@@ -175,7 +180,7 @@ impl Files<'_> {
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        self.call(mkdirs(self.output, true)).await?;
+        self.call(self.mkdirs(self.output, true)).await?;
         self.call(Call::SetMode { path: self.output.clone(), mode: SHARED_MODE }).await.map(drop)
     }
 
@@ -192,16 +197,16 @@ impl Files<'_> {
             return match self.list(self.output).await {
                 Ok(entries) if !entries.is_empty() => Err(self.exists()),
                 Err(error) if error.kind != ErrorKind::NotFound => Err(error),
-                _ => self.call(mkdirs(&temporary, true)).await.map(drop),
+                _ => self.call(self.mkdirs(&temporary, true)).await.map(drop),
             };
         }
         let missing = self.missing_parents().await?;
         let parent = self.output.parent().unwrap_or_else(DfsPath::root);
         let made = self
             .batch(vec![
-                mkdirs(&parent, true),
-                mkdirs(self.output, false),
-                mkdirs(&temporary, false),
+                self.mkdirs(&parent, true),
+                self.mkdirs(self.output, false),
+                self.mkdirs(&temporary, false),
             ])
             .await?;
         let mut made = made.into_iter();
@@ -280,7 +285,7 @@ impl Files<'_> {
     ) -> Result<(), RemoteError> {
         self.call(Call::Status(temporary.clone())).await?;
         let plan = self.plan(winners).await?;
-        let directories = plan.directories.iter().map(|directory| mkdirs(directory, true));
+        let directories = plan.directories.iter().map(|directory| self.mkdirs(directory, true));
         for made in self.batch(directories.collect()).await? {
             made?;
         }
@@ -359,10 +364,11 @@ impl Files<'_> {
         if leftovers.is_none() && self.call(Call::Status(success.clone())).await.is_ok() {
             return Ok(());
         }
+        let (mode, unmasked) = self.umask.of_file();
         let create = Call::Create(Create {
             path: at.clone(),
-            mode: FILE_MODE,
-            unmasked: None,
+            mode,
+            unmasked,
             overwrite: true,
             parents: false,
             replication: None,
@@ -474,6 +480,11 @@ impl Files<'_> {
         self.namenode.calls.call(request).await
     }
 
+    fn mkdirs(&self, path: &DfsPath, parents: bool) -> Call {
+        let (mode, unmasked) = self.umask.of_directory();
+        Call::Mkdirs { path: path.clone(), mode, unmasked, parents }
+    }
+
     fn below(&self, name: &str) -> Result<DfsPath, RemoteError> {
         join(self.output, name)
     }
@@ -500,10 +511,6 @@ pub(crate) fn is_passing(kind: ErrorKind) -> bool {
 
 fn outcome(answer: Option<Answer>) -> Answer {
     answer.unwrap_or_else(|| Err(surprise("batch")))
-}
-
-fn mkdirs(path: &DfsPath, parents: bool) -> Call {
-    Call::Mkdirs { path: path.clone(), mode: DIRECTORY_MODE, unmasked: None, parents }
 }
 
 fn list_call(path: &DfsPath, after: &str) -> Call {

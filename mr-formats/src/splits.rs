@@ -6,6 +6,7 @@
 use std::io::{self, Read};
 
 use memchr::memmem::Finder;
+use protocol::jobs::{SPLIT_BYTES_MAX, SPLIT_PARTS_MAX};
 
 use super::codec::FileCodec;
 use super::input::Cut;
@@ -108,7 +109,7 @@ pub fn plan(
 ) -> Result<Vec<Vec<Part>>> {
     let can_cut = rules.can_cut();
     let mut splits = Vec::new();
-    let (mut combined, mut combined_bytes): (Vec<Part>, u64) = (Vec::new(), 0);
+    let mut combined = Combined::default();
     for (index, file) in files.iter().enumerate() {
         let whole = (index, 0, file.length);
         let codec = FileCodec::of_path(&file.path);
@@ -117,11 +118,14 @@ pub fn plan(
         let compressed = codec.is_some() && !is_entered;
         match cut {
             Cut::Combined { bytes } if file.length < bytes => {
-                combined.push(whole);
-                combined_bytes += file.length;
-                if combined_bytes >= bytes {
-                    splits.push(std::mem::take(&mut combined));
-                    combined_bytes = 0;
+                if !combined.takes(file) {
+                    splits.push(std::mem::take(&mut combined).parts);
+                }
+                combined.parts.push(whole);
+                combined.bytes += file.length;
+                combined.path_bytes += file.path.len();
+                if combined.bytes >= bytes {
+                    splits.push(std::mem::take(&mut combined).parts);
                 }
             }
             _ if compressed || cut == Cut::Whole => splits.push(vec![whole]),
@@ -146,10 +150,25 @@ pub fn plan(
             }
         }
     }
-    if !combined.is_empty() {
-        splits.push(combined);
+    if !combined.parts.is_empty() {
+        splits.push(combined.parts);
     }
     Ok(splits)
+}
+
+/// Small files that become one split.
+#[derive(Default)]
+struct Combined {
+    parts: Vec<Part>,
+    bytes: u64,
+    path_bytes: usize,
+}
+
+impl Combined {
+    /// True if there is room for another file, within what a split may list.
+    fn takes(&self, file: &FileToCut) -> bool {
+        self.parts.len() < SPLIT_PARTS_MAX && self.path_bytes + file.path.len() <= SPLIT_BYTES_MAX
+    }
 }
 
 /// The ends of every `count` lines (ended by a newline, or by `delimiter`) of a file, and the end of the file.
@@ -259,6 +278,21 @@ mod tests {
         assert_eq!(line_ends(&b"a\nb\nc\nd"[..], 2, None).unwrap(), [4, 7]);
         assert_eq!(line_ends(&b"a\nb\n"[..], 2, None).unwrap(), [4]);
         assert_eq!(line_ends(&b""[..], 2, None).unwrap(), [0]);
+    }
+
+    #[test]
+    fn small_files_of_one_split_are_no_more_than_a_split_lists() {
+        let splits = |count: usize, path_bytes: usize| {
+            let path = "p".repeat(path_bytes);
+            let file = FileToCut { path, length: 1, block_bytes: 10 };
+            let (files, cut) = (vec![file; count], Cut::Combined { bytes: u64::MAX });
+            let find = |_, _| Ok(Vec::new());
+            plan(&files, cut, SplitLimits::default(), &TextRules::default(), find).unwrap()
+        };
+        let sizes = |splits: Vec<Vec<Part>>| splits.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(sizes(splits(SPLIT_PARTS_MAX + 1, 9)), [SPLIT_PARTS_MAX, 1]);
+        let fit = SPLIT_BYTES_MAX / 4096;
+        assert_eq!(sizes(splits(fit + 1, 4096)), [fit, 1]);
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub mod id;
 pub mod level;
 mod mapreduce;
 pub mod meta;
+pub mod modes;
 pub mod namenode;
 pub mod path;
 pub mod permission;

@@ -11,7 +11,6 @@ mod context;
 mod fs;
 mod help;
 mod listing;
-mod modes;
 mod namespace;
 mod properties;
 mod target;

@@ -3,8 +3,9 @@
 //! Scripts pass many properties of Hadoop's without a meaning here; a warning names them. A name with a typing error, close to a known one, is an error:
 //! continuing would do something else than intended.
 
+use protocol::modes::umask_of;
+
 use super::fs::Failure;
-use super::modes::umask_of;
 
 /// Most letters by which a name may differ to count as a misspelt known one.
 const SLIP_MAX: usize = 2;

@@ -9,6 +9,7 @@ use protocol::namenode::{
     LIST_ENTRIES_MAX, ListPage, LocatedBlocks, RenameInto, RenameTo, Reply, Room, SafeModeAction,
     TypedCall, calls,
 };
+use protocol::property::Umask;
 use protocol::{ClientId, DfsPath, ErrorKind, InodeId};
 use transport::rpc::CallOptions;
 
@@ -26,9 +27,6 @@ pub struct DfsClient {
     pub(super) link: Arc<Link>,
     leases: Arc<Leases>,
 }
-
-/// Permission bits of a new directory before the umask.
-const DIRECTORY_MODE: u16 = 0o777;
 
 impl DfsClient {
     /// A client of the NameNode that `config` names. Sends nothing yet.
@@ -132,7 +130,7 @@ impl DfsClient {
     /// # Errors
     /// [`DfsError`].
     pub fn mkdirs_masked(&self, path: &DfsPath, umask: u16, parents: bool) -> Result<(), DfsError> {
-        let (mode, unmasked) = (DIRECTORY_MODE & !umask, Some(DIRECTORY_MODE));
+        let (mode, unmasked) = Umask(umask).of_directory();
         self.link.ask(calls::Mkdirs { path: path.clone(), mode, unmasked, parents })
     }
 

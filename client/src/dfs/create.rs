@@ -1,6 +1,7 @@
 //! How to create a file.
 
 use protocol::DfsPath;
+use protocol::property::Umask;
 
 /// Which missing directories above a file are made with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,5 +48,13 @@ impl Default for CreateOptions {
             publish_as: None,
             publish_overwrite: false,
         }
+    }
+}
+
+impl CreateOptions {
+    /// The same, with the mode of a new file under a umask; a default access control list replaces the umask.
+    pub fn masked(umask: Umask) -> Self {
+        let (mode, unmasked) = umask.of_file();
+        CreateOptions { mode, unmasked, ..CreateOptions::default() }
     }
 }

@@ -39,6 +39,7 @@ use std::time::Duration;
 pub(crate) use host::Now;
 use protocol::jobs::{JobState, Priority};
 use protocol::level::Supported;
+use protocol::property::Umask;
 use protocol::rounds::RoundsSpec;
 use protocol::tracker::Action;
 use protocol::{
@@ -120,6 +121,8 @@ pub(crate) struct EffectOrder {
     pub(crate) user: String,
     /// Its output directory.
     pub(crate) output: DfsPath,
+    /// Permission bits that what is made does not get.
+    pub(crate) umask: Umask,
     /// What to do.
     pub(crate) effect: Effect,
 }
@@ -706,7 +709,8 @@ fn task_count(job: &Job) -> u64 {
 
 fn order(job: &Job, effect: Effect, out: &mut Output) {
     let (user, output) = (job.user.clone(), job.spec.output.clone());
-    out.effects.push(EffectOrder { job: job.id, user, output, effect });
+    let umask = job.settings.umask;
+    out.effects.push(EffectOrder { job: job.id, user, output, umask, effect });
 }
 
 /// Directories of the attempts whose files are the job's output.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 
+use client::dfs::CreateOptions;
 use mr_formats::packing::Packing;
 use mr_formats::sequence::SEED_PROPERTY;
 use mr_formats::splits::SplitLimits;
@@ -208,9 +209,32 @@ pub(crate) fn script_counts(properties: &Properties) -> Result<bool, Error> {
     Ok(skips && keys::SKIP_AUTO_COUNT.get(properties)? == Some(false))
 }
 
+/// How an attempt makes a file of the job's output: with the umask, the replication and the block size that the job asks for.
+pub(crate) fn output_file(properties: &Properties) -> Result<CreateOptions, Error> {
+    Ok(CreateOptions {
+        overwrite: true,
+        replication: keys::REPLICATION.get(properties)?.map(|count| count.0),
+        block_size: keys::BLOCK_SIZE.get(properties)?.map(|size| size.0),
+        ..CreateOptions::masked(keys::UMASK.get(properties)?.unwrap_or_default())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_has_the_mode_that_a_umask_leaves_unless_a_default_list_decides() {
+        let made = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            let options = output_file(&pairs.collect()).unwrap();
+            (options.mode, options.unmasked, options.replication)
+        };
+        assert_eq!(made(&[]), (0o644, Some(0o666), None));
+        let set = [("fs.permissions.umask-mode", "u=rwx,g=,o="), ("dfs.replication", "2")];
+        assert_eq!(made(&set), (0o600, Some(0o666), Some(2)));
+        assert_eq!(property::present_name("dfs.umaskmode"), keys::UMASK.name());
+    }
 
     fn options(texts: &[&str]) -> Options {
         let mut options = Options::default();

@@ -22,7 +22,7 @@ pub use row::{Class, Key, Properties, PropertyError, Row, Scope};
 pub use table::{ROWS, keys};
 pub use value::{
     Attempts, BaseName, BlockSize, Bound, CompressType, Count, Limit, Megabytes, MergeFactor,
-    Millis, Most, PipeEncoding, Replicas, Share, Size, Value,
+    Millis, Most, PipeEncoding, Replicas, Share, Size, Umask, Value,
 };
 
 pub use variables::{BlankVariables, CommaVariables, Each};

@@ -4,7 +4,7 @@ use super::class::{CodecClass, Comparator, Partitioner};
 use super::row::{Class, Key, Row, Scope};
 use super::value::{
     Attempts, BaseName, BlockSize, Bound, CompressType, Count, Limit, Megabytes, MergeFactor,
-    Millis, Most, PipeEncoding, Replicas, Share, Size, Value,
+    Millis, Most, PipeEncoding, Replicas, Share, Size, Umask, Value,
 };
 use super::variables::{BlankVariables, CommaVariables, Each};
 use crate::jobs::Priority;
@@ -21,7 +21,7 @@ macro_rules! table {
             use super::{
                 Attempts, BaseName, BlankVariables, BlockSize, Bound, CodecClass, CommaVariables,
                 Comparator, CompressType, Count, Each, Key, Limit, Megabytes, MergeFactor, Millis,
-                Most, Partitioner, PipeEncoding, Replicas, Share, Size,
+                Most, Partitioner, PipeEncoding, Replicas, Share, Size, Umask,
             };
             use crate::jobs::Priority;
             $(
@@ -119,6 +119,7 @@ table! {
     OUTPUT_COMPRESS_TYPE: CompressType = "mapreduce.output.fileoutputformat.compress.type" ["mapred.output.compression.type"] Jobs "what of a SequenceFile is compressed (RECORD)";
     REPLICATION: Replicas = "dfs.replication" [] Jobs "replicas of output files";
     BLOCK_SIZE: BlockSize = "dfs.blocksize" ["dfs.block.size"] Jobs "bytes of the blocks of output files";
+    UMASK: Umask = "fs.permissions.umask-mode" ["dfs.umaskmode"] Jobs "permission bits that its output does not get (022), unless a default access control list decides";
 
     MAP_INPUT_ENCODING: PipeEncoding = "stream.map.input" [] Streaming "how records reach the mapper; `-io` sets all four";
     MAP_OUTPUT_ENCODING: PipeEncoding = "stream.map.output" [] Streaming "how the mapper prints records";

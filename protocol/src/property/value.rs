@@ -1,6 +1,7 @@
 //! Types of property values, read as Hadoop reads them, except that a value which Hadoop would silently ignore is an error.
 
 use crate::jobs::ATTEMPTS_MAX;
+use crate::modes::umask_of;
 use crate::namenode::{BLOCK_SIZE_MAX, REPLICATION_MAX};
 
 /// A value that a property's text stands for.
@@ -91,6 +92,37 @@ impl Value for Most {
 /// The nearest number that a counter of 32 bits holds.
 fn clamped(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+/// Permission bits that new files and directories do not get, unless a default access control list takes its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Umask(pub u16);
+
+impl Default for Umask {
+    /// Hadoop's: others may read, nobody else may write.
+    fn default() -> Self {
+        Umask(0o022)
+    }
+}
+
+impl Umask {
+    /// Permission bits of a new file, after and before the umask.
+    pub fn of_file(self) -> (u16, Option<u16>) {
+        (0o666 & !self.0, Some(0o666))
+    }
+
+    /// Permission bits of a new directory, after and before the umask.
+    pub fn of_directory(self) -> (u16, Option<u16>) {
+        (0o777 & !self.0, Some(0o777))
+    }
+}
+
+impl Value for Umask {
+    const WANTED: &'static str = "a mask like 022 or u=rwx,g=rx,o=";
+
+    fn parse(text: &str) -> Option<Self> {
+        umask_of(text.trim()).map(Umask)
+    }
 }
 
 /// Attempts of a task.

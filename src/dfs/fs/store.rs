@@ -15,6 +15,7 @@ use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Pare
 use protocol::acl::AclStatus;
 use protocol::namenode::{ClusterStatus, ContentSummary, FileStatus, LocatedBlocks, Room};
 use protocol::permission::Action;
+use protocol::property::Umask;
 use protocol::{DfsPath, ErrorKind, InodeId};
 use sys::host::users;
 
@@ -589,10 +590,9 @@ fn create_options(named: &Named, options: &WriteOptions) -> Result<CreateOptions
         parents: Parents::None,
         replication: options.replication,
         block_size: options.block_size,
-        mode: 0o666 & !options.umask,
-        unmasked: Some(0o666),
         publish_as,
         publish_overwrite: options.overwrite,
+        ..CreateOptions::masked(Umask(options.umask))
     })
 }
 

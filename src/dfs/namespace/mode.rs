@@ -2,7 +2,7 @@
 
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Item, text_of};
-use crate::dfs::modes::ModeChange;
+use protocol::modes::ModeChange;
 
 /// Changes permission bits.
 pub(super) fn chmod(context: &Context) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use protocol::TaskKind;
 use protocol::jobs::Priority;
-use protocol::property::{Properties, PropertyError, keys};
+use protocol::property::{Properties, PropertyError, Umask, keys};
 
 /// Failed tasks of a job on one worker after which the job avoids it, as in Hadoop's later versions. A worker whose disk is full fails
 /// every task that it gets, and one of four attempts should be left for another worker.
@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) skip_start: u32,
     /// How long a map waits for a slot next to its input; `None`: as configured for the JobTracker.
     pub(crate) locality_wait: Option<Duration>,
+    /// Permission bits that its output does not get.
+    pub(crate) umask: Umask,
 }
 
 impl Default for Settings {
@@ -55,6 +57,7 @@ impl Default for Settings {
             skip_max: 0,
             skip_start: SKIP_START_DEFAULT,
             locality_wait: None,
+            umask: Umask::default(),
         }
     }
 }
@@ -81,6 +84,7 @@ impl Settings {
             skip_max: keys::SKIP_MAX.get(properties)?.map_or(default.skip_max, |most| most.0),
             skip_start: keys::SKIP_START.get(properties)?.unwrap_or(default.skip_start),
             locality_wait: keys::LOCALITY_WAIT.get(properties)?.map(Duration::from_millis),
+            umask: keys::UMASK.get(properties)?.unwrap_or_default(),
         })
     }
 
@@ -114,6 +118,7 @@ mod tests {
                 (keys::LOCALITY_WAIT.name(), "250"),
                 (keys::FAILURES_PER_WORKER.name(), "1"),
                 (keys::SKIP_MAX.name(), "7"),
+                (keys::UMASK.name(), "077"),
             ]),
             Ok(Settings {
                 queue: Some("etl".to_owned()),
@@ -123,6 +128,7 @@ mod tests {
                 locality_wait: Some(Duration::from_millis(250)),
                 failures_per_worker: 1,
                 skip_max: 7,
+                umask: Umask(0o077),
                 ..Settings::default()
             })
         );

@@ -17,7 +17,6 @@ use mr_model::runner::{
 use mr_model::task::{Context, Output, TaskCounts};
 use mr_model::{Error, Result};
 use protocol::phase::Phase;
-use protocol::property::keys;
 use protocol::record::{PLACE_BYTES, RECORD_FILE, SKIP_DIRECTORY};
 use protocol::runner::Setup;
 use protocol::tracker::{AttemptState, FetchFailure, Program, ReduceWork, Work};
@@ -198,7 +197,8 @@ impl Host {
         }
         let path = directory.join(&format!("{SKIP_DIRECTORY}/{}", context.attempt().task))?;
         let parents = parents_of(directory);
-        let options = CreateOptions { overwrite: true, parents, ..CreateOptions::default() };
+        let options =
+            CreateOptions { parents, ..options::output_file(&self.setup.program.properties)? };
         let mut file = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         for record in skipped {
             let input = &paths[record.record.part as usize];
@@ -279,20 +279,16 @@ impl Host {
         context: &Context,
         number: u32,
     ) -> Result<Output> {
-        let options = self.stage.settings().output_options.clone();
+        let settings = self.stage.settings().output_options.clone();
         if let Some(local) = &self.setup.local_output {
             let files = Box::new(LocalFiles(local.into()));
-            return Output::numbered(files, options, context.clone(), number);
+            return Output::numbered(files, settings, context.clone(), number);
         }
-        let replication = match options.replication {
-            None => keys::REPLICATION.get(&self.setup.program.properties)?.map(|count| count.0),
-            given => given,
-        };
-        let block_size = keys::BLOCK_SIZE.get(&self.setup.program.properties)?.map(|size| size.0);
+        let mut options = options::output_file(&self.setup.program.properties)?;
+        options.replication = settings.replication.or(options.replication);
         let (dfs, directory) = (self.dfs.clone(), directory.clone());
-        let is_made = Cell::new(false);
-        let files = DfsFiles { dfs, directory, replication, block_size, is_made };
-        Output::numbered(Box::new(files), options, context.clone(), number)
+        let files = DfsFiles { dfs, directory, options, is_made: Cell::new(false) };
+        Output::numbered(Box::new(files), settings, context.clone(), number)
     }
 }
 
@@ -323,10 +319,8 @@ pub(super) fn parents_of(directory: &DfsPath) -> Parents {
 struct DfsFiles {
     dfs: DfsClient,
     directory: DfsPath,
-    /// `None` for the cluster's default, as below.
-    replication: Option<u16>,
-    /// Bytes.
-    block_size: Option<u64>,
+    /// How each is made, but for the directories above it.
+    options: CreateOptions,
     /// The directory exists.
     is_made: Cell<bool>,
 }
@@ -334,18 +328,11 @@ struct DfsFiles {
 impl OutputFiles for DfsFiles {
     fn create(&self, name: &str) -> Result<Box<dyn OutputFile>> {
         let path = self.directory.join(name)?;
-        let (replication, block_size) = (self.replication, self.block_size);
         let parents = match self.is_made.get() && !name.contains('/') {
             true => Parents::None,
             false => parents_of(&self.directory),
         };
-        let options = CreateOptions {
-            overwrite: true,
-            parents,
-            replication,
-            block_size,
-            ..CreateOptions::default()
-        };
+        let options = CreateOptions { parents, ..self.options.clone() };
         let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         self.is_made.set(true);
         Ok(Box::new(DfsOutput(writer)))

@@ -2,15 +2,16 @@
 
 /// A change of permission bits.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum ModeChange {
+pub enum ModeChange {
     /// Exactly these.
     Octal(u16),
     /// One after the other.
     Symbolic(Vec<Clause>),
 }
 
+/// A part of a symbolic change: who, how, which bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Clause {
+pub struct Clause {
     /// The affected bits of `rwxrwxrwx`: a mask of classes.
     classes: u16,
     operator: char,
@@ -23,7 +24,7 @@ pub(super) struct Clause {
 
 impl ModeChange {
     /// Reads `755`, `u=rwx,g+x`, …; `None` for anything else.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if text.starts_with(|c: char| c.is_ascii_digit()) {
             let octal =
                 matches!(text.len(), 3 | 4) && text.bytes().all(|b| (b'0'..=b'7').contains(&b));
@@ -35,7 +36,7 @@ impl ModeChange {
     }
 
     /// The mode after the change.
-    pub(super) fn apply(&self, mode: u16, directory: bool) -> u16 {
+    pub fn apply(&self, mode: u16, directory: bool) -> u16 {
         match self {
             ModeChange::Octal(mode) => *mode,
             ModeChange::Symbolic(clauses) => {
@@ -63,7 +64,7 @@ impl Clause {
 }
 
 /// The bits that a umask clears: octal, or in symbols that name what stays (`u=rwx,g=rx,o=`).
-pub(super) fn umask_of(text: &str) -> Option<u16> {
+pub fn umask_of(text: &str) -> Option<u16> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return u16::from_str_radix(text, 8).ok().filter(|umask| *umask <= 0o777);
     }
