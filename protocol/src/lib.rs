@@ -34,7 +34,6 @@ pub mod id;
 pub mod level;
 mod mapreduce;
 pub mod meta;
-pub mod modes;
 pub mod namenode;
 pub mod path;
 pub mod permission;
@@ -58,4 +57,5 @@ pub use mapreduce::{
     counters, history, jobs, phase, record, rounds, runner, shuffle, sizing, tracker,
 };
 pub use path::{DfsPath, PathError};
+pub use permission::modes;
 pub use signing::{auth, delegation, pass, token};

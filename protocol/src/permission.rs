@@ -2,6 +2,8 @@
 //!
 //! Permission bits are those of POSIX: `rwx` for owner, group and others, and the sticky bit `0o1000`.
 
+pub mod modes;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

@@ -58,7 +58,7 @@ impl Answers {
         Answers { streams: Room::new(streams, PART), whole: Room::new(bytes_max, PART) }
     }
 
-    /// Signs an answer if it is to be signed, and counts it.
+    /// Signs an answer that needs a signature, counts it, and notes what decides whether the connection is idle.
     pub(super) fn finish(
         &self,
         mut response: Response,
@@ -112,8 +112,6 @@ pub(super) fn until(response: Response, shutdown: &Shutdown) -> Response {
     let end = async move { shutdown.wait().await };
     response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
 }
-
-/// Signs an answer that needs a signature, and notes what decides whether the connection is idle.
 
 /// A body of an answer, whose progress and end its connection notes.
 struct Noted {
