@@ -122,7 +122,8 @@ fn is_root(path: &str) -> bool {
         ["examples", _] | ["examples", "learning", _] | ["tests", "programs", _] => true,
         ["examples", "support", "lib.rs"] | ["examples", "learning", "support", "lib.rs"] => true,
         ["tests", "main.rs"] | ["tests", "tidy", "main.rs"] => true,
-        [_, "tests" | "examples" | "benches", _] => parts[0] != "tests",
+        [_, "tests" | "examples" | "benches", _]
+        | [_, "tests" | "examples" | "benches", _, "main.rs"] => parts[0] != "tests",
         _ => false,
     }
 }
