@@ -128,3 +128,47 @@ impl Idle {
         popped
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::Stream;
+
+    fn datanode(transfer_address: &str) -> DatanodeInfo {
+        DatanodeInfo {
+            id: DatanodeId([1; 16]),
+            host: "h".to_owned(),
+            transfer_address: transfer_address.to_owned(),
+            http_address: "h:1".to_owned(),
+            rack: "/r".to_owned(),
+            boot_id: String::new(),
+            local_socket: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_connection_serves_who_wants_the_same_address_and_all_are_bounded() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = datanode(&listener.local_addr().unwrap().to_string());
+        std::thread::spawn(move || listener.incoming().for_each(drop));
+        let pool = ConnectionPool::new(Timeouts::default(), false);
+        let connect = || {
+            let stream = Stream::connect(&there, &pool.inner.local, pool.timeouts());
+            Connection::new(stream.unwrap())
+        };
+        pool.give_back(&there, connect());
+        // Somebody says that the same DataNode is elsewhere.
+        assert!(pool.pop(&datanode("127.0.0.1:1")).is_none());
+        let by_socket = DatanodeInfo { local_socket: "other".to_owned(), ..there.clone() };
+        assert!(pool.pop(&by_socket).is_none());
+        assert!(pool.pop(&there).is_some() && pool.pop(&there).is_none());
+        let elsewhere = |number: usize| datanode(&format!("h:{number}"));
+        (0..ALL_IDLE_MAX + 8).for_each(|number| pool.give_back(&elsewhere(number), connect()));
+        (0..IDLE_MAX + 8).for_each(|_| pool.give_back(&elsewhere(0), connect()));
+        let count = |idle: &Idle| idle.by_datanode.values().map(Vec::len).sum::<usize>();
+        let idle = pool.inner.idle.lock();
+        assert_eq!((idle.count, count(&idle)), (ALL_IDLE_MAX, ALL_IDLE_MAX));
+    }
+}
