@@ -1,7 +1,7 @@
 //! Idle connections to DataNodes, kept for the next operation.
 //!
 //! Invariants: a connection serves only those who want the same DataNode at the same address, so whoever says a wrong address reaches it with what is his own
-//! and nothing else; there are at most [`IDLE_MAX`] of one, and [`ALL_IDLE_MAX`] together.
+//! and nothing else; there are at most `IDLE_MAX` of one, and `ALL_IDLE_MAX` together.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

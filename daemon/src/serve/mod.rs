@@ -2,7 +2,7 @@
 //!
 //! - at most `connections_max` connections at once, and at most a part of the descriptors that the process may have; further ones wait in the listen queue;
 //! - connections without any signed request end after some idle seconds, and make room for others ([`guests`]);
-//! - streams of events are few without a signature, and what answers hold in memory has a bound ([`answer`]);
+//! - streams of events are few without a signature, and what answers hold in memory has a bound (`answer`);
 //! - a request's head must arrive within `header_timeout` and fit 64 headers and 64 KiB: slow or endless heads cost little;
 //! - what comes from other machines is encrypted ([`door`]);
 //! - every request that reaches a route has passed [`front`](crate::front);
