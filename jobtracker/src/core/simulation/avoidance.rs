@@ -129,6 +129,25 @@ fn of_two_free_workers_a_job_takes_the_one_that_it_does_not_avoid() {
     assert_eq!(scene.of_the_job(), [], "it waits anew");
 }
 
+/// It avoids one of two: with more failures on the other, the first one is good again, and has free slots.
+#[test]
+fn a_worker_that_a_job_avoids_no_longer_gets_its_tasks_at_once() {
+    let mut world = World::new();
+    let [first, second] = [("a", 3), ("bb", 4)].map(|(host, slots)| world.add_worker(host, slots));
+    [first, second].into_iter().for_each(|worker| world.contact(worker, true));
+    start(&mut world, 1, 7, 0);
+    for (worker, count) in [(first, 3), (second, 4)] {
+        world.contact(worker, true);
+        let attempts = world.running(worker);
+        assert_eq!(attempts.len(), count);
+        attempts.into_iter().for_each(|attempt| world.fail(worker, attempt));
+    }
+    world.contact(first, true);
+    assert_eq!(world.core.workers.worker(first).unwrap().running.len(), 0, "it is avoided");
+    world.contact(second, true);
+    assert_eq!(world.core.workers.worker(first).unwrap().running.len(), 3);
+}
+
 /// Its reduce holds the only slot where it likes to run. After a restart it has not been offered any slot that is far from its input.
 #[test]
 fn a_reduce_gives_way_to_a_map_whose_job_avoids_the_only_free_worker() {

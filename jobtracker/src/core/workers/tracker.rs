@@ -467,6 +467,10 @@ impl Core {
             Edit::AttemptFailed { attempt: id, ran, diagnostics: recorded, record, reached },
             out,
         );
+        if self.avoids(id.task.job, worker) {
+            // The job avoids only the worst, so perhaps no longer one that has free slots.
+            self.to_offer.everywhere();
+        }
         self.fail_job_if_exhausted(id, &diagnostics, now, out);
         self.clean_up_if_stopped(id.task.job, out);
         self.refresh(id.task.job, now);
