@@ -95,6 +95,7 @@ fn bind_to_parent(parent: u32) -> bool {
 fn start(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
     let ended = runtime.block_on(serve(kind, path));
+    supervisor::stopping();
     // Work on blocking threads that hangs (a disk, a name server) must not keep the process alive.
     runtime.shutdown_timeout(RUNTIME_STOP_MAX);
     ended
@@ -102,11 +103,6 @@ fn start(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
 
 async fn serve(kind: Kind, path: &Path) -> Result<(), Box<dyn Error>> {
     let shutdown = Shutdown::on_signals()?;
-    let begun = shutdown.clone();
-    tokio::spawn(async move {
-        begun.wait().await;
-        supervisor::stopping();
-    });
     match kind {
         Kind::Namenode => {
             let config = namenode::Config::load(path)?;

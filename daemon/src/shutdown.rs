@@ -6,6 +6,8 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::supervisor;
+
 /// Set once, seen by all clones.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
@@ -24,7 +26,7 @@ impl Shutdown {
         Shutdown { sender: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// A token that SIGTERM and SIGINT set. Must be called on a runtime.
+    /// A token that SIGTERM and SIGINT set. The service manager hears of it first: what waits for the token may end the process at once. Must be called on a runtime.
     ///
     /// # Errors
     /// If the system refuses the signal handlers.
@@ -38,6 +40,7 @@ impl Shutdown {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
+            supervisor::stopping();
             token.begin();
         });
         Ok(shutdown)
