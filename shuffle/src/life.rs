@@ -31,7 +31,7 @@ mod tests {
 
     use super::*;
     use crate::codec::Codec;
-    use crate::output::{MapOutput, MapOutputOptions};
+    use crate::output::{MapOutput, MapOutputOptions, no_clock};
     use crate::reduce::{ReduceInput, ReduceOptions};
     use crate::segment::SegmentSource;
     use crate::writer::MapOutputWriter;
@@ -48,7 +48,7 @@ mod tests {
             partition_seed: 0,
             sync: false,
         };
-        let mut writer = MapOutputWriter::new(options).unwrap().with_life(life.clone());
+        let mut writer = MapOutputWriter::new(options).unwrap().watched(no_clock, life.clone());
         let mut spills = 0;
         for number in 0..1000u32 {
             writer.emit(0, &number.to_be_bytes(), b"value").unwrap();

@@ -132,8 +132,8 @@ impl Spills {
         })
     }
 
-    pub(crate) fn set_clock(&mut self, clock: Clock) {
-        self.clock = clock;
+    pub(crate) fn watch(&mut self, clock: Clock, life: Life) {
+        (self.clock, self.life) = (clock, life);
     }
 
     /// The current time, for [`Spills::since`].

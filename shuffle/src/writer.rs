@@ -53,15 +53,9 @@ impl MapOutputWriter {
         Ok(Self { buffer, pool: pool.clone(), partitions: spills.options.partitions, spills })
     }
 
-    /// Sets the clock that measures the time of each step.
-    pub fn with_clock(mut self, clock: Clock) -> Self {
-        self.spills.set_clock(clock);
-        self
-    }
-
-    /// Sets the sign of life that sorting, spilling and merging show.
-    pub fn with_life(mut self, life: Life) -> Self {
-        self.spills.life = life;
+    /// Sets the clock that measures the time of each step, and the sign of life that sorting, spilling and merging show.
+    pub fn watched(mut self, clock: Clock, life: Life) -> Self {
+        self.spills.watch(clock, life);
         self
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shuffle::{
-    BufferPool, Clock, Codec, Combine, CombiningWriter, DecodeError, Error, MapOutput,
+    BufferPool, Clock, Codec, Combine, CombiningWriter, DecodeError, Error, Life, MapOutput,
     MapOutputOptions, MapOutputStats, MapOutputTimes, MapOutputWriter, Partitioning, ReduceInput,
     ReduceOptions, SegmentSource, partition_of, read_index, verify_segment,
 };
@@ -495,7 +495,7 @@ fn times_are_told_by_whoever_has_a_clock() {
         let options = options(dir.path(), name, 2, 1 << 20, 2, Codec::Lz4);
         let mut writer = MapOutputWriter::new(options).unwrap();
         if let Some(clock) = clock {
-            writer = writer.with_clock(clock);
+            writer = writer.watched(clock, Life::default());
         }
         for i in 0..60_000u64 {
             writer.emit(0, format!("{}", i * i % 20_011).as_bytes(), b"value").unwrap();

@@ -50,8 +50,7 @@ impl<M: Mapper> MapSide<M> for Sorting {
         let (options, pool) = shuffle_target(target)?;
         let partitions = options.partitions;
         let writer = MapOutputWriter::with_pool(options, &pool)?
-            .with_clock(phases::clock)
-            .with_life(TaskState::of(context).life());
+            .watched(phases::clock, TaskState::of(context).life());
         Ok(SortSink { writer, partition: partition.clone(), partitions })
     }
 
@@ -111,8 +110,7 @@ impl<M: Mapper, F: Fold<M::Value>> MapSide<M> for Combining<F> {
         let partitioning = partition.to_shuffle(options.partitions);
         let combine = FoldCombine { fold: self.0.clone(), value: PhantomData };
         let writer = CombiningWriter::with_pool(options, combine, partitioning, &pool)?
-            .with_clock(phases::clock)
-            .with_life(TaskState::of(context).life());
+            .watched(phases::clock, TaskState::of(context).life());
         Ok(FoldSink { writer, fold: self.0.clone() })
     }
 
@@ -177,8 +175,7 @@ impl<M: Mapper, C: CombineFilling> MapSide<M> for CombiningSorted<C> {
             partitions,
         };
         let writer = SortedCombiningWriter::with_pool(options, adapter, &pool)?
-            .with_clock(phases::clock)
-            .with_life(TaskState::of(context).life());
+            .watched(phases::clock, TaskState::of(context).life());
         Ok(CombiningSink { writer, partition: partition.clone(), partitions })
     }
 

@@ -104,8 +104,7 @@ impl<R: Rounds> InRounds<R> {
                 let dir = task.messages.dir.clone();
                 let writer =
                     CombiningWriter::with_pool(task.messages, combine, partitioning, &task.pool)?
-                        .with_clock(phases::clock)
-                        .with_life(state.life());
+                        .watched(phases::clock, state.life());
                 let sink = MessageSink { writer };
                 let segment = |name| {
                     SideSegment::create(&dir, &format!("{ENGINE_PREFIX}{name}"), Codec::None)
