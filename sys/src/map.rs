@@ -76,13 +76,13 @@ pub struct SharedCells {
 }
 
 impl SharedCells {
-    /// Creates the file, or zeroes an existing one, with room for `count` numbers.
+    /// Creates the file with room for `count` numbers.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error; what has the name already, even a link, is left alone.
     pub fn create(path: &Path, count: usize) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut file = options.read(true).write(true).create_new(true).open(path)?;
         // Written, not just extended: the disk then has room for it, and a store cannot fail.
         file.write_all(&vec![0; count * size_of::<u64>()])?;
         // SAFETY: the file was just written to this length. If its owner truncates it meanwhile, only this process ends, by SIGBUS.
@@ -115,7 +115,9 @@ mod tests {
         let file = std::fs::read(&path).unwrap();
         assert_eq!(file, [0u64.to_ne_bytes(), (u64::MAX - 1).to_ne_bytes()].concat());
         drop(shared);
-        assert_eq!(SharedCells::create(&path, 2).unwrap().cells()[1].get(), 0);
+        let taken = SharedCells::create(&path, 2).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), file);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -111,11 +110,6 @@ impl Host {
     /// Runs one attempt to its end.
     pub(crate) fn run(&self, work: Work, launched: Launched) -> Result<AttemptState> {
         let (context, program) = (&launched.context, &self.setup.program);
-        // First, so that no side file has its name.
-        let place = match work {
-            Work::Map { .. } => Some(share_place(&launched.directory)?),
-            Work::Reduce(_) | Work::Round(_) => None,
-        };
         side_file::link(&self.side_files, &launched.directory)?;
         let task = TaskState::of(context);
         task.set_directory(launched.directory.clone(), self.side_files.clone());
@@ -130,7 +124,7 @@ impl Host {
         task.set_open(opener(&self.dfs));
         task.set_services(Arc::new(self.dfs.clone()));
         match work {
-            Work::Map { split, skip } => self.map(split, &skip, place, &launched),
+            Work::Map { split, skip } => self.map(split, &skip, &launched),
             Work::Reduce(work) => self.reduce(work, launched),
             Work::Round(work) => self.round(*work, launched),
         }
@@ -140,7 +134,6 @@ impl Host {
         &self,
         split: protocol::jobs::Split,
         skip: &[RecordAt],
-        mut place: Option<SharedCells>,
         launched: &Launched,
     ) -> Result<AttemptState> {
         let context = &launched.context;
@@ -157,8 +150,8 @@ impl Host {
         };
         let parts = map_parts(&split);
         let paths: Vec<String> = parts.iter().map(|part| part.path.clone()).collect();
-        let cells = place.as_mut().map(SharedCells::cells).unwrap_or_default();
-        let [number, offset] = cells else {
+        let mut shared = share_place(&launched.directory)?;
+        let [number, offset] = shared.cells() else {
             return Err("the place of a map is two numbers".into());
         };
         let life = TaskState::of(context).life();
@@ -295,7 +288,6 @@ impl Host {
 /// The file in which an attempt publishes its position.
 fn share_place(directory: &Path) -> Result<SharedCells> {
     let path = directory.join(RECORD_FILE);
-    File::create_new(&path).map_err(Error::file("create", &path))?;
     let count = PLACE_BYTES / size_of::<u64>();
     Ok(SharedCells::create(&path, count).map_err(Error::file("create", &path))?)
 }
