@@ -1,7 +1,6 @@
 //! The job options of a command line, with the properties of [`protocol::property`].
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 
 use client::dfs::CreateOptions;
 use mr_formats::packing::Packing;
@@ -107,9 +106,7 @@ impl Options {
     /// The properties of a job that is about to run, with what is chosen once for all its attempts.
     pub(crate) fn for_run(&self) -> Properties {
         let mut properties = self.properties.clone();
-        // A `RandomState` has keys of the system's chance.
-        let chance = || RandomState::new().hash_one(SEED_PROPERTY);
-        let seed = || format!("{:016x}{:016x}", chance(), chance());
+        let seed = || format!("{:032x}", rand::random::<u128>());
         properties.entry(SEED_PROPERTY.to_owned()).or_insert_with(seed);
         properties
     }
