@@ -61,11 +61,7 @@ impl Mapper for StreamMapper {
         let mut scratch = (Vec::new(), Vec::new());
         let mut emit = |key: &[u8], value: &[u8]| {
             if let Some(encoding) = encoding {
-                let (key_text, value_text) = &mut scratch;
-                let (key, value) = (
-                    written_text(key, encoding, key_text),
-                    written_text(value, encoding, value_text),
-                );
+                let (key, value) = written_texts((key, value), encoding, &mut scratch);
                 return out.emit(key, value);
             }
             match comparator {
@@ -157,6 +153,7 @@ impl Reducer for StreamReducer {
 
     fn run(&mut self, groups: &mut Groups<'_, Bytes, Bytes>, out: &mut Output) -> Result<()> {
         let StreamReducer { work, encoding, writer, reader, sorted } = self;
+        let mut scratch = (Vec::new(), Vec::new());
         match work {
             Work::Script(script) => {
                 let context = out.context().clone();
@@ -173,13 +170,21 @@ impl Reducer for StreamReducer {
                         }
                         Ok(())
                     },
-                    |pipe| reader.read(pipe, |key, value| write(out, key, value, reader.encoding)),
+                    |pipe| {
+                        reader.read(pipe, |key, value| {
+                            let texts = (key, value);
+                            let (key, value) = written_texts(texts, reader.encoding, &mut scratch);
+                            out.write(key, value)
+                        })
+                    },
                 )
             }
             Work::Identity => {
                 while let Some((key, mut values)) = groups.next_group()? {
                     while let Some(value) = values.next_value()? {
-                        write(out, plain_key(key, *sorted), value, *encoding)?;
+                        let pair = (plain_key(key, *sorted), value);
+                        let (key, value) = written_texts(pair, *encoding, &mut scratch);
+                        out.write(key, value)?;
                     }
                 }
                 Ok(())
@@ -202,12 +207,13 @@ impl Reducer for StreamReducer {
     }
 }
 
-fn write(out: &mut Output, key: &[u8], value: &[u8], encoding: Encoding) -> Result<()> {
-    let (mut key_text, mut value_text) = (Vec::new(), Vec::new());
-    out.write(
-        written_text(key, encoding, &mut key_text),
-        written_text(value, encoding, &mut value_text),
-    )
+/// [`written_text`] of a pair.
+fn written_texts<'a>(
+    (key, value): (&'a [u8], &'a [u8]),
+    encoding: Encoding,
+    (key_text, value_text): &'a mut (Vec<u8>, Vec<u8>),
+) -> (&'a [u8], &'a [u8]) {
+    (written_text(key, encoding, key_text), written_text(value, encoding, value_text))
 }
 
 /// The text of a key or value in the output, which is `toString` of Hadoop's class for this encoding; made in `scratch` if it differs.

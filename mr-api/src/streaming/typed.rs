@@ -12,7 +12,6 @@
 //! looked at once ([`Cursor`]). The text of a value is what `toString` makes of it in Hadoop.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use mr_formats::writable::{Writable, show};
 use mr_model::Error;
@@ -236,10 +235,14 @@ fn of_float(value: f64) -> i64 {
 
 /// Appends the digits of bytes with `space` between them.
 pub(super) fn put_hex(bytes: &[u8], space: &str, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.reserve(bytes.len() * (2 + space.len()));
     for (number, byte) in bytes.iter().enumerate() {
-        let space = if number == 0 { "" } else { space };
-        // Writing to a Vec cannot fail.
-        let _ = write!(out, "{space}{byte:02x}");
+        if number > 0 {
+            out.extend_from_slice(space.as_bytes());
+        }
+        let [high, low] = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+        out.extend_from_slice(&[high, low]);
     }
 }
 
