@@ -34,12 +34,16 @@ struct Inner {
     hasher: RandomState,
 }
 
+/// Pause between two looks for connections that were idle for too long, while there are as many as may be.
+const PURGE_PAUSE: Duration = Duration::from_secs(1);
+
 /// The DataNode that has proven its identity at the other end, and a hash of where it is.
 type Reached = (DatanodeId, u64);
 
 #[derive(Debug, Default)]
 struct Idle {
     count: usize,
+    purged: Option<Instant>,
     by_datanode: HashMap<Reached, Vec<(Instant, Connection)>>,
 }
 
@@ -101,7 +105,9 @@ impl ConnectionPool {
 
 impl Idle {
     fn give_back(&mut self, reached: Reached, connection: Connection, idle_max: Duration) {
-        if self.count >= ALL_IDLE_MAX {
+        let is_time = self.purged.is_none_or(|purged| purged.elapsed() >= PURGE_PAUSE);
+        if self.count >= ALL_IDLE_MAX && is_time {
+            self.purged = Some(Instant::now());
             self.by_datanode.retain(|_, idle| {
                 idle.retain(|(since, _)| since.elapsed() < idle_max);
                 !idle.is_empty()
