@@ -3,7 +3,7 @@
 //! Scripts pass many properties of Hadoop's without a meaning here; a warning names them. A name with a typing error, close to a known one, is an error:
 //! continuing would do something else than intended.
 
-use protocol::modes::umask_of;
+use protocol::property::{Umask, Value};
 
 use super::fs::Failure;
 
@@ -22,7 +22,7 @@ pub(crate) struct Properties {
     /// Whether DataNodes on this machine are reached over their Unix sockets; `None` for the client's configuration.
     pub(crate) short_circuit: Option<bool>,
     /// Permission bits to clear in new files and directories.
-    pub(crate) umask: u16,
+    pub(crate) umask: Umask,
     /// How long deleted files stay in the trash if the NameNode does not decide, milliseconds; 0 for no trash.
     pub(crate) trash_interval_ms: u64,
     /// The file system of plain paths, as `-fs` names it.
@@ -49,7 +49,7 @@ static KEYS: &[Key] = &[
     Key { name: "dfs.client.read.shortcircuit", expected: "`true' or `false'", read: short_circuit },
     Key { name: "fs.defaultFS", expected: "a file system like webhdfs://host:port", read: file_system },
     Key { name: "fs.default.name", expected: "a file system like webhdfs://host:port", read: file_system },
-    Key { name: "fs.permissions.umask-mode", expected: "a mask like 022 or u=rwx,g=rx,o=", read: umask },
+    Key { name: "fs.permissions.umask-mode", expected: Umask::WANTED, read: umask },
     Key { name: "hadoop.shell.safely.delete.limit.num.files", expected: "a number of files", read: delete_limit },
     Key { name: "fs.trash.interval", expected: "a number of minutes", read: trash_interval },
 ];
@@ -75,7 +75,7 @@ fn file_system(properties: &mut Properties, value: &str) -> Option<()> {
 }
 
 fn umask(properties: &mut Properties, value: &str) -> Option<()> {
-    properties.umask = umask_of(value)?;
+    properties.umask = Umask::parse(value)?;
     Some(())
 }
 
@@ -90,13 +90,12 @@ fn delete_limit(properties: &mut Properties, value: &str) -> Option<()> {
 }
 
 impl Default for Properties {
-    /// Hadoop's umask: others may read, nobody else may write.
     fn default() -> Self {
         Properties {
             block_size: None,
             replication: None,
             short_circuit: None,
-            umask: 0o022,
+            umask: Umask::default(),
             trash_interval_ms: 0,
             file_system: None,
             delete_limit: 100,
@@ -198,7 +197,7 @@ mod tests {
                 block_size: Some(64 << 20),
                 replication: Some(2),
                 short_circuit: Some(false),
-                umask: 0o77,
+                umask: Umask(0o77),
                 trash_interval_ms: 120_000,
                 file_system: Some("webhdfs://h:1".to_owned()),
                 delete_limit: -1,

@@ -129,8 +129,13 @@ impl DfsClient {
     ///
     /// # Errors
     /// [`DfsError`].
-    pub fn mkdirs_masked(&self, path: &DfsPath, umask: u16, parents: bool) -> Result<(), DfsError> {
-        let (mode, unmasked) = Umask(umask).of_directory();
+    pub fn mkdirs_masked(
+        &self,
+        path: &DfsPath,
+        umask: Umask,
+        parents: bool,
+    ) -> Result<(), DfsError> {
+        let (mode, unmasked) = umask.of_directory();
         self.link.ask(calls::Mkdirs { path: path.clone(), mode, unmasked, parents })
     }
 

@@ -18,6 +18,7 @@ use mr_model::{Error, Result};
 use protocol::DfsPath;
 use protocol::address::{FileSystem, home};
 use protocol::error::chain;
+use protocol::property::Umask;
 
 use super::address::{self, Location};
 use super::driver::behind::{self, Afterwards, LeftBehind};
@@ -42,7 +43,7 @@ const DIRECTORY: &str = ".staging";
 /// Only its owner can read it.
 const MODE: u16 = 0o700;
 /// For the home directory and those above it, if they are missing: as `-mkdir` makes them.
-const HOME_UMASK: u16 = 0o022;
+const HOME_UMASK: Umask = Umask(0o022);
 /// Longest time that Ctrl-C takes to delete the session's directory: who stops a program does not wait for a cluster that does not answer.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 /// Begins a path of the cluster, whatever plain paths mean.

@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use protocol::InodeId;
 use protocol::namenode::{ContentSummary, FileStatus};
 use protocol::permission::Action;
+use protocol::property::Umask;
 use sys::fs::tree::{self, is_missing};
 use sys::host::users;
 
@@ -91,8 +92,8 @@ impl Machine {
     }
 
     /// Makes a directory; with `parents`, an existing one is no error.
-    pub(crate) fn mkdirs(&self, path: &Path, umask: u16, parents: bool) -> io::Result<()> {
-        DirBuilder::new().recursive(parents).mode(u32::from(0o777 & !umask)).create(path)
+    pub(crate) fn mkdirs(&self, path: &Path, umask: Umask, parents: bool) -> io::Result<()> {
+        DirBuilder::new().recursive(parents).mode(umask.of_directory().0.into()).create(path)
     }
 
     /// Deletes; false for the root, which stays, and if there was nothing.

@@ -55,7 +55,7 @@ pub(crate) struct WriteOptions {
     /// Replace a file at the final path.
     pub(crate) overwrite: bool,
     /// Permission bits to clear.
-    pub(crate) umask: u16,
+    pub(crate) umask: Umask,
     /// Replicas; `None` for the default.
     pub(crate) replication: Option<u16>,
     /// Bytes per block; `None` for the default.
@@ -228,7 +228,7 @@ impl Store {
     }
 
     /// Makes a directory.
-    pub(crate) fn mkdirs(&self, named: &Named, umask: u16, parents: bool) -> Result<(), Failure> {
+    pub(crate) fn mkdirs(&self, named: &Named, umask: Umask, parents: bool) -> Result<(), Failure> {
         match &named.path {
             FsPath::Cluster(path) => {
                 asked(named, self.client()?.mkdirs_masked(path, umask, parents))
@@ -317,7 +317,7 @@ impl Store {
         named: &Named,
         options: &WriteOptions,
     ) -> Result<Option<Writer>, Failure> {
-        let mode = 0o666 & !options.umask;
+        let (mode, _) = options.umask.of_file();
         let publish_as = options.publish_as.as_ref();
         let sink = match &named.path {
             FsPath::Cluster(path) => {
@@ -592,7 +592,7 @@ fn create_options(named: &Named, options: &WriteOptions) -> Result<CreateOptions
         block_size: options.block_size,
         publish_as,
         publish_overwrite: options.overwrite,
-        ..CreateOptions::masked(Umask(options.umask))
+        ..CreateOptions::masked(options.umask)
     })
 }
 

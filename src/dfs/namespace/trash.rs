@@ -6,13 +6,14 @@
 use jiff::tz::TimeZone;
 use namenode::trash::{CURRENT, TRASH, checkpoint_name, checkpoint_time};
 use protocol::DfsPath;
+use protocol::property::Umask;
 
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, FsPath, Named, Problem};
 use crate::output::report;
 
 /// Only its owner can read the trash.
-const TRASH_UMASK: u16 = 0o077;
+const TRASH_UMASK: Umask = Umask(0o077);
 /// Names tried for a checkpoint or a file before giving up.
 const CLASHES_MAX: u32 = 1000;
 
