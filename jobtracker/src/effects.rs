@@ -10,9 +10,6 @@
 //! While a NameNode is unavailable, starting or in safe mode, effects wait. One without room lets deletions pass: what has to be done before a
 //! deletion is a call of its own.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

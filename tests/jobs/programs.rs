@@ -21,6 +21,8 @@ fn programs_on_a_cluster() {
     iterations(&cluster);
     giant_record(&cluster);
     own_format(&cluster);
+    rights(&cluster);
+    side_files(&cluster);
 }
 
 pub(super) fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
@@ -227,4 +229,37 @@ fn examples_name_the_fields_and_arguments_that_they_cannot_read() {
         let said = refused(example, words);
         assert!(said.contains(expected) && said.contains("--help"), "{example}: {said}");
     }
+}
+
+/// The umask is the job's, and in a directory with a default list the list decides.
+fn rights(cluster: &Cluster) {
+    put(cluster, "/rights/in", b"a b a\n");
+    let listed = |path: &str| {
+        let lines = cluster.dfs(&["-ls", "-R", path]).ok().stdout_text();
+        lines.lines().map(|line| line[..10].to_owned()).collect::<Vec<_>>()
+    };
+    let masked = ["-D", "fs.permissions.umask-mode=077", "--reducers", "1"];
+    cluster.example("wordcount", &[&masked[..], &["/rights/in", "/rights/masked"]].concat()).ok();
+    assert_eq!(listed("/rights/masked"), ["-rw-------", "-rw-------"]);
+    cluster.dfs(&["-mkdir", "/rights/team"]).ok();
+    cluster.dfs(&["-setfacl", "-m", "default:user:bob:rwx", "/rights/team"]).ok();
+    cluster.example("wordcount", &["--reducers", "1", "/rights/in", "/rights/team/out"]).ok();
+    for (path, bits) in [("", "rwx"), ("/part-r-00000", "rw-"), ("/_SUCCESS", "rw-")] {
+        let acl = cluster.dfs(&["-getfacl", &format!("/rights/team/out{path}")]).ok();
+        let mask = format!("\nmask::{bits}\n");
+        assert!(acl.stdout_text().contains(&mask), "{path}: {}", acl.stdout_text());
+    }
+}
+
+/// A file that goes with a job is its user's alone.
+fn side_files(cluster: &Cluster) {
+    let user = sys::host::user_name();
+    let directory = format!("/system/hanno/bin/{user}");
+    let listed = |path: &str, option: &str| {
+        let text = cluster.dfs(&["-ls", option, path]).ok().stdout_text();
+        text.lines().map(|line| line[..10].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&directory, "-d"), ["drwx------"]);
+    let files = listed(&directory, "-R");
+    assert!(!files.is_empty() && files.iter().all(|mode| mode == "-rw-------"), "{files:?}");
 }

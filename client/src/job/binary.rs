@@ -173,8 +173,7 @@ pub fn upload_private(
 ) -> Result<(DfsPath, BinaryHash), JobError> {
     let hash = content.hash()?;
     let user = dfs.user();
-    let parsed = |text: &str| DfsPath::parse(text).map_err(JobError::Name);
-    let directory = parsed(&format!("{BINARY_DIR}/{user}"))?;
+    let directory = DfsPath::parse(&format!("{BINARY_DIR}/{user}")).map_err(JobError::Name)?;
     let fail = |error: DfsError| JobError::Upload { path: directory.clone(), source: error.into() };
     // Made with its mode at once: nobody looks into it before.
     dfs.mkdirs(&directory, PRIVATE_DIRECTORY_MODE, true).map_err(fail)?;

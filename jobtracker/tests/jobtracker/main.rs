@@ -429,6 +429,31 @@ async fn a_job_that_a_quota_refuses_leaves_no_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_has_the_modes_that_the_umask_of_its_job_leaves() {
+    for (umask, directory, file) in [(None, 0o755, 0o644), (Some("077"), 0o700, 0o600)] {
+        let mut stand = Stand::start().await;
+        stand.register(Vec::new()).await;
+        let mut spec = JobSpec { output: path("/a/out"), ..spec(1) };
+        let umask = umask.map(|mask| ("fs.permissions.umask-mode".to_owned(), mask.to_owned()));
+        spec.properties.extend(umask);
+        let job = stand.submit(spec).await.unwrap();
+        let attempt = stand.launched(1).await[0];
+        stand.finish(attempt).await;
+        let report = stand.watch(job).await;
+        assert_eq!(report.state, JobState::Succeeded, "{}", report.diagnostics);
+        let modes = std::mem::take(&mut stand.names.lock().modes);
+        let directory = |text: &str| (path(text), (directory, Some(0o777)));
+        let success = (path("/a/out/_temporary/_SUCCESS"), (file, Some(0o666)));
+        let made = modes.into_iter().filter(|(made, _)| made.starts_with(&path("/a")));
+        assert_eq!(
+            made.collect::<Vec<_>>(),
+            [directory("/a"), directory("/a/out"), directory("/a/out/_temporary"), success]
+        );
+        stand.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_and_killed_jobs_leave_nothing() {
     let mut stand = Stand::start().await;
     stand.register(Vec::new()).await;

@@ -9,6 +9,8 @@ use protocol::{CallId, DfsPath, ErrorKind, InodeId, RemoteError};
 #[derive(Default)]
 pub(crate) struct Names {
     pub(crate) entries: BTreeMap<DfsPath, Option<InodeId>>,
+    /// Permission bits of what was made, after and before the umask.
+    pub(crate) modes: BTreeMap<DfsPath, (u16, Option<u16>)>,
     open: HashMap<InodeId, DfsPath>,
     answers: HashMap<CallId, namenode::Answer>,
     next: u64,
@@ -74,7 +76,7 @@ impl Names {
                 Ok(Reply::Listing { entries, remaining })
             }
             Call::Mkdirs { path, .. } if path.is_root() => Ok(Reply::Done),
-            Call::Mkdirs { path, parents, .. } => match self.entries.get(&path) {
+            Call::Mkdirs { path, mode, unmasked, parents } => match self.entries.get(&path) {
                 Some(None) if parents => Ok(Reply::Done),
                 Some(_) => fail(ErrorKind::AlreadyExists, &path),
                 None => {
@@ -82,6 +84,7 @@ impl Names {
                         return fail(ErrorKind::NamespaceQuotaExceeded, &path);
                     }
                     self.make_parents(&path, parents)?;
+                    self.modes.insert(path.clone(), (mode, unmasked));
                     self.entries.insert(path, None);
                     Ok(Reply::Done)
                 }
@@ -100,6 +103,7 @@ impl Names {
             Call::Create(create) => {
                 self.is_full = self.fills_up && create.path.name() == Some("_SUCCESS");
                 self.make_parents(&create.path, create.parents)?;
+                self.modes.insert(create.path.clone(), (create.mode, create.unmasked));
                 self.next += 1;
                 let file = InodeId(self.next);
                 self.entries.insert(create.path.clone(), Some(file));

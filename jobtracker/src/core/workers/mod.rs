@@ -1,6 +1,6 @@
-//! Workers: their slots and pending orders ([`table`]), how many leave at once ([`answer`]), the slots to offer ([`free_slots`]), their reports ([`tracker`]), the map outputs
-//! they hold ([`map_outputs`]), what they say of tasks of rounds ([`rounds`]), what failed there lately ([`recent`]), and the ones to avoid
-//! ([`blacklist`]).
+//! Workers: their slots and pending orders ([`table`]), how many leave at once ([`answer`]), the slots to offer ([`free_slots`]), their reports
+//! ([`tracker`]), the map outputs they hold ([`map_outputs`]), what they say of tasks of rounds ([`rounds`]), what failed there lately
+//! ([`recent`]), and the ones to avoid ([`blacklist`]).
 
 mod answer;
 mod blacklist;
