@@ -295,6 +295,18 @@ impl Harness {
     }
 
     /// What a restart without a checkpoint would load.
+    /// A restart from the log alone, and one from a checkpoint, both give what is there.
+    pub(crate) fn check_replay(&mut self) {
+        let (mut replayed, mut reloaded) = (self.replay(), self.reload());
+        self.work();
+        let live = canonical(&mut self.state.ns);
+        assert_eq!(canonical(&mut replayed.ns), live);
+        assert_eq!(canonical(&mut reloaded.ns), live);
+        self.checkpoint();
+        assert_eq!(canonical(&mut self.reload().ns), live);
+        self.state.blocks.check(&self.state.ns);
+    }
+
     pub(crate) fn replay(&self) -> Loaded {
         let mut loaded = Loaded::default();
         self.records.iter().for_each(|record| loaded.replay(record).unwrap());

@@ -448,17 +448,6 @@ fn take(h: &mut Harness, name: &str) {
     h.call(Call::CreateSnapshot { path: dfs("/"), name: Some(name.to_owned()) }).unwrap();
 }
 
-/// A restart from the log alone, and one from a checkpoint, give what is there.
-fn check_replay(h: &mut Harness) {
-    let (mut replayed, mut reloaded) = (h.replay(), h.reload());
-    h.work();
-    let live = canonical(&mut h.state.ns);
-    assert_eq!(canonical(&mut replayed.ns), live);
-    assert_eq!(canonical(&mut reloaded.ns), live);
-    h.checkpoint();
-    assert_eq!(canonical(&mut h.reload().ns), live);
-}
-
 /// Writes 700 bytes behind what there is.
 fn go_on(h: &mut Harness, has: u64) {
     let appended = append(h);
@@ -498,16 +487,16 @@ fn a_snapshot_shows_nothing_in_the_place_of_what_was_lost() {
         }
         let both = |h: &Harness| ["early", "late"].map(|name| shown(h, name));
         assert_eq!(both(&h), [left, left]);
-        check_replay(&mut h);
+        h.check_replay();
         go_on(&mut h, left);
         take(&mut h, "after");
         assert_eq!((both(&h), shown(&h, "after")), ([left, left], left + 700));
-        check_replay(&mut h);
+        h.check_replay();
         let delete = Call::Delete { path: dfs("/f"), recursive: false };
         assert_eq!(h.call(delete), Ok(Reply::Flag(true)));
         h.work();
         assert_eq!((both(&h), shown(&h, "after")), ([left, left], left + 700));
-        check_replay(&mut h);
+        h.check_replay();
     }
 }
 
@@ -527,5 +516,5 @@ fn a_list_of_a_snapshot_loses_what_is_lost() {
     h.pass(6000, &[1, 2, 3]);
     assert_eq!(commit_nothing(&mut h, &block, &[1, 2, 3], &[1, 2, 3]), Ok(()));
     assert_eq!(shown(&h, "whole"), 600);
-    check_replay(&mut h);
+    h.check_replay();
 }

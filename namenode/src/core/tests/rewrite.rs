@@ -63,15 +63,6 @@ fn end_recovery(
     answer.map_err(|error| error.kind)
 }
 
-/// A restart from the log alone, and one from a checkpoint, both give what is there.
-fn check_replay(h: &mut Harness) {
-    let live = canonical(&mut h.state.ns);
-    assert_eq!(canonical(&mut h.replay().ns), live);
-    h.checkpoint();
-    assert_eq!(canonical(&mut h.reload().ns), live);
-    h.state.blocks.check(&h.state.ns);
-}
-
 #[test]
 fn an_appended_block_keeps_its_bytes_whoever_dies() {
     let mut h = Harness::with_nodes(1, 4);
@@ -83,7 +74,7 @@ fn an_appended_block_keeps_its_bytes_whoever_dies() {
     assert_eq!(length_of(&mut h, "/f"), (500, true), "it has not become shorter");
     let seen = last_of(&mut h, "/f");
     assert_eq!((seen.stamp, seen.length, seen.open), (first.stamp, 500, true), "and is readable");
-    check_replay(&mut h);
+    h.check_replay();
     // The writer dies before any DataNode has received the new stamp.
     h.pass(5100, &[1, 2, 3, 4]);
     let recover = h.commands.iter().rev().find_map(|(_, command)| match command {
@@ -101,7 +92,7 @@ fn an_appended_block_keeps_its_bytes_whoever_dies() {
     assert_eq!(none, Err(ErrorKind::InvalidArgument));
     end_recovery(&mut h, &last, stamp, (510, ids)).unwrap();
     assert_eq!(length_of(&mut h, "/f"), (510, false));
-    check_replay(&mut h);
+    h.check_replay();
 }
 
 /// Also while a NameNode that has just started does not know all replicas.
@@ -250,7 +241,7 @@ fn replicas_count_under_their_old_stamp_until_the_pipeline_works() {
         panic!("no pipeline")
     };
     assert_eq!(prior(&h), Some(second.stamp));
-    check_replay(&mut h);
+    h.check_replay();
     h.commands.clear();
     complete(&mut h, &file, Some(written(&third, 700)));
     h.work();
@@ -263,7 +254,7 @@ fn replicas_count_under_their_old_stamp_until_the_pipeline_works() {
         .collect();
     assert_eq!(stale.len(), 1, "the replica that was left behind goes: {:?}", h.commands);
     assert_eq!(length_of(&mut h, "/f"), (700, false));
-    check_replay(&mut h);
+    h.check_replay();
 }
 
 #[test]
@@ -280,7 +271,7 @@ fn appending_goes_on_in_the_last_block_or_after_it() {
     assert_eq!(block.offset, 10);
     complete(&mut h, &file, Some(written(&block, 20)));
     assert_eq!(length_of(&mut h, "/part"), (30, false));
-    check_replay(&mut h);
+    h.check_replay();
 }
 
 #[test]
@@ -395,7 +386,7 @@ fn a_cut_within_a_block_is_a_copy() {
     let expected = (old.id, old.stamp, 123, false);
     assert_eq!((seen.id, seen.stamp, seen.length, seen.open), expected, "read from the old block");
     assert_eq!(refused(&mut h, append("/f")).0, ErrorKind::RecoveryInProgress);
-    check_replay(&mut h);
+    h.check_replay();
     h.pass(100, &[1, 2, 3]);
     let orders: Vec<_> = h
         .commands
@@ -422,10 +413,10 @@ fn a_cut_within_a_block_is_a_copy() {
         .iter()
         .filter(|(_, command)| matches!(command, Command::Delete(doomed) if doomed[0].0 == old.id));
     assert_eq!(deletions.count(), 3, "the old block goes");
-    check_replay(&mut h);
+    h.check_replay();
     assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 0 }), Ok(Reply::Flag(true)));
     assert_eq!((length_of(&mut h, "/f"), h.state.ns.block_count()), ((0, false), 0));
-    check_replay(&mut h);
+    h.check_replay();
 }
 
 /// A cluster whose DataNodes obey at once.
@@ -506,7 +497,7 @@ impl Model {
             return;
         }
         if self.random.below(2) == 0 {
-            check_replay(&mut self.h);
+            self.h.check_replay();
         }
         self.h.commands.clear();
         self.h.pass(100, &[1, 2, 3]);
@@ -550,7 +541,7 @@ fn random_changes_keep_the_bytes_that_a_list_has() {
             model.step();
             model.compare();
         }
-        check_replay(&mut model.h);
+        model.h.check_replay();
     });
 }
 
@@ -565,7 +556,7 @@ fn a_block_that_was_never_written_to_goes_when_its_file_is_closed() {
         complete(&mut h, &file, None);
         assert_eq!(length_of(&mut h, "/full"), (1000, false));
         assert_eq!(h.state.ns.file(file.file).unwrap().blocks.len(), 1);
-        check_replay(&mut h);
+        h.check_replay();
     }
     // A block with promised bytes does not.
     let file = appended(h.call(append("/full")));
@@ -636,7 +627,7 @@ fn blocks_that_were_moved_stay_when_a_snapshot_of_their_former_file_is_collected
         }
         h.call(Call::Concat { target: dfs("/d/f"), sources: vec![dfs("/d/b")] }).unwrap();
         h.work();
-        check_replay(&mut h);
+        h.check_replay();
         assert_eq!(h.state.ns.block_count(), 2, "{deleted_before} {checkpointed}");
         let loaded = if checkpointed { h.reload() } else { h.replay() };
         h.restart(loaded);
@@ -738,12 +729,12 @@ fn a_joined_file_that_a_snapshot_shows_as_it_was_is_cut() {
     h.call(snapshot("s")).unwrap();
     h.write("/d/b", 700, 3);
     h.write("/d/c", 300, 3);
-    check_replay(&mut h);
+    h.check_replay();
     let sources = vec![dfs("/d/b"), dfs("/d/c")];
     h.call(Call::Concat { target: dfs("/d/f"), sources }).unwrap();
-    check_replay(&mut h);
+    h.check_replay();
     assert_eq!(h.call(Call::Truncate { path: dfs("/d/f"), length: 900 }), Ok(Reply::Flag(false)));
-    check_replay(&mut h);
+    h.check_replay();
     h.commands.clear();
     h.pass(100, &[1, 2, 3]);
     let (block, stamp, targets) = h
@@ -759,7 +750,7 @@ fn a_joined_file_that_a_snapshot_shows_as_it_was_is_cut() {
     let located = LocatedBlock { id: block, ..last_of(&mut h, "/d/f") };
     end_recovery(&mut h, &located, stamp, (400, targets)).unwrap();
     h.work();
-    check_replay(&mut h);
+    h.check_replay();
     let lengths = |h: &mut Harness| -> Vec<u64> {
         let all = Call::Locations { path: dfs("/d/f"), offset: 0, length: u64::MAX };
         let Ok(Reply::Located(located)) = h.call(all) else { panic!("no locations") };

@@ -6,7 +6,7 @@ use protocol::namenode::{Appended, Call, LocatedBlock, LocatedBlocks, Reply};
 use protocol::xattr::XattrFlag;
 use protocol::{BlockId, ErrorKind};
 
-use super::harness::{Harness, canonical, create, dfs, written};
+use super::harness::{Harness, create, dfs, written};
 use crate::core::query::Reader;
 use crate::core::rights::Caller;
 
@@ -41,18 +41,6 @@ fn drop_snapshot(h: &mut Harness, name: &str) {
 fn delete(h: &mut Harness, path: &str) {
     let call = Call::Delete { path: dfs(path), recursive: true };
     assert_eq!(h.call(call), Ok(Reply::Flag(true)));
-}
-
-/// A restart from the log alone, and one from a checkpoint, both give what is there.
-fn check_replay(h: &mut Harness) {
-    let (mut replayed, mut reloaded) = (h.replay(), h.reload());
-    h.work();
-    let live = canonical(&mut h.state.ns);
-    assert_eq!(canonical(&mut replayed.ns), live);
-    assert_eq!(canonical(&mut reloaded.ns), live);
-    h.checkpoint();
-    assert_eq!(canonical(&mut h.reload().ns), live);
-    h.state.blocks.check(&h.state.ns);
 }
 
 fn with_directory() -> Harness {
@@ -102,7 +90,7 @@ fn a_file_that_is_appended_to_keeps_the_length_that_was_known() {
         ["before", "open", "flushed"].map(|name| length(h, &format!("/d/.snapshot/{name}/f")))
     };
     assert_eq!(lengths(&h), [500, 500, 700]);
-    check_replay(&mut h);
+    h.check_replay();
     let last = Some(written(&block, 900));
     h.call(Call::Complete { file: file.file, last, publish: None }).unwrap();
     assert_eq!(lengths(&h), [500, 500, 700]);
@@ -110,7 +98,7 @@ fn a_file_that_is_appended_to_keeps_the_length_that_was_known() {
     delete(&mut h, "/d/f");
     h.work();
     assert_eq!(lengths(&h), [500, 500, 700]);
-    check_replay(&mut h);
+    h.check_replay();
     ["before", "open", "flushed"].iter().for_each(|name| drop_snapshot(&mut h, name));
     h.work();
     assert_eq!(h.state.ns.block_count(), 0);
@@ -127,7 +115,7 @@ fn a_file_that_is_deleted_while_it_is_appended_to_is_recovered_for_its_snapshots
         let kept = path.replace("/d/", "/d/.snapshot/s/");
         delete(&mut h, if path == "/d/f" { path } else { "/d/sub" });
         assert_eq!(length(&h, &kept), 700);
-        check_replay(&mut h);
+        h.check_replay();
         let lost = h.call(Call::Complete {
             file: file.file,
             last: Some(written(&block, 900)),
@@ -137,18 +125,18 @@ fn a_file_that_is_deleted_while_it_is_appended_to_is_recovered_for_its_snapshots
         h.pass(600, &[1, 2, 3]);
         assert_eq!(ordered(&h, block.id), Some(700), "the DataNodes agree on a length");
         assert_eq!(length(&h, &kept), 700, "meanwhile it can be read");
-        check_replay(&mut h);
+        h.check_replay();
         h.recover_all();
         h.work();
         assert!(h.state.ns.block(block.id).unwrap().complete);
         assert_eq!(h.holders(block.id), [1, 2, 3]);
         assert_eq!(length(&h, &kept), 700);
         assert_eq!(h.state.ns.leases.file_count(), 0);
-        check_replay(&mut h);
+        h.check_replay();
         drop_snapshot(&mut h, "s");
         h.work();
         assert_eq!(h.state.ns.block_count(), 0);
-        check_replay(&mut h);
+        h.check_replay();
     }
 }
 
@@ -167,7 +155,7 @@ fn a_deleted_file_is_not_recovered_for_a_snapshot_that_goes() {
     h.recover_all();
     h.work();
     assert_eq!((h.state.ns.block_count(), h.state.ns.leases.file_count()), (0, 0));
-    check_replay(&mut h);
+    h.check_replay();
 }
 
 #[test]
@@ -186,7 +174,7 @@ fn what_no_snapshot_saw_of_an_open_file_goes_with_it() {
     h.work();
     assert_eq!(length(&h, "/d/.snapshot/t/f"), 0);
     assert_eq!((h.state.ns.block_count(), h.state.ns.leases.file_count()), (0, 0));
-    check_replay(&mut h);
+    h.check_replay();
 }
 
 #[test]
@@ -200,18 +188,18 @@ fn a_file_that_is_deleted_while_it_is_cut_keeps_its_bytes() {
         |h: &Harness| ["whole", "cut"].map(|name| length(h, &format!("/d/.snapshot/{name}/f")));
     assert_eq!(lengths(&h), [500, 300]);
     delete(&mut h, "/d/f");
-    check_replay(&mut h);
+    h.check_replay();
     assert_eq!(lengths(&h), [500, 300]);
     h.recover_all();
     h.work();
     assert_eq!(lengths(&h), [500, 300]);
     assert_eq!(h.state.ns.block_count(), 2, "the old block and the new one");
-    check_replay(&mut h);
+    h.check_replay();
     drop_snapshot(&mut h, "whole");
     h.work();
     assert_eq!(length(&h, "/d/.snapshot/cut/f"), 300);
     assert!(h.state.ns.block(old.id).is_none());
-    check_replay(&mut h);
+    h.check_replay();
 }
 
 #[test]
@@ -251,7 +239,7 @@ fn lists_and_attributes_are_kept_with_the_version() {
         let new = ("user:bob:r--,user:eve:rw-,group::r--".to_owned(), 1);
         assert_eq!(seen(&mut h, "/d/.snapshot/t/f"), new);
         assert_eq!(seen(&mut h, "/d/f"), (new.0, 0));
-        check_replay(&mut h);
+        h.check_replay();
         h.state.ns = h.reload().ns;
     }
     let bob = Caller { user: "bob", groups: &[], is_superuser: false };
