@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use client::namesystem;
 use futures_util::future::BoxFuture;
 use protocol::error::chain;
-use protocol::jobs::BINARY_DIR;
+use protocol::jobs::FILES_DIR;
 use protocol::namenode::{
     Answer, BATCH_CALLS_MAX, Body, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply,
     Request,
@@ -137,16 +137,16 @@ impl Effects {
 }
 
 impl Effects {
-    /// Creates the directory where every user can put executables, and none can remove another's. Runs at each start as the user of this
+    /// Creates the directory where every user can have one for executables and side files, and none can remove another's. Runs at each start as the user of this
     /// process, who must be the superuser if the directory is missing.
-    pub(crate) async fn make_binary_directory(&self, user: &str) {
-        let Ok(directory) = DfsPath::parse(BINARY_DIR) else { return };
+    pub(crate) async fn make_files_directory(&self, user: &str) {
+        let Ok(directory) = DfsPath::parse(FILES_DIR) else { return };
         let umask = Umask::default();
         let files = Files { namenode: &self.namenode, user, output: &directory, umask };
         if let Err(error) = files.make_shared().await {
             tracing::warn!(
                 %directory, %error,
-                "cannot make the directory for executables: other users may be unable to submit jobs; \
+                "cannot make the directory for files of jobs: other users may be unable to submit jobs; \
                  as the superuser run `hanno dfs -mkdir -p` and `hanno dfs -chmod 1777` on it"
             );
         }

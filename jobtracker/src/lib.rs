@@ -120,7 +120,7 @@ async fn start(
     let remote = Remote::new(namenode, patience);
     let effects = Effects::new(Box::new(remote), ClientId(rand::random()));
     let making = effects.clone();
-    tokio::spawn(async move { making.make_binary_directory(&sys::host::user_name()).await });
+    tokio::spawn(async move { making.make_files_directory(&sys::host::user_name()).await });
     let history = History::open(&config.data, config.history_file_count_max)
         .map_err(|source| Error::System { action: "read the histories of jobs", source })?;
     let board = Board::default();

@@ -20,11 +20,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
 use client::ClientConfig;
 use client::dfs::DfsClient;
-use client::job::{binary_path, counters_text, hash_file};
+use client::job::{counters_text, hash_file};
 use mr_api::replay::{RecordPlace, STOP_PROPERTY};
 use protocol::auth::Key;
 use protocol::frame::{self, BODY_BYTES_MAX};
-use protocol::jobs::{Counters, Replay, Splits};
+use protocol::jobs::{Counters, Replay, Splits, job_file};
 use protocol::pass::{Pass, PassName};
 use protocol::runner::{COOKIE_VARIABLE, FromRunner, SOCKET_VARIABLE, Setup, ToRunner};
 use protocol::tracker::{AttemptState, MapOutput, Program, ReduceWork, Work};
@@ -100,7 +100,6 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
     if let Some(place) = stop_place(args, &replay.diagnostics)? {
         program.properties.insert(STOP_PROPERTY.to_owned(), place.to_string());
     }
-    program.user = config.user();
     let dfs = DfsClient::connect(&config)?;
     let directory = work_directory(args, attempt)?;
     let binary = match &args.binary {
@@ -109,6 +108,7 @@ fn replay(args: &Args, overrides: &Overrides) -> Result<u8> {
         }
         None => fetch(&dfs, program, &directory)?,
     };
+    program.user = config.user();
     let output = directory.join("output");
     fs::create_dir(&output).with_context(|| format!("cannot create {}", output.display()))?;
     let setup = Setup {
@@ -165,7 +165,8 @@ fn work_directory(args: &Args, attempt: AttemptId) -> Result<PathBuf> {
 fn fetch(dfs: &DfsClient, program: &Program, directory: &Path) -> Result<PathBuf> {
     let path = directory.join("program");
     let context = || format!("cannot fetch the job's program to {}", path.display());
-    let mut source = dfs.open(&binary_path(program.binary)).with_context(context)?;
+    let stored = job_file(&program.user, program.binary).with_context(context)?;
+    let mut source = dfs.open(&stored).with_context(context)?;
     let mut file = fs::File::create(&path).with_context(context)?;
     io::copy(&mut source, &mut file).with_context(context)?;
     file.set_permissions(fs::Permissions::from_mode(0o700)).with_context(context)?;

@@ -18,7 +18,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::cluster::{example_binary, fresh_directory, hanno_binary};
+use crate::support::cluster::{SUPERUSER, example_binary, fresh_directory, hanno_binary};
 use crate::support::{Cluster, Options, Outcome, data};
 
 fn cluster_with_text(len: usize) -> (Cluster, Vec<u8>) {
@@ -207,7 +207,8 @@ fn a_program_is_stored_without_symbols_and_debug_sections() {
         assert_eq!(is_told, cfg!(debug_assertions) && option != "--quiet", "{}", outcome.stderr);
         assert!(data::sorted_lines(&output_of(&cluster, output)) == data::word_count(&text));
     }
-    let files = cluster.dfs(&["-ls", "-C", "/system/hanno/bin"]).ok().stdout_text();
+    let directory = format!("{}/{SUPERUSER}", protocol::jobs::FILES_DIR);
+    let files = cluster.dfs(&["-ls", "-C", &directory]).ok().stdout_text();
     assert_eq!(files.lines().count(), 1, "stored once: {files}");
     let stored = cluster.dfs(&["-cat", files.trim()]).ok().stdout;
     assert!(stored.len() + bytes < built.len(), "{} of {} bytes", stored.len(), built.len());

@@ -1,13 +1,14 @@
 //! Job programs as people write them, on a cluster: compressed input, joins with side files, a graph of jobs, sorting as a whole. Each
 //! result is compared with one that was computed another way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
 use mr_api::codec::FileCodec;
+use protocol::jobs::FILES_DIR;
 
-use crate::support::cluster::example_binary;
+use crate::support::cluster::{SUPERUSER, example_binary, hanno_binary};
 use crate::support::{Cluster, Options, Outcome, data};
 
 /// One cluster for all: starting one takes longer than any of the jobs.
@@ -22,7 +23,9 @@ fn programs_on_a_cluster() {
     giant_record(&cluster);
     own_format(&cluster);
     rights(&cluster);
-    side_files(&cluster);
+    files_of_jobs(&cluster);
+    taken_directory(&cluster);
+    unused_files(&cluster);
 }
 
 pub(super) fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
@@ -251,15 +254,66 @@ fn rights(cluster: &Cluster) {
     }
 }
 
-/// A file that goes with a job is its user's alone.
-fn side_files(cluster: &Cluster) {
-    let user = sys::host::user_name();
-    let directory = format!("/system/hanno/bin/{user}");
+/// What goes with a job is its user's alone, program or not.
+fn files_of_jobs(cluster: &Cluster) {
     let listed = |path: &str, option: &str| {
         let text = cluster.dfs(&["-ls", option, path]).ok().stdout_text();
         text.lines().map(|line| line[..10].to_owned()).collect::<Vec<_>>()
     };
+    let directory = user_files();
     assert_eq!(listed(&directory, "-d"), ["drwx------"]);
     let files = listed(&directory, "-R");
     assert!(!files.is_empty() && files.iter().all(|mode| mode == "-rw-------"), "{files:?}");
+}
+
+/// Who takes another's place below the files of jobs gets nothing of theirs, and is named.
+fn taken_directory(cluster: &Cluster) {
+    let command_of = |user: &str, mut command: Command| {
+        command.env("HADOOP_USER_NAME", user);
+        Outcome::of(command)
+    };
+    let (place, output) = (format!("{FILES_DIR}/bob"), "/rights/of-bob");
+    let words = ["dfs", "-mkdir", place.as_str()];
+    command_of("eve", cluster.command(&hanno_binary(), &words)).ok();
+    cluster.dfs(&["-chmod", "1777", "/rights"]).ok();
+    let words = ["--reducers", "1", "/rights/in", output];
+    let job = || command_of("bob", cluster.command(&example_binary("wordcount"), &words));
+    let refused = job();
+    assert!(refused.code == 1 && refused.stderr.contains(&place), "{}", refused.stderr);
+    assert!(cluster.dfs(&["-ls", &place]).ok().stdout.is_empty());
+    cluster.dfs(&["-rm", "-r", "-skipTrash", &place]).ok();
+    job().ok();
+    assert!(!self::output(cluster, output).is_empty());
+}
+
+/// A new file takes the place of those that no job was submitted with for long. What one was submitted with today stays.
+fn unused_files(cluster: &Cluster) {
+    let directory = user_files();
+    let names = || {
+        let text = cluster.dfs(&["-ls", "-C", &directory]).ok().stdout_text();
+        text.lines().map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let side_file = cluster.directory.join("side");
+    let run_with = |text: &str, number: u32| {
+        let before = names();
+        fs::write(&side_file, text).unwrap();
+        let output = format!("/rights/with-{number}");
+        let files = ["--files", side_file.to_str().unwrap(), "--reducers", "1"];
+        cluster.example("wordcount", &[&files[..], &["/rights/in", &output]].concat()).ok();
+        names().difference(&before).cloned().collect::<Vec<_>>()
+    };
+    let first = run_with("first", 1);
+    let second = run_with("second", 2);
+    assert!(first.len() == 1 && second.len() == 1, "{first:?} {second:?}");
+    for name in names() {
+        cluster.dfs(&["-touch", "-m", "-t", "20250101:000000", &name]).ok();
+    }
+    assert!(run_with("first", 3).is_empty() && names().contains(&second[0]));
+    let third = run_with("third", 4);
+    let left: Vec<String> = names().into_iter().filter(|name| !third.contains(name)).collect();
+    assert!(left.len() == 2 && left.contains(&first[0]), "the program and the first: {left:?}");
+}
+
+fn user_files() -> String {
+    format!("{FILES_DIR}/{SUPERUSER}")
 }

@@ -17,7 +17,8 @@ use std::time::{Duration, SystemTime};
 use client::job::hash_opened;
 use parking_lot::Mutex;
 use protocol::content::Hasher;
-use protocol::jobs::BINARY_DIR;
+use protocol::error::chain;
+use protocol::jobs::job_file;
 use protocol::{BinaryHash, DfsPath};
 
 use crate::error::BinaryError;
@@ -101,10 +102,11 @@ impl Binaries {
         Some(self.place.path.join(name))
     }
 
-    /// The executable: the cached file if it is right, else fetched. Blocks. Allow one call per hash at a time.
+    /// The executable: the cached file if it is right, else fetched from the files of a user who submitted it. Blocks. Allow one call per hash at a time.
     pub(crate) fn obtain(
         &self,
         hash: BinaryHash,
+        user: &str,
         source: &dyn BinarySource,
     ) -> Result<PathBuf, BinaryError> {
         if let Some(path) = self.known(hash) {
@@ -118,7 +120,9 @@ impl Binaries {
                     let path = self.place.path.join(&name);
                     tracing::warn!(path = %path.display(), %error, "fetching a cached executable again");
                 }
-                self.fetch(hash, &name, source)?;
+                let fail = |error| BinaryError::Fetch { hash, reason: chain(&error) };
+                let stored = job_file(user, hash).map_err(fail)?;
+                self.fetch(hash, &stored, source)?;
             }
         }
         self.evict(&name);
@@ -145,9 +149,10 @@ impl Binaries {
     fn fetch(
         &self,
         hash: BinaryHash,
-        name: &str,
+        stored: &DfsPath,
         source: &dyn BinarySource,
     ) -> Result<(), BinaryError> {
+        let name = hash.to_string();
         let temporary = format!("{name}{TEMPORARY_SUFFIX}");
         let path = self.place.path.join(&temporary);
         let disk = |action| {
@@ -159,11 +164,11 @@ impl Binaries {
         let file = self.place.dir.create(&temporary, MODE).map_err(disk("create"))?;
         // Restores the mode bits that the process's umask removes.
         file.set_permissions(Permissions::from_mode(MODE)).map_err(disk("open up"))?;
-        let fetched = fill(file, hash, source, disk).and_then(|()| {
+        let fetched = fill(file, hash, (source, stored), disk).and_then(|()| {
             // A damaged entry may be anything.
-            self.place.dir.remove(name).map_err(disk("remove"))?;
-            self.place.dir.take(&self.place.dir, &temporary, name).map_err(disk("rename"))?;
-            self.check(hash, name).map_err(disk("read"))
+            self.place.dir.remove(&name).map_err(disk("remove"))?;
+            self.place.dir.take(&self.place.dir, &temporary, &name).map_err(disk("rename"))?;
+            self.check(hash, &name).map_err(disk("read"))
         });
         if fetched.is_err() {
             // If it cannot be removed now, the next start removes it.
@@ -210,13 +215,11 @@ impl Binaries {
 fn fill<E: FnOnce(io::Error) -> BinaryError>(
     file: File,
     hash: BinaryHash,
-    source: &dyn BinarySource,
+    (source, stored): (&dyn BinarySource, &DfsPath),
     disk: impl Fn(&'static str) -> E,
 ) -> Result<(), BinaryError> {
-    let name = DfsPath::parse(&format!("{BINARY_DIR}/{hash}"))
-        .expect("a directory of ours and a hexadecimal name are a path");
     let mut sink = Hashing { file, hasher: Hasher::new() };
-    source.copy(&name, &mut sink).map_err(|reason| BinaryError::Fetch { hash, reason })?;
+    source.copy(stored, &mut sink).map_err(|reason| BinaryError::Fetch { hash, reason })?;
     let found = sink.hasher.finish();
     if found != hash {
         return Err(BinaryError::Hash { expected: hash, found });
@@ -282,9 +285,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let binaries = Binaries { kept_min: KEPT_MIN, ..cache(directory.path(), 15) };
         let [first, second] = [b"the first", b"the other"].map(|program| program.to_vec());
-        binaries.obtain(hash(&first), &Memory(first.clone())).unwrap();
+        binaries.obtain(hash(&first), "ann", &Memory(first.clone())).unwrap();
         fs::write(directory.path().join("ab.fetch"), "half of another").unwrap();
-        binaries.obtain(hash(&second), &Memory(second.clone())).unwrap();
+        binaries.obtain(hash(&second), "ann", &Memory(second.clone())).unwrap();
         for program in [&first, &second] {
             assert!(binaries.known(hash(program)).is_some(), "it is started next");
         }
@@ -301,11 +304,11 @@ mod tests {
         let binaries = cache(directory.path(), 1 << 20);
         let program = b"#!/bin/sh\n".to_vec();
         assert!(binaries.known(hash(&program)).is_none());
-        let path = binaries.obtain(hash(&program), &Memory(program.clone())).unwrap();
+        let path = binaries.obtain(hash(&program), "ann", &Memory(program.clone())).unwrap();
         assert_eq!(fs::read(&path).unwrap(), program);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(binaries.known(hash(&program)), Some(path));
-        let error = binaries.obtain(hash(b"other"), &Memory(program)).unwrap_err();
+        let error = binaries.obtain(hash(b"other"), "ann", &Memory(program)).unwrap_err();
         assert!(matches!(error, BinaryError::Hash { .. }), "{error}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
@@ -314,13 +317,16 @@ mod tests {
     fn what_was_touched_is_read_again_and_what_is_damaged_fetched_again() {
         let directory = tempfile::tempdir().unwrap();
         let program = b"#!/bin/sh\n".to_vec();
-        let path =
-            cache(directory.path(), 1 << 20).obtain(hash(&program), &Memory(program.clone()));
+        let path = cache(directory.path(), 1 << 20).obtain(
+            hash(&program),
+            "ann",
+            &Memory(program.clone()),
+        );
         let path = path.unwrap();
         // The file of an earlier worker: read, not fetched.
         let binaries = cache(directory.path(), 1 << 20);
         assert!(binaries.known(hash(&program)).is_none());
-        binaries.obtain(hash(&program), &Nowhere).unwrap();
+        binaries.obtain(hash(&program), "ann", &Nowhere).unwrap();
         let spoil: [fn(&Path); 6] = [
             |path| fs::write(path, b"#!/bin/rm\n").unwrap(),
             |path| fs::write(path, b"#!/bin").unwrap(),
@@ -341,8 +347,8 @@ mod tests {
             }
             spoil(&path);
             assert!(binaries.known(hash(&program)).is_none(), "{number}");
-            assert!(binaries.obtain(hash(&program), &Nowhere).is_err(), "{number}");
-            let again = binaries.obtain(hash(&program), &Memory(program.clone()));
+            assert!(binaries.obtain(hash(&program), "ann", &Nowhere).is_err(), "{number}");
+            let again = binaries.obtain(hash(&program), "ann", &Memory(program.clone()));
             assert_eq!(again.unwrap(), path, "{number}");
             assert_eq!(fs::read(&path).unwrap(), program, "{number}");
             assert!(binaries.known(hash(&program)).is_some(), "{number}");
@@ -357,16 +363,16 @@ mod tests {
         for (age, program) in programs.iter().enumerate() {
             let binaries = cache(directory.path(), 25);
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), age.min(2));
-            let path = binaries.obtain(hash(program), &Memory(program.clone())).unwrap();
+            let path = binaries.obtain(hash(program), "ann", &Memory(program.clone())).unwrap();
             let then = UNIX_EPOCH + Duration::from_secs(age as u64 + 1);
             File::open(path).unwrap().set_modified(then).unwrap();
         }
         let binaries = cache(directory.path(), 25);
-        let is_kept = |program: &Vec<u8>| binaries.obtain(hash(program), &Nowhere).is_ok();
+        let is_kept = |program: &Vec<u8>| binaries.obtain(hash(program), "ann", &Nowhere).is_ok();
         assert_eq!(programs.iter().map(is_kept).collect::<Vec<_>>(), [false, false, true, true]);
         // Used now, so the other one is evicted.
         binaries.known(hash(&programs[2])).unwrap();
-        binaries.obtain(hash(&programs[0]), &Memory(programs[0].clone())).unwrap();
+        binaries.obtain(hash(&programs[0]), "ann", &Memory(programs[0].clone())).unwrap();
         assert_eq!(programs.iter().map(is_kept).collect::<Vec<_>>(), [true, false, true, false]);
     }
 }

@@ -97,7 +97,7 @@ fn an_attempt_runs_and_is_reported() {
     assert!(matches!(call(&effects).1, Request::Poll { received: 1, .. }));
     assert!(matches!(effects[1..], [Effect::Prepare(id)] if id == attempt));
     let effects = core.on(Event::Prepared(attempt, Ok(())), now);
-    let [Effect::Fetch(binary)] = effects[..] else { panic!("{effects:?}") };
+    let [Effect::Fetch(binary, _)] = effects[..] else { panic!("{effects:?}") };
     let effects = core.on(Event::Fetched(binary, Ok(())), now);
     let [Effect::Start { runner, .. }, Effect::Give { .. }] = effects[..] else {
         panic!("{effects:?}")

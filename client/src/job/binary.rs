@@ -1,22 +1,25 @@
-//! A job's files in the file system, each stored once, under its hash: the executable, without symbols and debug sections, for all users; other files for the
-//! one who submits.
+//! A job's files in the file system, for the user who submits it: the executable, without symbols and debug sections, and side files, each stored once, under
+//! its hash.
 //!
-//! Invariant: a file that has its hash as its name is complete: it gets the name when it is closed.
+//! Invariant: a file that has its hash as its name is complete: it gets the name when it is closed. One that was used within [`UNUSED_MAX`] stays.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use protocol::content::{self, PIECE_BYTES, PieceHash};
-use protocol::jobs::BINARY_DIR;
-use protocol::{BinaryHash, DfsPath};
+use protocol::jobs::job_file;
+use protocol::{BinaryHash, DfsPath, ErrorKind};
+use transport::rpc::now_ms;
 
 use super::JobError;
 use super::elf::{self, Stripped};
-use crate::dfs::{CreateOptions, DfsClient, DfsError};
+use crate::dfs::{CreateOptions, DfsClient};
 
 /// Most replicas of an executable: every worker reads it.
 const REPLICATION: u16 = 3;
@@ -24,12 +27,14 @@ const REPLICATION: u16 = 3;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Threads that hash one file: more only wait for memory.
 const HASH_THREADS_MAX: usize = 8;
-/// Everyone may run it.
-const MODE: u16 = 0o755;
 /// Only its owner may read it.
-const PRIVATE_MODE: u16 = 0o600;
+const MODE: u16 = 0o600;
 /// Only its owner may look into it.
-const PRIVATE_DIRECTORY_MODE: u16 = 0o700;
+const DIRECTORY_MODE: u16 = 0o700;
+/// A file that no job was submitted with for so long is deleted: longer than jobs run, and than their attempts are replayed.
+const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A use is noted at most so often: most submissions change nothing in the namespace.
+const MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// The bytes stored for a file: all of it, or an executable without symbols and debug sections.
 pub struct Content {
@@ -148,90 +153,117 @@ fn hash(
     Ok(content::join(pieces.iter().map(|(_, piece)| piece), bytes))
 }
 
-/// Where the executable of this hash is kept.
-pub fn binary_path(hash: BinaryHash) -> DfsPath {
-    DfsPath::parse(&format!("{BINARY_DIR}/{hash}")).expect("a constant and a hash make a path")
-}
-
-/// Stores an executable for everybody unless it is there already; returns its hash.
+/// Stores a file of a job where only its user can read it, unless it is there already; returns its path and its hash.
 ///
 /// # Errors
-/// [`JobError::Executable`], [`JobError::Upload`] or [`JobError::Taken`].
-pub fn upload(dfs: &DfsClient, content: &Content) -> Result<BinaryHash, JobError> {
+/// [`JobError::Executable`], [`JobError::Name`], [`JobError::Upload`] or [`JobError::Taken`].
+pub fn upload(dfs: &DfsClient, content: &Content) -> Result<(DfsPath, BinaryHash), JobError> {
     let hash = content.hash()?;
-    store(dfs, content, (hash, &binary_path(hash)), MODE)?;
-    Ok(hash)
+    let path = job_file(dfs.user(), hash).map_err(JobError::Name)?;
+    let store = Store { dfs, content, path: &path };
+    if !store.is_there()? {
+        store.make_directory()?;
+        store.write()?;
+        store.delete_unused()?;
+    }
+    Ok((path, hash))
 }
 
-/// Stores a file of a job in a directory that only its user can read; returns its path and its hash.
-///
-/// # Errors
-/// As for [`upload`].
-pub fn upload_private(
-    dfs: &DfsClient,
-    content: &Content,
-) -> Result<(DfsPath, BinaryHash), JobError> {
-    let hash = content.hash()?;
-    let user = dfs.user();
-    let directory = DfsPath::parse(&format!("{BINARY_DIR}/{user}")).map_err(JobError::Name)?;
-    let fail = |error: DfsError| JobError::Upload { path: directory.clone(), source: error.into() };
-    // Made with its mode at once: nobody looks into it before.
-    dfs.mkdirs(&directory, PRIVATE_DIRECTORY_MODE, true).map_err(fail)?;
-    let status = dfs.try_status(&directory).map_err(fail)?;
-    if status.is_none_or(|status| status.owner != user) {
-        return Err(JobError::Taken { path: directory });
-    }
-    let target = directory.join(&hash.to_string()).map_err(JobError::Name)?;
-    store(dfs, content, (hash, &target), PRIVATE_MODE)?;
-    Ok((target, hash))
+/// A file of a job on its way to its path.
+struct Store<'a> {
+    dfs: &'a DfsClient,
+    content: &'a Content,
+    path: &'a DfsPath,
 }
 
-fn store(
-    dfs: &DfsClient,
-    content: &Content,
-    (hash, target): (BinaryHash, &DfsPath),
-    mode: u16,
-) -> Result<(), JobError> {
-    let fail = |error: DfsError| JobError::Upload { path: target.clone(), source: error.into() };
-    // What has another length is not what its name says.
-    let is_there = || match dfs.try_status(target).map_err(fail)? {
-        Some(status) if status.length == content.bytes() => Ok(true),
-        Some(_) => Err(JobError::Taken { path: target.clone() }),
-        None => Ok(false),
-    };
-    if is_there()? {
-        return Ok(());
+impl Store<'_> {
+    fn failed(&self, source: impl Into<Box<dyn Error + Send + Sync>>) -> JobError {
+        JobError::Upload { path: self.path.clone(), source: source.into() }
     }
-    let parent = target.parent().unwrap_or_else(DfsPath::root);
-    let temporary = DfsPath::parse(&format!("{parent}/_{hash}.{}", dfs.id()))
-        .expect("a directory, a hash and an id make a path");
-    let options = CreateOptions {
-        overwrite: true,
-        replication: Some(REPLICATION),
-        mode,
-        publish_as: Some(target.clone()),
-        // If another user stored the same bytes first, this user may not replace them.
-        publish_overwrite: false,
-        ..CreateOptions::default()
-    };
-    let mut writer = dfs.create(&temporary, options).map_err(fail)?;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    for at in (0..content.bytes()).step_by(CHUNK_BYTES) {
-        let length = (content.bytes() - at).min(CHUNK_BYTES as u64) as usize;
-        let chunk = &mut chunk[..length];
-        content.read_exact_at(chunk, at).map_err(|source| content.unreadable(source))?;
-        writer
-            .write_all(chunk)
-            .map_err(|error| JobError::Upload { path: target.clone(), source: error.into() })?;
+
+    fn directory(&self) -> DfsPath {
+        self.path.parent().unwrap_or_else(DfsPath::root)
     }
-    match writer.close() {
-        Ok(_) => Ok(()),
-        // Another driver was faster.
-        Err(_) if is_there()? => {
-            dfs.delete(&temporary, false).map_err(fail)?;
-            Ok(())
+
+    /// It is there, and from now on as if it was stored today.
+    fn is_there(&self) -> Result<bool, JobError> {
+        let status = match self.dfs.try_status(self.path) {
+            Ok(None) => return Ok(false),
+            Ok(Some(status)) => status,
+            Err(error) if error.kind() == Some(ErrorKind::PermissionDenied) => {
+                return Err(JobError::Taken { path: self.directory() });
+            }
+            Err(error) => return Err(self.failed(error)),
+        };
+        // What has another length is not what its name says.
+        if status.owner != self.dfs.user() || status.length != self.content.bytes() {
+            return Err(JobError::Taken { path: self.path.clone() });
         }
-        Err(error) => Err(fail(error)),
+        let now = now_ms();
+        if now.saturating_sub(status.mtime_ms) > MARK_INTERVAL.as_millis() as u64 {
+            self.dfs.set_times(self.path, Some(now), None).map_err(|error| self.failed(error))?;
+        }
+        Ok(true)
+    }
+
+    /// Made with its mode at once: nobody looks into it before.
+    fn make_directory(&self) -> Result<(), JobError> {
+        let directory = self.directory();
+        self.dfs.mkdirs(&directory, DIRECTORY_MODE, true).map_err(|error| self.failed(error))?;
+        let status = self.dfs.try_status(&directory).map_err(|error| self.failed(error))?;
+        if status.is_none_or(|status| status.owner != self.dfs.user()) {
+            return Err(JobError::Taken { path: directory });
+        }
+        Ok(())
+    }
+
+    fn write(&self) -> Result<(), JobError> {
+        let name = self.path.name().unwrap_or_default();
+        let temporary = DfsPath::parse(&format!("{}/_{name}.{}", self.directory(), self.dfs.id()))
+            .map_err(JobError::Name)?;
+        let options = CreateOptions {
+            overwrite: true,
+            replication: Some(REPLICATION),
+            mode: MODE,
+            publish_as: Some(self.path.clone()),
+            publish_overwrite: false,
+            ..CreateOptions::default()
+        };
+        let mut writer =
+            self.dfs.create(&temporary, options).map_err(|error| self.failed(error))?;
+        let bytes = self.content.bytes();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        for at in (0..bytes).step_by(CHUNK_BYTES) {
+            let length = (bytes - at).min(CHUNK_BYTES as u64) as usize;
+            let chunk = &mut chunk[..length];
+            let read = self.content.read_exact_at(chunk, at);
+            read.map_err(|source| self.content.unreadable(source))?;
+            writer.write_all(chunk).map_err(|error| self.failed(error))?;
+        }
+        match writer.close() {
+            Ok(_) => Ok(()),
+            // Another driver of this user was faster.
+            Err(_) if self.is_there()? => {
+                self.dfs.delete(&temporary, false).map_err(|error| self.failed(error))?;
+                Ok(())
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// A file that was new makes room: what no job of this user was submitted with for long is deleted.
+    fn delete_unused(&self) -> Result<(), JobError> {
+        let now = now_ms();
+        let directory = self.directory();
+        for entry in self.dfs.list(&directory) {
+            let entry = entry.map_err(|error| self.failed(error))?;
+            let unused_ms = now.saturating_sub(entry.mtime_ms);
+            if unused_ms > UNUSED_MAX.as_millis() as u64 {
+                let path = directory.join(&entry.name).map_err(JobError::Name)?;
+                self.dfs.delete(&path, false).map_err(|error| self.failed(error))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -249,7 +281,8 @@ mod tests {
             hasher.update(&bytes);
             let hash = hash_file(file.path()).unwrap();
             assert_eq!(hash, hasher.finish(), "{length} bytes");
-            assert_eq!(binary_path(hash).as_str(), format!("/system/hanno/bin/{hash}"));
+            let path = job_file("ann", hash).unwrap();
+            assert_eq!(path.as_str(), format!("/system/hanno/bin/ann/{hash}"));
         }
     }
 }

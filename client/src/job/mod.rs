@@ -29,7 +29,7 @@ use serde::Deserialize;
 use transport::RpcError;
 use transport::rpc::{CallOptions, RpcClient, runtime};
 
-pub use binary::{Content, binary_path, hash_file, hash_opened, upload, upload_private};
+pub use binary::{Content, hash_file, hash_opened, upload};
 pub use counters::{counter_value, counters_text};
 pub use error::JobError;
 

@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use client::dfs::DfsClient;
-use client::job::{Content, upload_private};
+use client::job::{Content, upload};
 use mr_model::runner::side_file::{Origin, check_name};
 use mr_model::runner::{JobSettings, SideFile};
 use mr_model::{Error, Result};
@@ -112,7 +112,7 @@ pub(crate) fn submit(dfs: &DfsClient, SideFiles(files): &SideFiles) -> Result<St
         let (path, hash) = match origin {
             Origin::Local(path) => {
                 check(path)?;
-                upload_private(dfs, &Content::of_file(path)?)?
+                upload(dfs, &Content::of_file(path)?)?
             }
             Origin::Cluster(path) => {
                 let path = address::of_cluster(dfs, path)?;

@@ -175,7 +175,7 @@ impl Worker {
                 let made = if random.one_in(200) { Err("no space".to_owned()) } else { Ok(()) };
                 self.events.push_back(Event::Prepared(attempt, made));
             }
-            Effect::Fetch(binary) => {
+            Effect::Fetch(binary, _) => {
                 let fetched = if random.one_in(200) { Err("gone".to_owned()) } else { Ok(()) };
                 let after = random.millis(1..100);
                 self.set(after, Due::Feed(Event::Fetched(binary, fetched)), around);

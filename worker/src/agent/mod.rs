@@ -126,7 +126,7 @@ impl Agent {
             Effect::Prepare(attempt) => {
                 return Some(Event::Prepared(attempt, self.jobs.prepare(attempt, &self.around)));
             }
-            Effect::Fetch(binary) => return self.fetch(binary),
+            Effect::Fetch(binary, user) => return self.fetch(binary, user),
             Effect::Link(outputs) => {
                 return Some(Event::Linked(links::link(&outputs, &self.around.outputs)));
             }
@@ -197,14 +197,14 @@ impl Agent {
     }
 
     /// Fetches an executable, unless it is there.
-    fn fetch(&self, hash: BinaryHash) -> Option<Event> {
+    fn fetch(&self, hash: BinaryHash, user: String) -> Option<Event> {
         if self.around.binaries.known(hash).is_some() {
             return Some(Event::Fetched(hash, Ok(())));
         }
         let (binaries, source) = (self.around.binaries.clone(), Arc::clone(&self.around.source));
         let inputs = self.around.inputs.clone();
         tokio::task::spawn_blocking(move || {
-            let result = binaries.obtain(hash, source.as_ref()).map(drop);
+            let result = binaries.obtain(hash, &user, source.as_ref()).map(drop);
             let result = result.map_err(|error| chain(&error));
             // If the loop has ended, nobody needs the result.
             let _ = inputs.blocking_send(Input::Event(Event::Fetched(hash, result)));

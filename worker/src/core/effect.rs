@@ -22,8 +22,8 @@ pub enum Effect {
     },
     /// Make the directory of an attempt and, if they are missing, those of its job. Leads to [`super::Event::Prepared`].
     Prepare(AttemptId),
-    /// Have an executable ready. Leads to [`super::Event::Fetched`].
-    Fetch(BinaryHash),
+    /// Have an executable ready, from the files of the user if it is not. Leads to [`super::Event::Fetched`].
+    Fetch(BinaryHash, String),
     /// Link outputs of other workers on this machine beside those held here. Leads to [`super::Event::Linked`].
     Link(Vec<MapOutput>),
     /// Start a runner. Leads to [`super::Event::Runner`], until [`super::News::Gone`].

@@ -86,7 +86,7 @@ pub struct Core {
     /// The first of them waits for links.
     is_linking: bool,
     attempts: BTreeMap<AttemptId, Attempt>,
-    fetching: BTreeSet<BinaryHash>,
+    fetching: BTreeMap<BinaryHash, String>,
     runners: Runners,
     jobs: Jobs,
     /// Attempts of maps and of rounds whose output is held here.
@@ -118,7 +118,7 @@ impl Core {
             backlog: VecDeque::new(),
             is_linking: false,
             attempts: BTreeMap::new(),
-            fetching: BTreeSet::new(),
+            fetching: BTreeMap::new(),
             runners: Runners::default(),
             jobs: Jobs::default(),
             held: BTreeSet::new(),

@@ -135,9 +135,9 @@ impl Core {
         match result {
             Ok(()) => {
                 attempt.stage = Stage::Fetching;
-                let binary = attempt.launch.program.binary;
-                if self.fetching.insert(binary) {
-                    self.effects.push(Effect::Fetch(binary));
+                let program = Arc::clone(&attempt.launch.program);
+                if !self.fetching.contains_key(&program.binary) {
+                    self.fetch(&program);
                 }
             }
             Err(diagnostics) => {
@@ -147,24 +147,30 @@ impl Core {
         }
     }
 
-    /// An executable is there, or cannot be obtained.
+    fn fetch(&mut self, program: &Program) {
+        self.fetching.insert(program.binary, program.user.clone());
+        self.effects.push(Effect::Fetch(program.binary, program.user.clone()));
+    }
+
+    /// An executable is there, or cannot be obtained. What one user has not says nothing of another's files.
     pub(super) fn fetched(&mut self, binary: BinaryHash, result: &Result<(), String>) {
-        if !self.fetching.remove(&binary) {
-            return;
-        }
+        let Some(user) = self.fetching.remove(&binary) else { return };
         let waits = |attempt: &Attempt| {
             matches!(attempt.stage, Stage::Fetching) && attempt.launch.program.binary == binary
         };
         let waiting = self.attempts.iter().filter(|(_, attempt)| waits(attempt));
         let waiting: Vec<AttemptId> = waiting.map(|(id, _)| *id).collect();
         for id in waiting {
+            let program = Arc::clone(&self.attempts[&id].launch.program);
             match result {
                 Ok(()) => self.give(id),
-                Err(reason) => {
+                Err(reason) if program.user == user => {
                     self.attempts.remove(&id);
                     let diagnostics = reason.clone();
                     self.end(id, AttemptState::Failed { diagnostics });
                 }
+                Err(_) if self.fetching.contains_key(&binary) => {}
+                Err(_) => self.fetch(&program),
             }
         }
     }

@@ -99,7 +99,7 @@ impl<'a> Driver<'a> {
             let splits = needs.is_empty().then(|| self.splits(plan, index, names, outputs));
             first.push(Mutex::new(splits.transpose()?));
         }
-        let binary = upload(&self.dfs, &Content::of_program(&std::env::current_exe()?)?)?;
+        let (_, binary) = upload(&self.dfs, &Content::of_program(&std::env::current_exe()?)?)?;
         let run = |index: usize| {
             let known = first[index].lock().unwrap_or_else(PoisonError::into_inner).take();
             let splits = match known {

@@ -11,7 +11,7 @@ mod table;
 
 use serde::{Deserialize, Serialize};
 
-use crate::CallId;
+use crate::{BinaryHash, CallId, DfsPath, PathError};
 
 pub use self::call::{Call, TypedCall, calls};
 pub use self::reply::{Answer, Reply};
@@ -31,8 +31,16 @@ pub use crate::table::Kind;
 
 /// Version of this conversation; both sides must agree.
 pub const VERSION: u16 = 5;
-/// Where job executables are kept in the file system, by hash.
-pub const BINARY_DIR: &str = "/system/hanno/bin";
+/// Where the executables and side files of jobs are kept, in a directory for each user.
+pub const FILES_DIR: &str = "/system/hanno/bin";
+
+/// Where a file with this hash is kept for the jobs of `user`. Nobody else may put files there, so nobody can be the first with other bytes.
+///
+/// # Errors
+/// If the name of the user cannot be the name of a directory.
+pub fn job_file(user: &str, hash: BinaryHash) -> Result<DfsPath, PathError> {
+    DfsPath::parse(FILES_DIR)?.join(user)?.join(&hash.to_string())
+}
 
 /// A call and who makes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

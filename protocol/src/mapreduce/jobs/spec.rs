@@ -19,7 +19,7 @@ pub const ATTEMPTS_MAX: u32 = 100;
 pub struct JobSpec {
     /// For people.
     pub name: String,
-    /// The executable, uploaded to [`BINARY_DIR`](super::BINARY_DIR).
+    /// The executable, stored at [`job_file`](super::job_file).
     pub binary: BinaryHash,
     /// Arguments of the driver; the task runner gets them too.
     #[serde(deserialize_with = "at_most::<ARGS_MAX, _, _>")]

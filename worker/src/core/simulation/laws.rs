@@ -28,7 +28,7 @@ pub(super) struct Laws {
     number: u64,
     /// Orders in the last two answers.
     order_counts: [usize; 2],
-    received: BTreeMap<AttemptId, BinaryHash>,
+    received: BTreeMap<AttemptId, (BinaryHash, String)>,
     /// Reduces and the map outputs that they have to know.
     due: BTreeMap<AttemptId, BTreeSet<AttemptId>>,
     /// Attempts that must not go on.
@@ -119,7 +119,8 @@ impl Laws {
     }
 
     fn launched(&mut self, launch: &Launch) {
-        self.received.insert(launch.attempt, launch.program.binary);
+        let program = &launch.program;
+        self.received.insert(launch.attempt, (program.binary, program.user.clone()));
     }
 
     pub(super) fn deleted(&mut self, job: JobId) {
@@ -134,8 +135,10 @@ impl Laws {
         self.possible.insert((attempt, How::Failed));
     }
 
-    pub(super) fn may_all_fail(&mut self, binary: BinaryHash) {
-        let attempts = self.received.iter().filter(|(_, needed)| **needed == binary);
+    /// What one user has not says nothing of another's jobs.
+    pub(super) fn may_all_fail(&mut self, binary: BinaryHash, user: &str) {
+        let needed = (binary, user.to_owned());
+        let attempts = self.received.iter().filter(|(_, its)| **its == needed);
         self.possible.extend(attempts.map(|(attempt, _)| (*attempt, How::Failed)));
     }
 
@@ -237,7 +240,8 @@ impl World {
         assert!(distinct.into_iter().all(|attempt| self.jobtracker.ordered.contains(attempt)));
         assert!(core.backlog.len() <= laws.order_counts.iter().sum());
         assert!(core.runners.count() <= self.runners.len());
-        assert!(core.fetching.is_subset(&self.files.fetching));
+        let is_fetched = |(binary, user)| self.files.fetching.get(binary) == Some(user);
+        assert!(core.fetching.iter().all(is_fetched));
         assert!(core.held.is_subset(&self.files.held));
         assert!(core.near.count() <= self.files.linked.len());
         let ordered = self.jobtracker.ordered.iter().map(|attempt| attempt.task.job);

@@ -190,7 +190,7 @@ pub(super) struct Files {
     pub(super) jobs: BTreeSet<JobId>,
     pub(super) attempts: BTreeSet<AttemptId>,
     pub(super) binaries: BTreeSet<BinaryHash>,
-    pub(super) fetching: BTreeSet<BinaryHash>,
+    pub(super) fetching: BTreeMap<BinaryHash, String>,
     pub(super) held: BTreeSet<AttemptId>,
     pub(super) linked: BTreeSet<AttemptId>,
     pub(super) deleting: BTreeSet<JobId>,

@@ -62,7 +62,7 @@ impl Scene {
                     continue;
                 }
                 Effect::Prepare(attempt) => Event::Prepared(*attempt, Ok(())),
-                Effect::Fetch(binary) => Event::Fetched(*binary, Ok(())),
+                Effect::Fetch(binary, _) => Event::Fetched(*binary, Ok(())),
                 Effect::Link(outputs) => {
                     Event::Linked(outputs.iter().map(|output| output.attempt).collect())
                 }

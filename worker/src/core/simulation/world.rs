@@ -184,10 +184,10 @@ impl World {
             }
             Event::Prepared(attempt, Err(_)) => self.laws.may_fail(*attempt),
             Event::Fetched(binary, result) => {
-                self.files.fetching.remove(binary);
+                let user = self.files.fetching.remove(binary).expect("it was asked for");
                 match result {
                     Ok(()) => drop(self.files.binaries.insert(*binary)),
-                    Err(_) => self.laws.may_all_fail(*binary),
+                    Err(_) => self.laws.may_all_fail(*binary, &user),
                 }
             }
             Event::OutputTaken(attempt, result) => match result {
@@ -212,8 +212,9 @@ impl World {
                 self.files.attempts.insert(*attempt);
                 self.files.results.push(Event::Prepared(*attempt, Ok(())));
             }
-            Effect::Fetch(binary) => {
-                assert!(self.files.fetching.insert(*binary), "one fetch at a time");
+            Effect::Fetch(binary, user) => {
+                let before = self.files.fetching.insert(*binary, user.clone());
+                assert_eq!(before, None, "one fetch at a time");
                 self.files.results.push(Event::Fetched(*binary, Ok(())));
             }
             Effect::Link(outputs) => {
