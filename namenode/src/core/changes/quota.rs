@@ -1,6 +1,7 @@
 //! Quotas of directories: how many names, and how many bytes times replicas, there may be below and with them.
 //!
-//! Usage is [`Inode::total`], so a directory counts itself, and a block that is being written counts with its full size. Every planned call
+//! Usage is [`Namespace::whole`], so a directory counts itself, a block that is being written counts with its full size, and what only snapshots keep counts
+//! where it was. Every planned call
 //! is checked here, in one place, by what its edits would add; replay and the NameNode's own decisions are not checked. As in HDFS, a quota
 //! can be set below the usage, and then only growth is refused. A move is checked below the first directory that holds both its ends.
 
@@ -76,8 +77,10 @@ struct Budget<'a> {
 #[derive(Clone, Copy)]
 struct Made {
     parent: InodeId,
+    /// What snapshots keep of it included.
     total: Totals,
     block_size: u64,
+    /// The most that the file or a version of it wants: all its blocks have so many replicas.
     replication: u64,
 }
 
@@ -115,20 +118,9 @@ impl Budget<'_> {
                     made.total.space_consumed = made.total.space_consumed.saturating_add(more);
                 })
             }
-            Edit::Truncate { file, length, cut: Some(_), .. } => {
-                let blocks = self.ns.file(file).map(|file| &file.blocks[..]).unwrap_or_default();
-                let (_, kept) = self.ns.whole_blocks(blocks, length);
-                self.resize(file, |made| {
-                    let bytes = kept.saturating_add(made.block_size);
-                    made.total.space_consumed = bytes.saturating_mul(made.replication);
-                })
-            }
+            Edit::Truncate { file, length, cut: Some(_), .. } => self.truncate(file, length),
             Edit::Concat { target, ref sources, .. } => self.concat(target, sources),
-            Edit::SetReplication { file, replication } => self.resize(file, |made| {
-                let bytes = made.total.space_consumed / made.replication.max(1);
-                made.replication = u64::from(replication);
-                made.total.space_consumed = bytes.saturating_mul(made.replication);
-            }),
+            Edit::SetReplication { file, replication } => self.set_replication(file, replication),
             Edit::Move { inode, parent, .. } => {
                 let before = self.planned(inode);
                 self.made.insert(inode, Made { parent, ..before });
@@ -152,6 +144,28 @@ impl Budget<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A cut block is copied to a new one; what a snapshot sees stays beside it.
+    fn truncate(&mut self, file: InodeId, length: u64) -> Result<(), RemoteError> {
+        let blocks = self.ns.file(file).map(|file| &file.blocks[..]).unwrap_or_default();
+        let (kept, _) = self.ns.whole_blocks(blocks, length);
+        let unseen = self.ns.bytes_unseen(file, kept);
+        self.resize(file, |made| {
+            let less = unseen.saturating_mul(made.replication);
+            let more = made.block_size.saturating_mul(made.replication);
+            let kept = made.total.space_consumed.saturating_sub(less);
+            made.total.space_consumed = kept.saturating_add(more);
+        })
+    }
+
+    fn set_replication(&mut self, file: InodeId, replication: u16) -> Result<(), RemoteError> {
+        let kept = self.ns.replication_kept(file);
+        self.resize(file, |made| {
+            let bytes = made.total.space_consumed / made.replication.max(1);
+            made.replication = u64::from(replication.max(kept));
+            made.total.space_consumed = bytes.saturating_mul(made.replication);
+        })
     }
 
     /// The target's replication counts for the bytes of the sources from then on.
@@ -192,7 +206,7 @@ impl Budget<'_> {
             parent: inode.map_or(NOWHERE, |inode| inode.parent),
             total: self.ns.whole(id),
             block_size: file.map_or(0, |file| file.block_size),
-            replication: file.map_or(0, |file| u64::from(file.replication)),
+            replication: u64::from(self.ns.replication_in(id)),
         }
     }
 
@@ -393,6 +407,47 @@ mod tests {
         let more = |replication| Call::SetReplication { path: dfs("/d/g"), replication };
         assert!(refusal(&mut harness, more(2)).ends_with("= 1600 B = 1.56 KB"));
         assert_eq!(harness.call(more(1)), Ok(Reply::Flag(true)));
+    }
+
+    #[test]
+    fn what_a_snapshot_keeps_of_a_file_takes_space() {
+        let mut harness = Harness::with_nodes(1, 3);
+        harness.call(mkdirs("/d")).unwrap();
+        harness.call(Call::AllowSnapshot(dfs("/d"))).unwrap();
+        set(&mut harness, "/d", QuotaChange::Keep, QuotaChange::Set(6000));
+        let space =
+            |harness: &Harness| match harness.read_as_namenode(&Call::ContentSummary(dfs("/d"))) {
+                Ok(Reply::Summary(sum)) => (sum.space_consumed, sum.snapshot_space_consumed),
+                other => panic!("{other:?}"),
+            };
+        let snapshot =
+            |name: &str| Call::CreateSnapshot { path: dfs("/d"), name: Some(name.to_owned()) };
+        harness.write("/d/f", 900, 3);
+        harness.call(snapshot("a")).unwrap();
+        harness.call(Call::Truncate { path: dfs("/d/f"), length: 0 }).unwrap();
+        assert_eq!(space(&harness), (2700, 2700));
+        harness.write("/d/g", 900, 3);
+        harness.call(snapshot("b")).unwrap();
+        let replication = |count| Call::SetReplication { path: dfs("/d/g"), replication: count };
+        harness.call(replication(1)).unwrap();
+        assert_eq!(space(&harness), (5400, 2700 + 1800));
+        // A cut block is copied, and the snapshot keeps the old one.
+        let cut = Call::Truncate { path: dfs("/d/g"), length: 500 };
+        for call in [create("/d/h", false, Some(1), true), cut.clone(), replication(4)] {
+            let text = refusal(&mut harness, call);
+            assert!(text.starts_with("The DiskSpace quota of /d is exceeded"), "{text}");
+        }
+        harness.call(replication(3)).unwrap();
+        harness.call(replication(1)).unwrap();
+        harness.call(Call::DeleteSnapshot { path: dfs("/d"), name: "b".to_owned() }).unwrap();
+        while harness.state.ns.collect(1000) {}
+        assert_eq!(space(&harness), (3600, 2700));
+        harness.call(cut).unwrap();
+        harness.recover_all();
+        harness.call(Call::DeleteSnapshot { path: dfs("/d"), name: "a".to_owned() }).unwrap();
+        while harness.state.ns.collect(1000) {}
+        assert_eq!(space(&harness), (500, 0));
+        harness.check_replay();
     }
 
     #[test]

@@ -230,9 +230,13 @@ impl File {
 
     /// Bytes times replicas; a block that is being written counts with its full size.
     pub fn space_consumed(&self) -> u64 {
+        self.space_of_one().saturating_mul(u64::from(self.replication))
+    }
+
+    /// As [`File::space_consumed`], of one replica.
+    pub fn space_of_one(&self) -> u64 {
         let writing = self.open.as_deref().is_some_and(|open| open.writing);
-        let bytes = self.length.saturating_add(if writing { self.block_size } else { 0 });
-        bytes.saturating_mul(u64::from(self.replication))
+        self.length.saturating_add(if writing { self.block_size } else { 0 })
     }
 }
 

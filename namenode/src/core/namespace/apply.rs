@@ -369,8 +369,13 @@ impl Namespace {
     }
 
     /// Replaces `before` by `after` in the totals of all directories above `id`; above a tree that only snapshots have, in what
-    /// they keep.
+    /// they keep. What its versions keep of a file follows its size.
     pub(in crate::core) fn adjust_above(&mut self, id: InodeId, before: Totals, after: Totals) {
+        self.add_above(id, before, after);
+        self.charge_versions(id);
+    }
+
+    fn add_above(&mut self, id: InodeId, before: Totals, after: Totals) {
         let mut at = id;
         loop {
             let parent = match self.inodes.get(&at).map(|inode| inode.parent) {

@@ -196,6 +196,7 @@ impl Namespace {
         if self.replication_in(id) < wanted {
             self.effects.push(Effect::Replication(id));
         }
+        self.charge_versions(id);
         self.rehome(id);
     }
 

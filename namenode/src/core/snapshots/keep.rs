@@ -12,7 +12,8 @@
 //! - `former` has the places of versions where the inode is no longer;
 //! - an inode that is in no live directory but has versions is kept with `parent` [`NOWHERE`] and charged to `homes`;
 //! - who follows parents and homes comes to an end: nothing is charged to itself;
-//! - `retained` of a directory sums up what snapshots alone keep below it.
+//! - `retained` of a file is the space that only its versions take: of blocks that it no longer has, and of replicas beyond those it wants;
+//! - `retained` of a directory sums up what snapshots alone keep below it, that of its files included.
 //!
 //! All tables are empty while there is no snapshot.
 
@@ -268,6 +269,62 @@ impl Namespace {
         }
     }
 
+    /// Charges what only the versions of a file keep, as HDFS does: all distinct blocks take space, times the most replicas that a version wants. Call it after
+    /// every change of its blocks, their lengths, its replication or its versions.
+    pub(in crate::core) fn charge_versions(&mut self, id: InodeId) {
+        let Some(file) = self.file(id) else { return };
+        let (own, before) = (file.space_consumed(), self.retained(id));
+        let bytes = file.space_of_one().saturating_add(self.bytes_beyond(id));
+        let all = bytes.saturating_mul(u64::from(self.replication_in(id)));
+        let after = Totals { space_consumed: all.saturating_sub(own), ..Totals::default() };
+        self.adjust_retained(id, before, after);
+    }
+
+    /// Bytes of blocks that versions of a file have, and the file no longer.
+    fn bytes_beyond(&self, id: InodeId) -> u64 {
+        let lists = self.versions(id).iter().filter_map(|version| match &version.file {
+            Some(FileVersion { blocks: VersionBlocks::List(list), .. }) => Some(list),
+            _ => None,
+        });
+        let mut lists = lists.peekable();
+        if lists.peek().is_none() {
+            return 0;
+        }
+        let own: HashSet<BlockId> =
+            self.file(id).into_iter().flat_map(|file| file.blocks.iter().copied()).collect();
+        let beyond: HashSet<BlockId> =
+            lists.flatten().copied().filter(|block| !own.contains(block)).collect();
+        let bytes =
+            beyond.iter().filter_map(|block| self.blocks.get(block)).map(|info| info.length);
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// The most that a version of a file wants, with the one that will be if a snapshot sees what the file is now.
+    pub(in crate::core) fn replication_kept(&self, file: InodeId) -> u16 {
+        let sees_present = self.witness(file, self.stamp(file), self.history.next).is_some();
+        let now = self.file(file).filter(|_| sees_present).map_or(0, |file| file.replication);
+        let versions = self.versions(file).iter().filter_map(|version| version.file.as_ref());
+        versions.map(|file| file.replication).fold(now, u16::max)
+    }
+
+    /// Bytes of the blocks from the one of this number on that a file will lose for good when they leave it: no snapshot sees them.
+    pub(in crate::core) fn bytes_unseen(&self, id: InodeId, from: usize) -> u64 {
+        let Some(file) = self.file(id) else { return 0 };
+        let sees_present = self.witness(id, self.stamp(id), self.history.next).is_some();
+        let mut seen_count = if sees_present { file.visible_block_count() } else { 0 };
+        let mut listed = HashSet::new();
+        for version in self.versions(id).iter().filter_map(|version| version.file.as_ref()) {
+            match &version.blocks {
+                VersionBlocks::First(count) => seen_count = seen_count.max(*count),
+                VersionBlocks::List(list) => listed.extend(list.iter().copied()),
+            }
+        }
+        let unseen = file.blocks.iter().skip(from.max(seen_count));
+        let unseen = unseen.filter(|block| !listed.contains(*block));
+        let lengths = unseen.filter_map(|block| self.blocks.get(block)).map(|info| info.length);
+        lengths.fold(0, u64::saturating_add)
+    }
+
     /// True if a file is in the live tree, or a snapshot sees bytes of the block that was being written: an edit may name it, because
     /// nothing takes it apart before that ends, neither here nor in a replay that is ahead or behind with collecting.
     pub(in crate::core) fn is_recoverable(&self, id: InodeId) -> bool {
@@ -381,6 +438,7 @@ impl Namespace {
             }
             history.dirty.versions.insert((id, until));
         }
+        self.charge_versions(id);
     }
 
     /// Gives versions of a file their own lists, before blocks leave the file's or are replaced in it.

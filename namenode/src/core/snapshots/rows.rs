@@ -264,7 +264,7 @@ impl Namespace {
         let mut orphans = Vec::new();
         let mut ids: Vec<InodeId> = self.history.versions.keys().copied().collect();
         ids.sort_unstable();
-        for id in ids {
+        for &id in &ids {
             let Some(inode) = self.inodes.get(&id) else {
                 return Err(CoreError::NoInode { inode: id, expected: "there, as its versions" });
             };
@@ -291,6 +291,7 @@ impl Namespace {
                 self.inodes.get(id).map(crate::core::inodes::Inode::total).unwrap_or_default();
             self.adjust_above(*id, Totals::default(), total);
         }
+        ids.into_iter().for_each(|id| self.charge_versions(id));
         for (id, until) in orphans {
             let from = self.versions(id).iter().find(|v| v.until == until).map_or(0, |v| v.from);
             match self.witness(id, from, until) {

@@ -1,6 +1,6 @@
 //! What the model of the namespace lets a caller do, and how much it lets in: rights and quotas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ErrorKind;
 use protocol::acl::{AclEntry, AclKind, AclScope};
@@ -140,20 +140,26 @@ impl Model {
         })
     }
 
-    /// At most what snapshots keep that is not in the tree.
+    fn copies(&self) -> impl Iterator<Item = &Node> {
+        let trees = self.nodes.values().filter_map(Node::snapshots).flat_map(BTreeMap::values);
+        trees.flat_map(BTreeMap::values)
+    }
+
+    /// At most what snapshots keep that is not in the tree: of names, those that are gone; of space, also what files had.
     pub(super) fn kept_max(&self) -> (u64, u64) {
-        let live: Vec<u64> = self.nodes.values().map(|node| node.id).collect();
-        let copies = self.nodes.values().filter_map(Node::snapshots).flat_map(BTreeMap::values);
-        let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
-        for node in copies.flat_map(BTreeMap::values).filter(|node| !live.contains(&node.id)) {
+        let live: BTreeSet<u64> = self.nodes.values().map(|node| node.id).collect();
+        let mut gone = BTreeSet::new();
+        let mut space: BTreeMap<u64, u64> = BTreeMap::new();
+        for node in self.copies() {
+            if !live.contains(&node.id) {
+                gone.insert(node.id);
+            }
             // A block may have grown to its full size, and the file may have wanted more replicas.
-            let space = node.file().map_or(0, |file| {
+            *space.entry(node.id).or_default() += node.file().map_or(0, |file| {
                 (file.blocks.len() as u64 + u64::from(file.writing.is_some()) + 3) * BLOCK * 5
             });
-            let slot = kept.entry(node.id).or_default();
-            *slot = (*slot).max(space);
         }
-        (kept.len() as u64, kept.values().sum())
+        (gone.len() as u64, space.values().sum())
     }
 
     /// Whether this much more at `path` fits into the quotas above it that are not above `except` as well.
@@ -165,6 +171,9 @@ impl Model {
     ) -> Result<(), ErrorKind> {
         let excepted = if except.is_empty() { Vec::new() } else { above(except) };
         let kept = self.kept_max();
+        // What a snapshot has of a file may have cost as much before.
+        let id = self.get(path).map(|node| node.id);
+        let is_copied = self.copies().any(|node| Some(node.id) == id);
         for at in above(path).into_iter().filter(|at| !excepted.contains(at)) {
             let Some(Node { body: Body::Directory { quota, .. }, .. }) = self.get(at) else {
                 continue;
@@ -174,7 +183,7 @@ impl Model {
                 let is_over =
                     |used: u64| more > 0 && quota.is_some_and(|quota| used + more > quota);
                 // What only snapshots have may count below here, and may come along.
-                is_over(used)
+                is_over(used) && (!is_copied || self.exceeded)
                     || is_over(used + kept + kept) && self.exceeded
                     || more == 0 && kept > 0 && self.exceeded && quota.is_some()
             };

@@ -345,6 +345,17 @@ fn check_settled(harness: &Harness, model: &Model) {
     }
     let whole = ns.whole(InodeId::ROOT);
     assert_eq!(whole.inode_count(), inodes.len() as u64, "what is kept is counted");
+    let space_of = |id: InodeId| {
+        let Some(file) = ns.file(id) else { return 0 };
+        let block_bytes = |block: BlockId| match ns.block(block) {
+            Some(info) if info.complete => info.length,
+            _ => file.block_size,
+        };
+        let bytes: u64 = ns.blocks_of(id).into_iter().map(block_bytes).sum();
+        bytes * u64::from(ns.replication_in(id))
+    };
+    let space: u64 = inodes.into_iter().map(space_of).sum();
+    assert_eq!(whole.space_consumed, space, "so is its space");
 }
 
 /// Everything that a difference compares.
