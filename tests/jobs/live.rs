@@ -35,6 +35,14 @@ fn scripts_see_each_small_file(stand: &Streaming) {
     assert_eq!(stand.output("/counted"), expected);
     let maps: usize = stand.counter("Job Counters", "TOTAL_LAUNCHED_MAPS").parse().unwrap();
     assert!((2..FILES / 2).contains(&maps), "{FILES} files by {maps} maps");
+    let bytes = |name| {
+        let value = stand.counter("org.apache.hadoop.mapreduce.FileSystemCounter", name);
+        value.parse::<usize>().unwrap()
+    };
+    assert_eq!(bytes("HDFS_BYTES_READ"), "line\n".len() * (0..FILES).sum::<usize>());
+    assert_eq!(bytes("HDFS_BYTES_WRITTEN"), expected.len());
+    let spent = stand.counter("Job Counters", "Total time spent by all map tasks (ms)");
+    assert!(spent.parse::<u64>().unwrap() >= maps as u64, "{maps} maps in {spent} ms");
 }
 
 /// A map that has read its input and waits: its counters, its status and its rates are there.

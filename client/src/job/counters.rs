@@ -2,6 +2,7 @@
 //!
 //! Invariant: only the engine's own counters are translated; counters of users keep their names, in any group.
 
+use protocol::counters::{FILE_SYSTEM_GROUP, JOB_GROUP};
 use protocol::jobs::Counters;
 
 /// A group of the engine's counters.
@@ -16,7 +17,7 @@ struct Group {
 
 const GROUPS: [Group; 7] = [
     Group {
-        name: "org.apache.hadoop.mapreduce.JobCounter",
+        name: JOB_GROUP,
         display: "Job Counters",
         counters: &[
             ("NUM_FAILED_MAPS", "Failed map tasks"),
@@ -28,6 +29,12 @@ const GROUPS: [Group; 7] = [
             ("DATA_LOCAL_MAPS", "Data-local map tasks"),
             ("RACK_LOCAL_MAPS", "Rack-local map tasks"),
             ("OTHER_LOCAL_MAPS", "Other local map tasks"),
+            ("SLOTS_MILLIS_MAPS", "Total time spent by all maps in occupied slots (ms)"),
+            ("SLOTS_MILLIS_REDUCES", "Total time spent by all reduces in occupied slots (ms)"),
+            ("MILLIS_MAPS", "Total time spent by all map tasks (ms)"),
+            ("MILLIS_REDUCES", "Total time spent by all reduce tasks (ms)"),
+            ("VCORES_MILLIS_MAPS", "Total vcore-milliseconds taken by all map tasks"),
+            ("VCORES_MILLIS_REDUCES", "Total vcore-milliseconds taken by all reduce tasks"),
         ],
     },
     Group {
@@ -57,9 +64,12 @@ const GROUPS: [Group; 7] = [
         ],
     },
     Group {
-        name: "org.apache.hadoop.mapreduce.FileSystemCounter",
+        name: FILE_SYSTEM_GROUP,
         display: "File System Counters",
-        counters: &[],
+        counters: &[
+            ("HDFS_BYTES_READ", "HDFS: Number of bytes read"),
+            ("HDFS_BYTES_WRITTEN", "HDFS: Number of bytes written"),
+        ],
     },
     Group {
         name: "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter",

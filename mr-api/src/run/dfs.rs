@@ -1,7 +1,8 @@
 //! Files of the cluster as sources and outputs of tasks.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use client::dfs::{BlockSlice, DfsClient, DfsReader, DfsWriter};
 use mr_formats::{Source, SplitRange};
@@ -45,6 +46,26 @@ pub(crate) fn opener(dfs: &DfsClient) -> Arc<OpenFile> {
 
 fn open(dfs: &DfsClient, path: &DfsPath) -> Result<DfsReader> {
     Ok(dfs.open(path).map_err(Error::dfs("open", path))?)
+}
+
+/// As [`opener`]; counts the bytes that are read.
+pub(crate) fn counting_opener(dfs: &DfsClient, bytes: Arc<AtomicU64>) -> Arc<OpenFile> {
+    let open = opener(dfs);
+    Arc::new(move |path| Ok(Box::new(Counting { file: open(path)?, bytes: Arc::clone(&bytes) })))
+}
+
+/// A file whose bytes are counted as they are read.
+struct Counting {
+    file: Box<dyn Read>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
 }
 
 impl Source for DfsSource {

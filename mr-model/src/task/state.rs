@@ -30,8 +30,7 @@ pub const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 /// Group of bytes read by input formats.
 pub const INPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter";
 /// Group of bytes written by output formats.
-pub(crate) const OUTPUT_COUNTERS: &str =
-    "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
+pub const OUTPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
 /// The groups in which the engine counts.
 #[cfg(test)]
 pub(super) const ENGINE_GROUPS: [&str; 4] =
@@ -183,6 +182,12 @@ impl TaskState {
     /// The first limit that it exceeded.
     pub fn check_counters(&self) -> Result<(), CountersError> {
         self.beyond.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// What the task has counted under these names so far.
+    pub fn counted(&self, group: &str, name: &str) -> u64 {
+        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        counters.get(&(group.to_owned(), name.to_owned())).map_or(0, Counter::value)
     }
 
     /// Adds to a counter of the engine, which exists however many counters the user code has.

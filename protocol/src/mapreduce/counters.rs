@@ -30,12 +30,18 @@ pub const NAME_BYTES_MAX: usize = 128;
 pub(super) const ENGINE_GROUP: &str = "Engine";
 /// Largest value of a counter: Java's `long`, which Hadoop's clients read.
 pub const VALUE_MAX: u64 = i64::MAX.cast_unsigned();
+/// Group of the JobTracker's own counters, under Hadoop's class name.
+pub const JOB_GROUP: &str = "org.apache.hadoop.mapreduce.JobCounter";
+/// Group of the bytes that tasks read and write in the cluster's file system, under Hadoop's class name.
+pub const FILE_SYSTEM_GROUP: &str = "org.apache.hadoop.mapreduce.FileSystemCounter";
 /// Groups in which only the JobTracker counts, under all names that clients know them by.
-const GROUPS_OF_JOBS: [&str; 2] = ["org.apache.hadoop.mapreduce.JobCounter", "Job Counters"];
+const GROUPS_OF_JOBS: [&str; 2] = [JOB_GROUP, "Job Counters"];
 /// Groups in which the engine counts, and no code of a job's own.
-const GROUPS_OF_TASKS: [&str; 5] = [
+const GROUPS_OF_TASKS: [&str; 7] = [
     "org.apache.hadoop.mapreduce.TaskCounter",
     "Map-Reduce Framework",
+    FILE_SYSTEM_GROUP,
+    "File System Counters",
     "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter",
     "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter",
     ENGINE_GROUP,

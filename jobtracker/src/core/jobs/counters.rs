@@ -26,9 +26,6 @@ pub(crate) enum Excess {
     Values,
 }
 
-/// Group of the JobTracker's own counters.
-pub(crate) const JOB_GROUP: &str = "Job Counters";
-
 /// Names and sums of one job's counters.
 #[derive(Debug, Default)]
 pub(crate) struct CounterSums {

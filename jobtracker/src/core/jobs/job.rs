@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use protocol::counters::COUNTERS_OF_JOBS;
+use protocol::counters::{COUNTERS_OF_JOBS, JOB_GROUP};
 use protocol::jobs::{Counters, JobSpec, JobState, Priority, Splits};
 use protocol::rounds::RoundsSpec;
 use protocol::tracker::{HotKey, MapOutput, Program, ReduceWork};
 use protocol::{AttemptId, CallId, Epoch, JobId, TaskId, TaskKind, WorkerId};
 
-use super::counters::{CounterSums, JOB_GROUP, Tally};
+use super::counters::{CounterSums, Tally};
 use super::live::LiveNews;
 use super::pending::PendingTasks;
 use super::reduce_plan::ReducePlan;
@@ -473,6 +473,13 @@ impl Job {
             ("NUM_FAILED_REDUCES", u64::from(reduces.failed_attempts)),
             ("NUM_KILLED_MAPS", u64::from(maps.killed_attempts)),
             ("NUM_KILLED_REDUCES", u64::from(reduces.killed_attempts)),
+            ("MILLIS_MAPS", self.maps.spent_ms()),
+            ("MILLIS_REDUCES", self.reduces.spent_ms()),
+            // A task has one slot, and a slot is a core.
+            ("SLOTS_MILLIS_MAPS", self.maps.spent_ms()),
+            ("SLOTS_MILLIS_REDUCES", self.reduces.spent_ms()),
+            ("VCORES_MILLIS_MAPS", self.maps.spent_ms()),
+            ("VCORES_MILLIS_REDUCES", self.reduces.spent_ms()),
         ] {
             if value > 0 {
                 counters.add(JOB_GROUP, name, value);

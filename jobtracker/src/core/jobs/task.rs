@@ -218,6 +218,12 @@ impl Task {
         Some(winner.finished_ms.saturating_sub(winner.started_ms))
     }
 
+    /// How long its attempts that are over took together, milliseconds.
+    pub(crate) fn spent_ms(&self) -> u64 {
+        let over = self.attempts.iter().filter(|attempt| !attempt.state.is_live());
+        over.map(|attempt| attempt.finished_ms.saturating_sub(attempt.started_ms)).sum()
+    }
+
     /// The number of its next attempt, at least `base`.
     pub(crate) fn next_number(&self, base: u32) -> u32 {
         self.attempts.iter().map(|attempt| attempt.number + 1).max().unwrap_or(0).max(base)

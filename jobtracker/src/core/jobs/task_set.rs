@@ -55,6 +55,8 @@ pub(crate) struct TaskSet {
     /// Number of winners, and how long they took together, milliseconds.
     timed: u32,
     timed_ms: u64,
+    /// How long all attempts that are over took together, milliseconds.
+    spent_ms: u64,
 }
 
 /// What one task adds to the totals.
@@ -64,6 +66,7 @@ struct Share {
     killed: u32,
     live: u32,
     winner_ms: Option<u64>,
+    spent_ms: u64,
     progress: f64,
 }
 
@@ -87,6 +90,7 @@ impl TaskSet {
             live_attempts: 0,
             timed: 0,
             timed_ms: 0,
+            spent_ms: 0,
         }
     }
 
@@ -118,6 +122,11 @@ impl TaskSet {
     /// Mean time of the winners, milliseconds.
     pub(crate) fn mean_ms(&self) -> Option<u64> {
         self.timed_ms.checked_div(u64::from(self.timed))
+    }
+
+    /// How long all attempts that are over took together, milliseconds.
+    pub(crate) fn spent_ms(&self) -> u64 {
+        self.spent_ms
     }
 
     /// Tasks that wait for a slot.
@@ -186,6 +195,7 @@ impl TaskSet {
             |share: &Share| (u32::from(share.winner_ms.is_some()), share.winner_ms.unwrap_or(0));
         let ((old, old_ms), (new, new_ms)) = (timed(&before), timed(&after));
         (self.timed, self.timed_ms) = (self.timed + new - old, self.timed_ms + new_ms - old_ms);
+        self.spent_ms = self.spent_ms + after.spent_ms - before.spent_ms;
         if self.open {
             self.queue(index);
         }
@@ -268,6 +278,7 @@ fn share(task: &Task) -> Share {
         killed: task.count(AttemptState::Killed),
         live: u32::try_from(task.live().count()).expect("attempt numbers are u32"),
         winner_ms: task.winner_ms(),
+        spent_ms: task.spent_ms(),
         progress: f64::from(task.progress()),
     }
 }

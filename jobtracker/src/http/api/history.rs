@@ -256,10 +256,19 @@ async fn job(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Respons
         "failedReduceAttempts": report.reduces.failed_attempts,
         "killedReduceAttempts": report.reduces.killed_attempts,
         "successfulReduceAttempts": successes(&picture, TaskKind::Reduce),
-        "acls": [],
+        "acls": acls(&picture),
     });
     merge(&mut object, more);
     Ok(Json(json!({ "job": object })).into_response())
+}
+
+/// Who may do what with a job besides its owner and the administrators; a space if nobody, as in Hadoop.
+pub(super) fn acls(picture: &Picture) -> Vec<Value> {
+    let acl = |name: &str| {
+        let value = picture.properties.get(name).map_or(" ", String::as_str);
+        json!({ "name": name, "value": value })
+    };
+    ["mapreduce.job.acl-view-job", "mapreduce.job.acl-modify-job"].map(acl).into()
 }
 
 pub(super) fn merge(object: &mut Value, more: Value) {

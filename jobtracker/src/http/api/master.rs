@@ -149,7 +149,7 @@ async fn job(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Respons
         "failedReduceAttempts": reduces.failed_attempts,
         "killedReduceAttempts": reduces.killed_attempts,
         "successfulReduceAttempts": successes(&picture, TaskKind::Reduce),
-        "acls": [],
+        "acls": history::acls(&picture),
     });
     history::merge(&mut object, more);
     Ok(Json(json!({ "job": object })).into_response())

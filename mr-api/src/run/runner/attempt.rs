@@ -4,17 +4,20 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient, Parents};
 use mr_model::runner::{
-    LocalFiles, MapResult, MapTarget, MapTask, OutputFile, OutputFiles, Planned, RecordCursor,
-    ReduceTask, Skipped, Stage, TaskState, map_options, phases, reduce_options, side_file,
+    INPUT_COUNTERS, LocalFiles, MapResult, MapTarget, MapTask, OUTPUT_COUNTERS, OutputFile,
+    OutputFiles, Planned, RecordCursor, ReduceTask, Skipped, Stage, TaskState, map_options, phases,
+    reduce_options, side_file,
 };
 use mr_model::task::{Context, Output, TaskCounts};
 use mr_model::{Error, Result};
+use protocol::counters::FILE_SYSTEM_GROUP;
 use protocol::phase::Phase;
 use protocol::record::{PLACE_BYTES, RECORD_FILE, SKIP_DIRECTORY};
 use protocol::runner::Setup;
@@ -28,7 +31,7 @@ use transport::rpc::PassHolder;
 use super::channel::Channel;
 use super::fetch::Fetcher;
 use super::gather::{Gather, News};
-use crate::run::dfs::{DfsOutput, map_parts, open_part, opener};
+use crate::run::dfs::{DfsOutput, counting_opener, map_parts, open_part};
 use crate::run::{debugger, options, side_files};
 
 /// How often a reduce restarts because of a damaged map output before the attempt fails.
@@ -121,12 +124,30 @@ impl Host {
         let local = self.setup.local_output.clone();
         task.set_output_directory(local.unwrap_or_else(|| output.to_string()));
         task.set_user(program.user.clone());
-        task.set_open(opener(&self.dfs));
+        let opened_bytes = Arc::new(AtomicU64::new(0));
+        task.set_open(counting_opener(&self.dfs, Arc::clone(&opened_bytes)));
         task.set_services(Arc::new(self.dfs.clone()));
-        match work {
+        let context = context.clone();
+        let state = match work {
             Work::Map { split, skip } => self.map(split, &skip, &launched),
             Work::Reduce(work) => self.reduce(work, launched),
             Work::Round(work) => self.round(*work, launched),
+        }?;
+        self.count_file_system(TaskState::of(&context), opened_bytes.load(Ordering::Relaxed));
+        Ok(state)
+    }
+
+    /// Counts what the attempt has read and written in the cluster's file system: by its formats, and in files that its code opened.
+    fn count_file_system(&self, task: &TaskState, opened_bytes: u64) {
+        let read = task.counted(INPUT_COUNTERS, "BYTES_READ").saturating_add(opened_bytes);
+        let written = match self.setup.local_output {
+            Some(_) => 0,
+            None => task.counted(OUTPUT_COUNTERS, "BYTES_WRITTEN"),
+        };
+        for (name, bytes) in [("HDFS_BYTES_READ", read), ("HDFS_BYTES_WRITTEN", written)] {
+            if bytes > 0 {
+                task.add_to(FILE_SYSTEM_GROUP, name, bytes);
+            }
         }
     }
 
