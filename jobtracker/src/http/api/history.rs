@@ -14,6 +14,7 @@ use axum::routing::get;
 use daemon::access::{Access, Audience, Routes};
 use daemon::params::{BadParameter, Given, Parameters, Params, bad_value};
 use protocol::jobs::{Counters, JobReport, JobState};
+use protocol::property::{Key, keys};
 use protocol::{AttemptId, ErrorKind, JobId, TaskId, TaskKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -264,11 +265,11 @@ async fn job(desk: Desk, Path(OfJob { job: id }): Path<OfJob>) -> Result<Respons
 
 /// Who may do what with a job besides its owner and the administrators; a space if nobody, as in Hadoop.
 pub(super) fn acls(picture: &Picture) -> Vec<Value> {
-    let acl = |name: &str| {
-        let value = picture.properties.get(name).map_or(" ", String::as_str);
-        json!({ "name": name, "value": value })
+    let acl = |key: Key<String>| {
+        let value = picture.properties.get(key.name()).map_or(" ", String::as_str);
+        json!({ "name": key.name(), "value": value })
     };
-    ["mapreduce.job.acl-view-job", "mapreduce.job.acl-modify-job"].map(acl).into()
+    [keys::ACL_VIEW, keys::ACL_MODIFY].map(acl).into()
 }
 
 pub(super) fn merge(object: &mut Value, more: Value) {
