@@ -164,7 +164,10 @@ fn work_directory(args: &Args, attempt: AttemptId) -> Result<PathBuf> {
 /// The recorded executable, in a file.
 fn fetch(dfs: &DfsClient, program: &Program, directory: &Path) -> Result<PathBuf> {
     let path = directory.join("program");
-    let context = || format!("cannot fetch the job's program to {}", path.display());
+    let context = || {
+        let path = path.display();
+        format!("cannot fetch the job's program to {path} (--binary gives another copy of it)")
+    };
     let stored = job_file(&program.user, program.binary).with_context(context)?;
     let mut source = dfs.open(&stored).with_context(context)?;
     let mut file = fs::File::create(&path).with_context(context)?;

@@ -26,11 +26,11 @@ use crate::scratch::OpenDir;
 
 /// Where executables come from.
 pub trait BinarySource: Send + Sync {
-    /// Writes the whole file at `path` to `sink`.
+    /// Writes the whole file at `path` to `sink`, as `user`.
     ///
     /// # Errors
     /// Errors of the file system, as text for people.
-    fn copy(&self, path: &DfsPath, sink: &mut dyn Write) -> Result<(), String>;
+    fn copy(&self, path: &DfsPath, user: &str, sink: &mut dyn Write) -> Result<(), String>;
 }
 
 /// The cache. Clones share it.
@@ -122,7 +122,8 @@ impl Binaries {
                 }
                 let fail = |error| BinaryError::Fetch { hash, reason: chain(&error) };
                 let stored = job_file(user, hash).map_err(fail)?;
-                self.fetch(hash, &stored, source)?;
+                let copy = |sink: &mut dyn Write| source.copy(&stored, user, sink);
+                self.fetch(hash, &copy)?;
             }
         }
         self.evict(&name);
@@ -149,8 +150,7 @@ impl Binaries {
     fn fetch(
         &self,
         hash: BinaryHash,
-        stored: &DfsPath,
-        source: &dyn BinarySource,
+        copy: &dyn Fn(&mut dyn Write) -> Result<(), String>,
     ) -> Result<(), BinaryError> {
         let name = hash.to_string();
         let temporary = format!("{name}{TEMPORARY_SUFFIX}");
@@ -164,7 +164,7 @@ impl Binaries {
         let file = self.place.dir.create(&temporary, MODE).map_err(disk("create"))?;
         // Restores the mode bits that the process's umask removes.
         file.set_permissions(Permissions::from_mode(MODE)).map_err(disk("open up"))?;
-        let fetched = fill(file, hash, (source, stored), disk).and_then(|()| {
+        let fetched = fill(file, hash, copy, disk).and_then(|()| {
             // A damaged entry may be anything.
             self.place.dir.remove(&name).map_err(disk("remove"))?;
             self.place.dir.take(&self.place.dir, &temporary, &name).map_err(disk("rename"))?;
@@ -211,15 +211,15 @@ impl Binaries {
     }
 }
 
-/// Writes an executable that `source` delivers.
+/// Writes an executable that `copy` delivers.
 fn fill<E: FnOnce(io::Error) -> BinaryError>(
     file: File,
     hash: BinaryHash,
-    (source, stored): (&dyn BinarySource, &DfsPath),
+    copy: &dyn Fn(&mut dyn Write) -> Result<(), String>,
     disk: impl Fn(&'static str) -> E,
 ) -> Result<(), BinaryError> {
     let mut sink = Hashing { file, hasher: Hasher::new() };
-    source.copy(stored, &mut sink).map_err(|reason| BinaryError::Fetch { hash, reason })?;
+    copy(&mut sink).map_err(|reason| BinaryError::Fetch { hash, reason })?;
     let found = sink.hasher.finish();
     if found != hash {
         return Err(BinaryError::Hash { expected: hash, found });
@@ -256,7 +256,7 @@ mod tests {
     struct Memory(Vec<u8>);
 
     impl BinarySource for Memory {
-        fn copy(&self, _: &DfsPath, sink: &mut dyn Write) -> Result<(), String> {
+        fn copy(&self, _: &DfsPath, _: &str, sink: &mut dyn Write) -> Result<(), String> {
             sink.write_all(&self.0).map_err(|error| error.to_string())
         }
     }
@@ -264,7 +264,7 @@ mod tests {
     struct Nowhere;
 
     impl BinarySource for Nowhere {
-        fn copy(&self, _: &DfsPath, _: &mut dyn Write) -> Result<(), String> {
+        fn copy(&self, _: &DfsPath, _: &str, _: &mut dyn Write) -> Result<(), String> {
             Err("it was asked for once too often".to_owned())
         }
     }

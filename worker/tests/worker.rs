@@ -46,7 +46,7 @@ fn task_process() -> PathBuf {
 struct LocalFile;
 
 impl BinarySource for LocalFile {
-    fn copy(&self, _: &DfsPath, sink: &mut dyn Write) -> Result<(), String> {
+    fn copy(&self, _: &DfsPath, _: &str, sink: &mut dyn Write) -> Result<(), String> {
         let copied = File::open(task_process()).and_then(|mut file| io::copy(&mut file, sink));
         copied.map(drop).map_err(|error| error.to_string())
     }

@@ -13,13 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use protocol::content::{self, PIECE_BYTES, PieceHash};
+use protocol::error::chain;
 use protocol::jobs::job_file;
+use protocol::namenode::FileStatus;
 use protocol::{BinaryHash, DfsPath, ErrorKind};
 use transport::rpc::now_ms;
 
 use super::JobError;
 use super::elf::{self, Stripped};
-use crate::dfs::{CreateOptions, DfsClient};
+use crate::dfs::{CreateOptions, DfsClient, DfsError};
 
 /// Most replicas of an executable: every worker reads it.
 const REPLICATION: u16 = 3;
@@ -31,7 +33,7 @@ const HASH_THREADS_MAX: usize = 8;
 const MODE: u16 = 0o600;
 /// Only its owner may look into it.
 const DIRECTORY_MODE: u16 = 0o700;
-/// A file that no job was submitted with for so long is deleted: longer than jobs run, and than their attempts are replayed.
+/// A file that no job was submitted with for so long is deleted: longer than jobs run.
 const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A use is noted at most so often: most submissions change nothing in the namespace.
 const MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
@@ -164,7 +166,10 @@ pub fn upload(dfs: &DfsClient, content: &Content) -> Result<(DfsPath, BinaryHash
     if !store.is_there()? {
         store.make_directory()?;
         store.write()?;
-        store.delete_unused()?;
+        if let Err(error) = store.delete_unused() {
+            let directory = store.directory();
+            tracing::warn!(%directory, error = %chain(&error), "cannot delete files of jobs that nobody uses");
+        }
     }
     Ok((path, hash))
 }
@@ -201,7 +206,11 @@ impl Store<'_> {
         }
         let now = now_ms();
         if now.saturating_sub(status.mtime_ms) > MARK_INTERVAL.as_millis() as u64 {
-            self.dfs.set_times(self.path, Some(now), None).map_err(|error| self.failed(error))?;
+            match self.dfs.set_times(self.path, Some(now), None) {
+                // Another driver deleted it as unused.
+                Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(false),
+                marked => marked.map_err(|error| self.failed(error))?,
+            }
         }
         Ok(true)
     }
@@ -251,19 +260,25 @@ impl Store<'_> {
         }
     }
 
-    /// A file that was new makes room: what no job of this user was submitted with for long is deleted.
-    fn delete_unused(&self) -> Result<(), JobError> {
-        let now = now_ms();
+    /// A file that was new makes room: what no job of this user was submitted with for long is deleted. The file's own time is the present, whatever the
+    /// clock of this machine says. What cannot be deleted stays, and the rest goes.
+    fn delete_unused(&self) -> Result<(), DfsError> {
+        let Some(stored) = self.dfs.try_status(self.path)? else { return Ok(()) };
+        let is_unused = |status: &FileStatus| {
+            let unused_ms = stored.mtime_ms.saturating_sub(status.mtime_ms);
+            unused_ms > UNUSED_MAX.as_millis() as u64
+        };
         let directory = self.directory();
+        let mut outcome = Ok(());
         for entry in self.dfs.list(&directory) {
-            let entry = entry.map_err(|error| self.failed(error))?;
-            let unused_ms = now.saturating_sub(entry.mtime_ms);
-            if unused_ms > UNUSED_MAX.as_millis() as u64 {
-                let path = directory.join(&entry.name).map_err(JobError::Name)?;
-                self.dfs.delete(&path, false).map_err(|error| self.failed(error))?;
+            let entry = entry?;
+            let Ok(path) = directory.join(&entry.name) else { continue };
+            // Another driver may use it since.
+            if is_unused(&entry) && self.dfs.try_status(&path)?.as_ref().is_some_and(is_unused) {
+                outcome = self.dfs.delete(&path, false).map(drop).and(outcome);
             }
         }
-        Ok(())
+        outcome
     }
 }
 
