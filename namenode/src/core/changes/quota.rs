@@ -138,7 +138,9 @@ impl Budget<'_> {
                 self.made.insert(inode, Made { parent: NOWHERE, ..before });
                 // What a snapshot keeps is not given back.
                 if self.ns.is_kept(inode) {
-                    return Ok(());
+                    let bytes = self.ns.bytes_unseen(inode, 0).saturating_mul(before.replication);
+                    let given = Totals { space_consumed: bytes, ..Totals::default() };
+                    return self.spend(before.parent, &[], (given, Totals::default()));
                 }
                 self.spend(before.parent, &[], (before.total, Totals::default()))
             }

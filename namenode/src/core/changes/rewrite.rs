@@ -38,7 +38,9 @@ impl Planner<'_> {
         }
         let (id, length, block_size) = (found.id, file.length, file.block_size);
         let last = match file.blocks.last() {
-            Some(block) if !new_block => self.go_on_with(path, file, *block)?,
+            Some(block) if !new_block && !self.state.ns.is_within_version(found.id, *block) => {
+                self.go_on_with(path, file, *block)?
+            }
             _ => None,
         };
         let reopened = last.as_ref().map(|(last, _)| (last.stamp, last.targets.clone()));

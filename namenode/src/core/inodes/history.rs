@@ -92,6 +92,8 @@ pub struct History {
     pub(in crate::core) watch: BTreeMap<SnapshotId, BTreeSet<(InodeId, SnapshotId)>>,
     pub(in crate::core) homes: HashMap<InodeId, InodeId>,
     pub(in crate::core) retained: HashMap<InodeId, Totals>,
+    /// Bytes of blocks that versions of a file have, and the file no longer.
+    pub(in crate::core) beyond: HashMap<InodeId, u64>,
     /// Versions whose witness is gone.
     pub(in crate::core) orphans: VecDeque<(InodeId, SnapshotId)>,
     /// Directories outside the live tree to sweep, each with the entry that was passed last.

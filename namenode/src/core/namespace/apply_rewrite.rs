@@ -107,6 +107,7 @@ impl Namespace {
         self.release(gone);
         let after = self.total_of(file)?;
         self.adjust_above(file, before, after);
+        self.recount_versions(file);
         Ok(())
     }
 

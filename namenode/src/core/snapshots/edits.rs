@@ -7,6 +7,9 @@ use crate::core::inodes::{Inode, Root, Snapshot, SnapshotId};
 use crate::core::namespace::Namespace;
 use crate::error::CoreError;
 
+/// Steps of forgetting that the deletion of a snapshot takes at once: what a few files had comes back with it, as in HDFS.
+const FORGET_WITH_EDIT: usize = 1024;
+
 impl Namespace {
     /// Applies an edit of snapshots.
     pub(in crate::core) fn apply_snapshot(&mut self, edit: &Edit) -> Result<(), CoreError> {
@@ -63,6 +66,7 @@ impl Namespace {
                 self.history.dirty.snapshots.insert((*directory, id));
                 self.forget_snapshot(id);
                 self.inode_mut(*directory)?.mtime_ms = *at_ms;
+                self.forget_step(FORGET_WITH_EDIT);
                 Ok(())
             }
             _ => Err(CoreError::BadRecord),

@@ -60,9 +60,27 @@ impl Namespace {
         self.garbage.push_back(id);
     }
 
-    /// Closes a file that only snapshots have, and frees the blocks that none of them sees. If one sees bytes of the block that was
-    /// being written, the DataNodes must agree on its length first: the file stays open, for the recovery.
+    /// Of a file that only snapshots have, what none of them sees counts no more: neither blocks nor the replicas that it wanted in the end.
     fn trim(&mut self, id: InodeId, lives: bool) {
+        let versions = self.versions(id).iter().filter_map(|version| version.file.as_ref());
+        let seen = versions.map(|version| version.replication).max().unwrap_or(0);
+        let before = self.inodes.get(&id).map(Inode::total).unwrap_or_default();
+        if let Some(Inode { body: Body::File(file), .. }) = self.inodes.get_mut(&id)
+            && !lives
+            && file.replication > seen
+        {
+            file.replication = seen;
+            let after = self.inodes.get(&id).map(Inode::total).unwrap_or_default();
+            self.dirty.inodes.insert(id);
+            self.effects.push(Effect::Replication(id));
+            self.adjust_above(id, before, after);
+        }
+        self.trim_blocks(id, lives);
+    }
+
+    /// Closes such a file, and frees the blocks that no snapshot sees. If one sees bytes of the block that was being written, the DataNodes must agree on its
+    /// length first: the file stays open, for the recovery.
+    fn trim_blocks(&mut self, id: InodeId, lives: bool) {
         let files = self.versions(id).iter().filter_map(|version| version.file.as_ref());
         let first = files.filter_map(|file| match file.blocks {
             VersionBlocks::First(count) => Some(count),
@@ -110,6 +128,7 @@ impl Namespace {
         source.into_iter().for_each(|block| self.free_block(id, block, &[]));
         freed.into_iter().for_each(|block| self.free_block(id, block, &targets));
         self.adjust_above(id, totals(length_before, before), after);
+        self.recount_versions(id);
     }
 
     /// Forgets a snapshot that was taken out of its directory's table: what it witnesses needs another witness.
@@ -196,7 +215,7 @@ impl Namespace {
         if self.replication_in(id) < wanted {
             self.effects.push(Effect::Replication(id));
         }
-        self.charge_versions(id);
+        self.recount_versions(id);
         self.rehome(id);
     }
 

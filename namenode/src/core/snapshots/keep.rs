@@ -270,14 +270,24 @@ impl Namespace {
     }
 
     /// Charges what only the versions of a file keep, as HDFS does: all distinct blocks take space, times the most replicas that a version wants. Call it after
-    /// every change of its blocks, their lengths, its replication or its versions.
+    /// every change of its blocks, their lengths or its replication; [`Namespace::recount_versions`] after one of what its versions have.
     pub(in crate::core) fn charge_versions(&mut self, id: InodeId) {
         let Some(file) = self.file(id) else { return };
         let (own, before) = (file.space_consumed(), self.retained(id));
-        let bytes = file.space_of_one().saturating_add(self.bytes_beyond(id));
+        let beyond = self.history.beyond.get(&id).copied().unwrap_or_default();
+        let bytes = file.space_of_one().saturating_add(beyond);
         let all = bytes.saturating_mul(u64::from(self.replication_in(id)));
         let after = Totals { space_consumed: all.saturating_sub(own), ..Totals::default() };
         self.adjust_retained(id, before, after);
+    }
+
+    /// As [`Namespace::charge_versions`], where blocks have left a file or a version: looks at all of them.
+    pub(in crate::core) fn recount_versions(&mut self, id: InodeId) {
+        match self.bytes_beyond(id) {
+            0 => drop(self.history.beyond.remove(&id)),
+            bytes => drop(self.history.beyond.insert(id, bytes)),
+        }
+        self.charge_versions(id);
     }
 
     /// Bytes of blocks that versions of a file have, and the file no longer.
@@ -374,6 +384,15 @@ impl Namespace {
         }
     }
 
+    /// True if a version of a file has more after a block, which therefore must not grow.
+    pub(in crate::core) fn is_within_version(&self, file: InodeId, block: BlockId) -> bool {
+        let files = self.versions(file).iter().filter_map(|version| version.file.as_ref());
+        files.into_iter().any(|file| match &file.blocks {
+            VersionBlocks::List(list) => list.contains(&block) && list.last() != Some(&block),
+            VersionBlocks::First(_) => false,
+        })
+    }
+
     /// Blocks that only versions with lists of their own have.
     pub(in crate::core) fn kept_blocks(&self) -> impl Iterator<Item = BlockId> {
         let mut seen = BTreeSet::new();
@@ -405,6 +424,7 @@ impl Namespace {
             self.history.dirty.stamps.insert(id);
         }
         self.history.retained.remove(&id);
+        self.history.beyond.remove(&id);
     }
 
     /// The last block of a file has lost bytes that were promised, or is lost as a whole and gone. Versions lose them, too: else they would show in their
@@ -438,7 +458,7 @@ impl Namespace {
             }
             history.dirty.versions.insert((id, until));
         }
-        self.charge_versions(id);
+        self.recount_versions(id);
     }
 
     /// Gives versions of a file their own lists, before blocks leave the file's or are replaced in it.

@@ -291,7 +291,7 @@ impl Namespace {
                 self.inodes.get(id).map(crate::core::inodes::Inode::total).unwrap_or_default();
             self.adjust_above(*id, Totals::default(), total);
         }
-        ids.into_iter().for_each(|id| self.charge_versions(id));
+        ids.into_iter().for_each(|id| self.recount_versions(id));
         for (id, until) in orphans {
             let from = self.versions(id).iter().find(|v| v.until == until).map_or(0, |v| v.from);
             match self.witness(id, from, until) {

@@ -446,6 +446,7 @@ pub(crate) fn canonical(ns: &mut Namespace) -> Vec<String> {
     lines.extend(sorted(history.stamps.iter().map(|entry| format!("{entry:?}")).collect()));
     lines.extend(sorted(history.homes.iter().map(|entry| format!("{entry:?}")).collect()));
     lines.extend(sorted(history.retained.iter().map(|entry| format!("{entry:?}")).collect()));
+    lines.extend(sorted(history.beyond.iter().map(|entry| format!("beyond {entry:?}")).collect()));
     lines.push(format!("{:?} {:?} {}", history.roots, history.live, history.next));
     lines.push(format!("{} blocks {} complete", ns.block_count(), ns.complete_block_count()));
     lines

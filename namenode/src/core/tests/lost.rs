@@ -505,16 +505,52 @@ fn a_snapshot_shows_nothing_in_the_place_of_what_was_lost() {
 fn a_list_of_a_snapshot_loses_what_is_lost() {
     let mut h = Harness::with_nodes(1, 3);
     h.call(Call::AllowSnapshot(dfs("/"))).unwrap();
-    ["/f", "/g", "/h"].iter().for_each(|path| drop(h.write(path, 300, 3)));
-    h.call(Call::Concat { target: dfs("/f"), sources: vec![dfs("/g"), dfs("/h")] }).unwrap();
-    take(&mut h, "whole");
-    assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 600 }), Ok(Reply::Flag(true)));
+    ["/f", "/g"].iter().for_each(|path| drop(h.write(path, 300, 3)));
+    take(&mut h, "first");
+    h.call(Call::Concat { target: dfs("/f"), sources: vec![dfs("/g")] }).unwrap();
+    assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 300 }), Ok(Reply::Flag(true)));
     h.checkpoint();
     let block = append(&mut h).last.unwrap();
     h.pass(5100, &[1, 2, 3]);
     // After the hard limit nobody is waited for.
     h.pass(6000, &[1, 2, 3]);
     assert_eq!(commit_nothing(&mut h, &block, &[1, 2, 3], &[1, 2, 3]), Ok(()));
-    assert_eq!(shown(&h, "whole"), 600);
+    assert_eq!(shown(&h, "first"), 0);
+    h.check_replay();
+}
+
+/// A block after which a snapshot has more does not grow: what is appended would take the place of what follows.
+#[test]
+fn an_append_leaves_alone_what_a_snapshot_has_before_more() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.call(Call::AllowSnapshot(dfs("/"))).unwrap();
+    ["/f", "/g", "/h"].iter().for_each(|path| drop(h.write(path, 300, 3)));
+    h.call(Call::Concat { target: dfs("/f"), sources: vec![dfs("/g"), dfs("/h")] }).unwrap();
+    take(&mut h, "whole");
+    let located = |h: &Harness| {
+        let path = dfs("/.snapshot/whole/f");
+        match h.read_as_namenode(&Call::Locations { path, offset: 0, length: u64::MAX }) {
+            Ok(Reply::Located(located)) => {
+                let blocks = located.blocks.iter().map(|block| (block.id, block.length));
+                blocks.collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let before = located(&h);
+    assert_eq!(before.len(), 3);
+    assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 600 }), Ok(Reply::Flag(true)));
+    let file = append(&mut h);
+    assert_eq!(file.last, None, "the next block is a new one");
+    let add = Call::AddBlock { file: file.file, previous: None, exclude: vec![] };
+    let Ok(Reply::Block(block)) = h.call(add) else { panic!("a block") };
+    assert_eq!(located(&h), before);
+    let last = Some(written(&block, 700));
+    h.call(Call::Complete { file: file.file, last, publish: None }).unwrap();
+    assert_eq!(located(&h), before);
+    h.check_replay();
+    h.call(Call::Delete { path: dfs("/f"), recursive: false }).unwrap();
+    h.work();
+    assert_eq!(located(&h), before);
     h.check_replay();
 }
