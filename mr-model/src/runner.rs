@@ -17,7 +17,7 @@ pub use crate::reduce::combiner::{CombineFilling, EmitPair, SortedPairs};
 pub use crate::scratch::Scratch;
 pub use crate::task::cursor::{RecordCursor, Skipped};
 pub use crate::task::output::{LocalFiles, Naming, OutputFile, OutputFiles, OutputOptions};
-pub use crate::task::state::{INPUT_COUNTERS, OUTPUT_COUNTERS, OpenFile, TASK_COUNTERS, TaskState};
+pub use crate::task::state::{INPUT_COUNTERS, OpenFile, TASK_COUNTERS, TaskState};
 pub use crate::task::upstream::output_property;
 
 /// How the time of a task divides into phases.

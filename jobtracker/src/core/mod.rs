@@ -560,12 +560,13 @@ impl Core {
     /// Makes a job final and retires the oldest jobs of the history.
     fn finish(&mut self, id: JobId, state: JobState, now: Now, out: &mut Output) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let counters = job.counters();
         let live = job.live_attempts();
         self.note_faults(id, state, now);
         for attempt in live {
             self.mark_killed(attempt, "the job is over", now, out);
         }
+        // With the attempts that end now.
+        let counters = self.jobs.get(&id).map(Job::counters).unwrap_or_default();
         self.ends.note(state);
         self.commit(Edit::Ended { job: id, state, finished_ms: now.wall_ms, counters }, out);
         self.map_outputs.forget_job(id);

@@ -48,22 +48,38 @@ fn open(dfs: &DfsClient, path: &DfsPath) -> Result<DfsReader> {
     Ok(dfs.open(path).map_err(Error::dfs("open", path))?)
 }
 
+/// Bytes that went between this process and the cluster's file system, but for those of the inputs.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Traffic {
+    /// Bytes read and written so far.
+    pub(crate) fn so_far(&self) -> [u64; 2] {
+        [&self.read, &self.written].map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+}
+
 /// As [`opener`]; counts the bytes that are read.
-pub(crate) fn counting_opener(dfs: &DfsClient, bytes: Arc<AtomicU64>) -> Arc<OpenFile> {
+pub(crate) fn counting_opener(dfs: &DfsClient, traffic: Arc<Traffic>) -> Arc<OpenFile> {
     let open = opener(dfs);
-    Arc::new(move |path| Ok(Box::new(Counting { file: open(path)?, bytes: Arc::clone(&bytes) })))
+    Arc::new(move |path| {
+        Ok(Box::new(Counting { file: open(path)?, traffic: Arc::clone(&traffic) }))
+    })
 }
 
 /// A file whose bytes are counted as they are read.
 struct Counting {
     file: Box<dyn Read>,
-    bytes: Arc<AtomicU64>,
+    traffic: Arc<Traffic>,
 }
 
 impl Read for Counting {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read(buffer)?;
-        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        self.traffic.read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }
@@ -81,12 +97,14 @@ impl Source for DfsSource {
     }
 }
 
-/// A part file being written.
-pub(crate) struct DfsOutput(pub(crate) DfsWriter);
+/// A part file being written, and what counts its bytes.
+pub(crate) struct DfsOutput(pub(crate) DfsWriter, pub(crate) Arc<Traffic>);
 
 impl Write for DfsOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        let count = self.0.write(bytes)?;
+        self.1.written.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {

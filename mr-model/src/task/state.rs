@@ -30,7 +30,8 @@ pub const TASK_COUNTERS: &str = "org.apache.hadoop.mapreduce.TaskCounter";
 /// Group of bytes read by input formats.
 pub const INPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter";
 /// Group of bytes written by output formats.
-pub const OUTPUT_COUNTERS: &str = "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
+pub(crate) const OUTPUT_COUNTERS: &str =
+    "org.apache.hadoop.mapreduce.lib.output.FileOutputFormatCounter";
 /// The groups in which the engine counts.
 #[cfg(test)]
 pub(super) const ENGINE_GROUPS: [&str; 4] =

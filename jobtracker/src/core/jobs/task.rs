@@ -221,7 +221,8 @@ impl Task {
     /// How long its attempts that are over took together, milliseconds.
     pub(crate) fn spent_ms(&self) -> u64 {
         let over = self.attempts.iter().filter(|attempt| !attempt.state.is_live());
-        over.map(|attempt| attempt.finished_ms.saturating_sub(attempt.started_ms)).sum()
+        over.map(|attempt| attempt.finished_ms.saturating_sub(attempt.started_ms))
+            .fold(0, u64::saturating_add)
     }
 
     /// The number of its next attempt, at least `base`.

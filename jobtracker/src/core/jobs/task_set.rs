@@ -195,7 +195,7 @@ impl TaskSet {
             |share: &Share| (u32::from(share.winner_ms.is_some()), share.winner_ms.unwrap_or(0));
         let ((old, old_ms), (new, new_ms)) = (timed(&before), timed(&after));
         (self.timed, self.timed_ms) = (self.timed + new - old, self.timed_ms + new_ms - old_ms);
-        self.spent_ms = self.spent_ms + after.spent_ms - before.spent_ms;
+        self.spent_ms = self.spent_ms.wrapping_add(after.spent_ms).wrapping_sub(before.spent_ms);
         if self.open {
             self.queue(index);
         }

@@ -4,16 +4,15 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use client::ClientConfig;
 use client::dfs::{CreateOptions, DfsClient, Parents};
 use mr_model::runner::{
-    INPUT_COUNTERS, LocalFiles, MapResult, MapTarget, MapTask, OUTPUT_COUNTERS, OutputFile,
-    OutputFiles, Planned, RecordCursor, ReduceTask, Skipped, Stage, TaskState, map_options, phases,
-    reduce_options, side_file,
+    INPUT_COUNTERS, LocalFiles, MapResult, MapTarget, MapTask, OutputFile, OutputFiles, Planned,
+    RecordCursor, ReduceTask, Skipped, Stage, TaskState, map_options, phases, reduce_options,
+    side_file,
 };
 use mr_model::task::{Context, Output, TaskCounts};
 use mr_model::{Error, Result};
@@ -31,7 +30,7 @@ use transport::rpc::PassHolder;
 use super::channel::Channel;
 use super::fetch::Fetcher;
 use super::gather::{Gather, News};
-use crate::run::dfs::{DfsOutput, counting_opener, map_parts, open_part};
+use crate::run::dfs::{DfsOutput, Traffic, counting_opener, map_parts, open_part};
 use crate::run::{debugger, options, side_files};
 
 /// How often a reduce restarts because of a damaged map output before the attempt fails.
@@ -43,6 +42,7 @@ pub(crate) struct Host {
     pub(crate) pass: PassHolder,
     pub(super) stage: Box<dyn Stage>,
     pub(super) dfs: DfsClient,
+    traffic: Arc<Traffic>,
     side_files: BTreeMap<String, PathBuf>,
     pub(super) pool: BufferPool,
     pub(super) memory_bytes: usize,
@@ -98,6 +98,7 @@ impl Host {
         let wanted = options::sort_bytes(&program.properties)?.unwrap_or(given);
         let memory_bytes = wanted.min(given);
         Ok(Host {
+            traffic: Arc::default(),
             side_files,
             dfs,
             stage: plan.graph.stages.swap_remove(program.stage as usize),
@@ -124,8 +125,8 @@ impl Host {
         let local = self.setup.local_output.clone();
         task.set_output_directory(local.unwrap_or_else(|| output.to_string()));
         task.set_user(program.user.clone());
-        let opened_bytes = Arc::new(AtomicU64::new(0));
-        task.set_open(counting_opener(&self.dfs, Arc::clone(&opened_bytes)));
+        let before = self.traffic.so_far();
+        task.set_open(counting_opener(&self.dfs, Arc::clone(&self.traffic)));
         task.set_services(Arc::new(self.dfs.clone()));
         let context = context.clone();
         let state = match work {
@@ -133,17 +134,15 @@ impl Host {
             Work::Reduce(work) => self.reduce(work, launched),
             Work::Round(work) => self.round(*work, launched),
         }?;
-        self.count_file_system(TaskState::of(&context), opened_bytes.load(Ordering::Relaxed));
+        self.count_file_system(TaskState::of(&context), before);
         Ok(state)
     }
 
-    /// Counts what the attempt has read and written in the cluster's file system: by its formats, and in files that its code opened.
-    fn count_file_system(&self, task: &TaskState, opened_bytes: u64) {
-        let read = task.counted(INPUT_COUNTERS, "BYTES_READ").saturating_add(opened_bytes);
-        let written = match self.setup.local_output {
-            Some(_) => 0,
-            None => task.counted(OUTPUT_COUNTERS, "BYTES_WRITTEN"),
-        };
+    /// Counts what the attempt has read and written in the cluster's file system: its inputs, files that its code opened, and its outputs.
+    fn count_file_system(&self, task: &TaskState, before: [u64; 2]) {
+        let [opened, written] = self.traffic.so_far();
+        let [opened, written] = [opened - before[0], written - before[1]];
+        let read = task.counted(INPUT_COUNTERS, "BYTES_READ").saturating_add(opened);
         for (name, bytes) in [("HDFS_BYTES_READ", read), ("HDFS_BYTES_WRITTEN", written)] {
             if bytes > 0 {
                 task.add_to(FILE_SYSTEM_GROUP, name, bytes);
@@ -301,7 +300,8 @@ impl Host {
         let mut options = options::output_file(&self.setup.program.properties)?;
         options.replication = settings.replication.or(options.replication);
         let (dfs, directory) = (self.dfs.clone(), directory.clone());
-        let files = DfsFiles { dfs, directory, options, is_made: Cell::new(false) };
+        let traffic = Arc::clone(&self.traffic);
+        let files = DfsFiles { dfs, traffic, directory, options, is_made: Cell::new(false) };
         Output::numbered(Box::new(files), settings, context.clone(), number)
     }
 }
@@ -331,6 +331,7 @@ pub(super) fn parents_of(directory: &DfsPath) -> Parents {
 /// that the job's end has removed.
 struct DfsFiles {
     dfs: DfsClient,
+    traffic: Arc<Traffic>,
     directory: DfsPath,
     /// How each is made, but for the directories above it.
     options: CreateOptions,
@@ -348,7 +349,7 @@ impl OutputFiles for DfsFiles {
         let options = CreateOptions { parents, ..self.options.clone() };
         let writer = self.dfs.create(&path, options).map_err(Error::dfs("create", &path))?;
         self.is_made.set(true);
-        Ok(Box::new(DfsOutput(writer)))
+        Ok(Box::new(DfsOutput(writer, Arc::clone(&self.traffic))))
     }
 }
 
