@@ -197,7 +197,12 @@ impl Stand {
 
     /// The attempt writes its file and reports.
     async fn finish(&self, attempt: AttemptId) {
-        let directory = path(&format!("/out/_temporary/{attempt}"));
+        self.finish_in("/out", attempt).await;
+    }
+
+    /// The same in a job with this output.
+    async fn finish_in(&self, output: &str, attempt: AttemptId) {
+        let directory = path(&format!("{output}/_temporary/{attempt}"));
         {
             let mut names = self.names.lock();
             names.entries.insert(directory.clone(), None);
@@ -438,7 +443,7 @@ async fn output_has_the_modes_that_the_umask_of_its_job_leaves() {
         spec.properties.extend(umask);
         let job = stand.submit(spec).await.unwrap();
         let attempt = stand.launched(1).await[0];
-        stand.finish(attempt).await;
+        stand.finish_in("/a/out", attempt).await;
         let report = stand.watch(job).await;
         assert_eq!(report.state, JobState::Succeeded, "{}", report.diagnostics);
         let modes = std::mem::take(&mut stand.names.lock().modes);
