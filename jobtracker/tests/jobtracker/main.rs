@@ -452,7 +452,13 @@ async fn output_has_the_modes_that_the_umask_of_its_job_leaves() {
         let made = modes.into_iter().filter(|(made, _)| made.starts_with(&path("/a")));
         assert_eq!(
             made.collect::<Vec<_>>(),
-            [directory("/a"), directory("/a/out"), directory("/a/out/_temporary"), success]
+            [
+                directory("/a"),
+                directory("/a/out"),
+                directory("/a/out/_temporary"),
+                success,
+                directory("/a/out/side")
+            ]
         );
         stand.close().await;
     }

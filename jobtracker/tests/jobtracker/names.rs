@@ -147,6 +147,10 @@ impl Names {
                 self.open.retain(|_, other| !other.starts_with(&path));
                 Ok(Reply::Flag(self.entries.len() < before))
             }
+            Call::SetMode { path, mode } => {
+                self.modes.insert(path, (mode, None));
+                Ok(Reply::Done)
+            }
             other => panic!("the JobTracker does not need {other:?}"),
         }
     }

@@ -505,8 +505,9 @@ fn a_snapshot_shows_nothing_in_the_place_of_what_was_lost() {
 fn a_list_of_a_snapshot_loses_what_is_lost() {
     let mut h = Harness::with_nodes(1, 3);
     h.call(Call::AllowSnapshot(dfs("/"))).unwrap();
-    ["/f", "/g"].iter().for_each(|path| drop(h.write(path, 300, 3)));
+    h.write("/f", 300, 3);
     take(&mut h, "first");
+    h.write("/g", 300, 3);
     h.call(Call::Concat { target: dfs("/f"), sources: vec![dfs("/g")] }).unwrap();
     assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 300 }), Ok(Reply::Flag(true)));
     h.checkpoint();
