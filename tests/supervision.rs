@@ -1,4 +1,5 @@
-//! What daemons tell the service manager that started them: that they serve, what they do, that their main loops turn, and that they end.
+//! Daemons as services: what they tell the service manager that started them, that they serve, what they do, that their main loops turn, and that they end; and a
+//! job where the worker is another user than the others.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::cluster::hanno_binary;
+use crate::support::cluster::{SUPERUSER, example_binary, hanno_binary};
+use crate::support::{Caller, Outcome};
 
 /// Time for what a daemon tells.
 const TOLD_MAX: Duration = Duration::from_secs(60);
@@ -38,6 +40,8 @@ impl Supervised {
         command.arg(daemon).arg("--config").arg(&config);
         command.env("NOTIFY_SOCKET", &path);
         command.env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
+        // A worker is nobody special in the file system.
+        command.env("HADOOP_USER_NAME", if daemon == "worker" { "worker" } else { SUPERUSER });
         let child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let (sender, messages) = channel();
         // A socket has room for few messages: they are taken as they come. The thread ends with the test.
@@ -108,6 +112,35 @@ fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
+fn url(address: &str) -> String {
+    format!("http://{address}")
+}
+
+/// The worker may read less than the user: it reads the program as the user, and the task has the user's rights.
+fn job_of_a_user(caller: &Caller, folder: &Path) {
+    let run = |user: &str, mut command: Command| {
+        command.env("HADOOP_USER_NAME", user).env("HANNO_SECRET_FILE", folder.join("secret"));
+        Outcome::of(command)
+    };
+    fs::write(folder.join("text"), "b a b\n").unwrap();
+    let text = folder.join("text");
+    for words in [
+        &["-mkdir", "/d"][..],
+        &["-put", text.to_str().unwrap(), "/d/in"],
+        &["-chmod", "1777", "/d"],
+        &["-chown", "ann", "/d/in"],
+        &["-chmod", "600", "/d/in"],
+    ] {
+        run(SUPERUSER, caller.dfs(words)).ok();
+    }
+    let words = ["--reducers", "1", "-D", "mapreduce.map.maxattempts=1", "/d/in", "/d/out"];
+    run("ann", caller.command(&example_binary("wordcount"), &words)).ok();
+    let counts = run("ann", caller.dfs(&["-cat", "/d/out/part-*"])).ok();
+    assert_eq!(counts.stdout_text(), "a\t1\nb\t2\n");
+    let refused = run("worker", caller.dfs(&["-cat", "/d/in"]));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+}
+
 #[test]
 fn a_service_manager_hears_of_every_daemon() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,6 +182,10 @@ fn a_service_manager_hears_of_every_daemon() {
             scope.spawn(|| daemon.is_alive());
         }
     });
+    job_of_a_user(
+        &Caller { namenode: url(&namenode), jobtracker: url(&jobtracker) },
+        folder.path(),
+    );
     for daemon in [tasks, jobs, blocks, names] {
         daemon.ends();
     }
