@@ -79,7 +79,7 @@ use walls::{Confinement, Sandbox, Watch};
 /// [`Error`] if it cannot start.
 pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
     let secret = daemon::secret::load(&config.secret_file, false)?;
-    let source = DfsSource::new(&config.namenode, &host(&config), &secret);
+    let source = DfsSource::new(&config.namenode, &host(&config), &secret)?;
     run_with(config, Arc::new(source), shutdown).await
 }
 
