@@ -159,9 +159,9 @@ impl Core {
             matches!(attempt.stage, Stage::Fetching) && attempt.launch.program.binary == binary
         };
         let waiting = self.attempts.iter().filter(|(_, attempt)| waits(attempt));
-        let waiting: Vec<AttemptId> = waiting.map(|(id, _)| *id).collect();
-        for id in waiting {
-            let program = Arc::clone(&self.attempts[&id].launch.program);
+        let waiting: Vec<(AttemptId, Arc<Program>)> =
+            waiting.map(|(id, attempt)| (*id, Arc::clone(&attempt.launch.program))).collect();
+        for (id, program) in waiting {
             match result {
                 Ok(()) => self.give(id),
                 Err(reason) if program.user == user => {
