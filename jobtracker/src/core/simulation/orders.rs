@@ -52,5 +52,7 @@ fn a_job_whose_description_is_too_long_for_its_tasks_is_refused() {
     let mut world = World::new();
     let refused = world.submit(1, job_with(4 << 20, 1)).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::LimitExceeded);
+    assert!(refused.message.starts_with("The arguments and properties of a job"), "{refused}");
+    assert!(!refused.message.contains('\n'), "{refused}");
     world.submit(1, job_with((4 << 20) - 100, 1)).unwrap();
 }
