@@ -1,9 +1,9 @@
 //! Quotas of directories: how many names, and how many bytes times replicas, there may be below and with them.
 //!
-//! Usage is [`Namespace::whole`], so a directory counts itself, a block that is being written counts with its full size, and what only snapshots keep counts
-//! where it was. Every planned call
-//! is checked here, in one place, by what its edits would add; replay and the NameNode's own decisions are not checked. As in HDFS, a quota
-//! can be set below the usage, and then only growth is refused. A move is checked below the first directory that holds both its ends.
+//! Usage is [`Namespace::whole`], so a directory counts itself, a block that is being written counts with its full size, and what only
+//! snapshots keep counts where it was. Every planned call is checked here, in one place, by what its edits would add; replay and the
+//! NameNode's own decisions are not checked. As in HDFS, a quota can be set below the usage, and then only growth is refused. A move is
+//! checked below the first directory that holds both its ends.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId
 
 use crate::core::inodes::{
     Body, Directory, FeatureTable, File, History, Inode, Leases, NOWHERE, Names, Position, Quotas,
-    Table, Totals, VersionBlocks,
+    Table, Totals,
 };
 
 /// First stamp HDFS hands out.
@@ -206,19 +206,13 @@ impl Namespace {
     /// As [`Namespace::replication_of`], of all blocks of a file.
     pub(in crate::core) fn replication_in(&self, file: InodeId) -> u16 {
         let now = self.file(file).map_or(0, |file| file.replication);
-        let versions = self.versions(file).iter().filter_map(|version| version.file.as_ref());
-        versions.map(|file| file.replication).fold(now, u16::max)
+        self.replication_of_versions(file).max(now)
     }
 
     /// Blocks of a file, and those that only snapshots have of it.
     pub(in crate::core) fn blocks_of(&self, file: InodeId) -> BTreeSet<BlockId> {
         let now = self.file(file).into_iter().flat_map(|file| file.blocks.iter());
-        let versions = self.versions(file).iter().filter_map(|version| version.file.as_ref());
-        let lists = versions.filter_map(|file| match &file.blocks {
-            VersionBlocks::List(list) => Some(list),
-            VersionBlocks::First(_) => None,
-        });
-        now.chain(lists.flatten()).copied().collect()
+        now.chain(self.lists(file).flatten()).copied().collect()
     }
 
     /// Blocks.

@@ -62,8 +62,7 @@ impl Namespace {
 
     /// Of a file that only snapshots have, what none of them sees counts no more: neither blocks nor the replicas that it wanted in the end.
     fn trim(&mut self, id: InodeId, lives: bool) {
-        let versions = self.versions(id).iter().filter_map(|version| version.file.as_ref());
-        let seen = versions.map(|version| version.replication).max().unwrap_or(0);
+        let seen = self.replication_of_versions(id);
         let before = self.inodes.get(&id).map(Inode::total).unwrap_or_default();
         if let Some(Inode { body: Body::File(file), .. }) = self.inodes.get_mut(&id)
             && !lives
@@ -81,8 +80,7 @@ impl Namespace {
     /// Closes such a file, and frees the blocks that no snapshot sees. If one sees bytes of the block that was being written, the DataNodes must agree on its
     /// length first: the file stays open, for the recovery.
     fn trim_blocks(&mut self, id: InodeId, lives: bool) {
-        let files = self.versions(id).iter().filter_map(|version| version.file.as_ref());
-        let first = files.filter_map(|file| match file.blocks {
+        let first = self.file_versions(id).filter_map(|file| match file.blocks {
             VersionBlocks::First(count) => Some(count),
             VersionBlocks::List(_) => None,
         });

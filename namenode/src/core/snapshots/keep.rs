@@ -235,10 +235,14 @@ impl Namespace {
         self.inodes.get(&id).map(Inode::total).unwrap_or_default().plus(retained)
     }
 
+    /// True if a snapshot sees what an inode is now.
+    pub(super) fn sees_present(&self, id: InodeId) -> bool {
+        self.witness(id, self.stamp(id), self.history.next).is_some()
+    }
+
     /// True if a snapshot will still see an inode that is deleted now.
     pub(in crate::core) fn is_kept(&self, id: InodeId) -> bool {
-        !self.versions(id).is_empty()
-            || self.witness(id, self.stamp(id), self.history.next).is_some()
+        !self.versions(id).is_empty() || self.sees_present(id)
     }
 
     /// What only snapshots keep below a directory.
@@ -267,72 +271,6 @@ impl Namespace {
                 None => NOWHERE,
             };
         }
-    }
-
-    /// Charges what only the versions of a file keep, as HDFS does: all distinct blocks take space, times the most replicas that a version wants. Call it after
-    /// every change of its blocks, their lengths or its replication; [`Namespace::recount_versions`] after one of what its versions have.
-    pub(in crate::core) fn charge_versions(&mut self, id: InodeId) {
-        let Some(file) = self.file(id) else { return };
-        let (own, before) = (file.space_consumed(), self.retained(id));
-        let beyond = self.history.beyond.get(&id).copied().unwrap_or_default();
-        let bytes = file.space_of_one().saturating_add(beyond);
-        let all = bytes.saturating_mul(u64::from(self.replication_in(id)));
-        let after = Totals { space_consumed: all.saturating_sub(own), ..Totals::default() };
-        self.adjust_retained(id, before, after);
-    }
-
-    /// As [`Namespace::charge_versions`], where blocks have left a file or a version: looks at all of them.
-    pub(in crate::core) fn recount_versions(&mut self, id: InodeId) {
-        match self.bytes_beyond(id) {
-            0 => drop(self.history.beyond.remove(&id)),
-            bytes => drop(self.history.beyond.insert(id, bytes)),
-        }
-        self.charge_versions(id);
-    }
-
-    /// Bytes of blocks that versions of a file have, and the file no longer.
-    fn bytes_beyond(&self, id: InodeId) -> u64 {
-        let lists = self.versions(id).iter().filter_map(|version| match &version.file {
-            Some(FileVersion { blocks: VersionBlocks::List(list), .. }) => Some(list),
-            _ => None,
-        });
-        let mut lists = lists.peekable();
-        if lists.peek().is_none() {
-            return 0;
-        }
-        let own: HashSet<BlockId> =
-            self.file(id).into_iter().flat_map(|file| file.blocks.iter().copied()).collect();
-        let beyond: HashSet<BlockId> =
-            lists.flatten().copied().filter(|block| !own.contains(block)).collect();
-        let bytes =
-            beyond.iter().filter_map(|block| self.blocks.get(block)).map(|info| info.length);
-        bytes.fold(0, u64::saturating_add)
-    }
-
-    /// The most that a version of a file wants, with the one that will be if a snapshot sees what the file is now.
-    pub(in crate::core) fn replication_kept(&self, file: InodeId) -> u16 {
-        let sees_present = self.witness(file, self.stamp(file), self.history.next).is_some();
-        let now = self.file(file).filter(|_| sees_present).map_or(0, |file| file.replication);
-        let versions = self.versions(file).iter().filter_map(|version| version.file.as_ref());
-        versions.map(|file| file.replication).fold(now, u16::max)
-    }
-
-    /// Bytes of the blocks from the one of this number on that a file will lose for good when they leave it: no snapshot sees them.
-    pub(in crate::core) fn bytes_unseen(&self, id: InodeId, from: usize) -> u64 {
-        let Some(file) = self.file(id) else { return 0 };
-        let sees_present = self.witness(id, self.stamp(id), self.history.next).is_some();
-        let mut seen_count = if sees_present { file.visible_block_count() } else { 0 };
-        let mut listed = HashSet::new();
-        for version in self.versions(id).iter().filter_map(|version| version.file.as_ref()) {
-            match &version.blocks {
-                VersionBlocks::First(count) => seen_count = seen_count.max(*count),
-                VersionBlocks::List(list) => listed.extend(list.iter().copied()),
-            }
-        }
-        let unseen = file.blocks.iter().skip(from.max(seen_count));
-        let unseen = unseen.filter(|block| !listed.contains(*block));
-        let lengths = unseen.filter_map(|block| self.blocks.get(block)).map(|info| info.length);
-        lengths.fold(0, u64::saturating_add)
     }
 
     /// True if a file is in the live tree, or a snapshot sees bytes of the block that was being written: an edit may name it, because
@@ -366,9 +304,7 @@ impl Namespace {
         block: BlockId,
         targets: &[DatanodeId],
     ) {
-        let is_kept = self.versions(file).iter().any(|version| {
-            matches!(&version.file, Some(FileVersion { blocks: VersionBlocks::List(list), .. }) if list.contains(&block))
-        });
+        let is_kept = self.lists(file).any(|list| list.contains(&block));
         let is_its_own = self.blocks.get(&block).is_some_and(|info| info.file == file);
         if is_kept || !is_its_own {
             return;
@@ -384,28 +320,12 @@ impl Namespace {
         }
     }
 
-    /// True if a version of a file has more after a block, which therefore must not grow.
-    pub(in crate::core) fn is_within_version(&self, file: InodeId, block: BlockId) -> bool {
-        let files = self.versions(file).iter().filter_map(|version| version.file.as_ref());
-        files.into_iter().any(|file| match &file.blocks {
-            VersionBlocks::List(list) => list.contains(&block) && list.last() != Some(&block),
-            VersionBlocks::First(_) => false,
-        })
-    }
-
     /// Blocks that only versions with lists of their own have.
     pub(in crate::core) fn kept_blocks(&self) -> impl Iterator<Item = BlockId> {
         let mut seen = BTreeSet::new();
-        for (id, versions) in &self.history.versions {
-            let lists = versions.iter().filter_map(|version| match &version.file {
-                Some(FileVersion { blocks: VersionBlocks::List(list), .. }) => Some(list),
-                _ => None,
-            });
-            let mut lists = lists.peekable();
-            if lists.peek().is_some() {
-                let has = |block: &BlockId| self.has_block(*id, *block);
-                seen.extend(lists.flatten().copied().filter(|block| !has(block)));
-            }
+        for id in self.history.versions.keys() {
+            let has = |block: &BlockId| self.has_block(*id, *block);
+            seen.extend(self.lists(*id).flatten().copied().filter(|block| !has(block)));
         }
         seen.into_iter()
     }

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `keep`, `forget` | versions of inodes, before a change and after a snapshot is deleted |
+//! | `space` | blocks and replicas that only versions of a file keep |
 //! | `edits`, `rows` | applying edits of snapshots; checkpoint |
 //! | `moments`, `view`, `diff` | the tree at a moment, paths through `.snapshot`, what changed between two moments |
 
@@ -12,6 +13,7 @@ mod forget;
 mod keep;
 mod moments;
 mod rows;
+mod space;
 mod view;
 
 pub use self::view::SNAPSHOTS_MAX;

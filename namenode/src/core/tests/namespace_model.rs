@@ -81,8 +81,22 @@ impl File {
         self.complete() + self.writing.map_or(0, |(_, bytes)| bytes)
     }
 
+    /// Of one replica.
+    fn bytes_taken(&self) -> u64 {
+        self.complete() + if self.writing.is_some() { BLOCK } else { 0 }
+    }
+
     pub(crate) fn space(&self) -> u64 {
-        (self.complete() + if self.writing.is_some() { BLOCK } else { 0 }) * self.replication
+        self.bytes_taken() * self.replication
+    }
+
+    fn block_ids(&self) -> impl Iterator<Item = u64> {
+        self.blocks.iter().chain(&self.writing).map(|(id, _)| *id)
+    }
+
+    fn has_more_after(&self, block: u64) -> bool {
+        let seen = self.blocks.iter().chain(self.writing.iter().filter(|(_, known)| *known > 0));
+        seen.skip_while(|(id, _)| *id != block).count() > 1
     }
 }
 
@@ -352,6 +366,9 @@ impl Model {
             return Err(refusal);
         }
         let last = file.blocks.last().copied().filter(|(_, bytes)| *bytes < BLOCK);
+        let id = self.get(path).map_or(0, |node| node.id);
+        // What a snapshot has more after it would not follow it any longer.
+        let last = last.filter(|last| !self.copies_of(id).any(|copy| copy.has_more_after(last.0)));
         let more = BLOCK - last.map_or(0, |(_, bytes)| bytes);
         self.fits(path, "", (0, more * file.replication))?;
         let writing = last.unwrap_or((self.new_id(), 0));
@@ -593,7 +610,16 @@ impl Model {
         self.find(caller, path, Needs { target: Some(Action::WRITE), ..Needs::default() })?;
         let Some(file) = self.get(path).and_then(Node::file) else { return Ok(Some(false)) };
         let next = File { replication, ..file.clone() };
-        self.fits(path, "", (0, next.space().saturating_sub(file.space())))?;
+        // All blocks of the file and of its copies have as many replicas as one of these wants.
+        let id = self.get(path).map_or(0, |node| node.id);
+        let wanted = self.copies_of(id).map(|copy| copy.replication).max().unwrap_or(0);
+        let own: Vec<u64> = file.block_ids().collect();
+        let lost: BTreeMap<u64, u64> =
+            self.copies_of(id).flat_map(|copy| copy.blocks.iter().copied()).collect();
+        let lost = lost.iter().filter(|(id, _)| !own.contains(id)).map(|(_, bytes)| bytes);
+        let bytes = file.bytes_taken() + lost.sum::<u64>();
+        let more = replication.max(wanted).saturating_sub(file.replication.max(wanted));
+        self.fits(path, "", (0, bytes * more))?;
         *self.at(path).file_mut() = next;
         Ok(Some(true))
     }

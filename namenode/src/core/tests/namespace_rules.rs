@@ -6,7 +6,7 @@ use protocol::ErrorKind;
 use protocol::acl::{AclEntry, AclKind, AclScope};
 use protocol::permission::{Action, STICKY};
 
-use super::namespace_model::{BLOCK, Body, Model, Node, above, parent};
+use super::namespace_model::{BLOCK, Body, File, Model, Node, above, parent};
 use crate::core::rights::Caller;
 
 /// What a call needs on a path, as the core's.
@@ -140,9 +140,14 @@ impl Model {
         })
     }
 
-    fn copies(&self) -> impl Iterator<Item = &Node> {
+    pub(super) fn copies(&self) -> impl Iterator<Item = &Node> {
         let trees = self.nodes.values().filter_map(Node::snapshots).flat_map(BTreeMap::values);
         trees.flat_map(BTreeMap::values)
+    }
+
+    /// What snapshots have of a file.
+    pub(super) fn copies_of(&self, id: u64) -> impl Iterator<Item = &File> {
+        self.copies().filter(move |node| node.id == id).filter_map(Node::file)
     }
 
     /// At most what snapshots keep that is not in the tree: of names, those that are gone; of space, also what files had.
@@ -171,9 +176,6 @@ impl Model {
     ) -> Result<(), ErrorKind> {
         let excepted = if except.is_empty() { Vec::new() } else { above(except) };
         let kept = self.kept_max();
-        // What a snapshot has of a file may have cost as much before.
-        let id = self.get(path).map(|node| node.id);
-        let is_copied = self.copies().any(|node| Some(node.id) == id);
         for at in above(path).into_iter().filter(|at| !excepted.contains(at)) {
             let Some(Node { body: Body::Directory { quota, .. }, .. }) = self.get(at) else {
                 continue;
@@ -183,7 +185,7 @@ impl Model {
                 let is_over =
                     |used: u64| more > 0 && quota.is_some_and(|quota| used + more > quota);
                 // What only snapshots have may count below here, and may come along.
-                is_over(used) && (!is_copied || self.exceeded)
+                is_over(used)
                     || is_over(used + kept + kept) && self.exceeded
                     || more == 0 && kept > 0 && self.exceeded && quota.is_some()
             };
