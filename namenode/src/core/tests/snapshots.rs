@@ -277,7 +277,10 @@ fn append(harness: &mut Harness, path: &str, (more, close): (u64, bool)) {
     };
     if close {
         let last = Some(written(&block, (block.length + more).min(1000)));
-        harness.call(Call::Complete { file: file.file, last, publish: None }).unwrap();
+        let complete = Call::Complete { file: file.file, last, publish: None };
+        // Where the replicas of a raised number are not there yet, it stays open.
+        let refused = harness.call(complete).err().map(|refusal| refusal.kind);
+        assert!(matches!(refused, None | Some(ErrorKind::NotReplicatedYet)), "{refused:?}");
     }
 }
 
