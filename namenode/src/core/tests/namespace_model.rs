@@ -72,34 +72,6 @@ pub(crate) struct Model {
     pub(crate) exceeded: bool,
 }
 
-impl File {
-    pub(crate) fn complete(&self) -> u64 {
-        self.blocks.iter().map(|(_, bytes)| bytes).sum()
-    }
-
-    pub(crate) fn visible(&self) -> u64 {
-        self.complete() + self.writing.map_or(0, |(_, bytes)| bytes)
-    }
-
-    /// Of one replica.
-    fn bytes_taken(&self) -> u64 {
-        self.complete() + if self.writing.is_some() { BLOCK } else { 0 }
-    }
-
-    pub(crate) fn space(&self) -> u64 {
-        self.bytes_taken() * self.replication
-    }
-
-    fn block_ids(&self) -> impl Iterator<Item = u64> {
-        self.blocks.iter().chain(&self.writing).map(|(id, _)| *id)
-    }
-
-    fn has_more_after(&self, block: u64) -> bool {
-        let seen = self.blocks.iter().chain(self.writing.iter().filter(|(_, known)| *known > 0));
-        seen.skip_while(|(id, _)| *id != block).count() > 1
-    }
-}
-
 impl Node {
     pub(crate) fn file(&self) -> Option<&File> {
         match &self.body {
@@ -610,16 +582,8 @@ impl Model {
         self.find(caller, path, Needs { target: Some(Action::WRITE), ..Needs::default() })?;
         let Some(file) = self.get(path).and_then(Node::file) else { return Ok(Some(false)) };
         let next = File { replication, ..file.clone() };
-        // All blocks of the file and of its copies have as many replicas as one of these wants.
-        let id = self.get(path).map_or(0, |node| node.id);
-        let wanted = self.copies_of(id).map(|copy| copy.replication).max().unwrap_or(0);
-        let own: Vec<u64> = file.block_ids().collect();
-        let lost: BTreeMap<u64, u64> =
-            self.copies_of(id).flat_map(|copy| copy.blocks.iter().copied()).collect();
-        let lost = lost.iter().filter(|(id, _)| !own.contains(id)).map(|(_, bytes)| bytes);
-        let bytes = file.bytes_taken() + lost.sum::<u64>();
-        let more = replication.max(wanted).saturating_sub(file.replication.max(wanted));
-        self.fits(path, "", (0, bytes * more))?;
+        let more = self.replicas_grow(path, replication);
+        self.fits(path, "", (0, more))?;
         *self.at(path).file_mut() = next;
         Ok(Some(true))
     }

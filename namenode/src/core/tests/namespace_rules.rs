@@ -1,4 +1,4 @@
-//! What the model of the namespace lets a caller do, and how much it lets in: rights and quotas.
+//! What the model of the namespace lets a caller do, and how much it lets in: rights, sizes and quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,6 +150,20 @@ impl Model {
         self.copies().filter(move |node| node.id == id).filter_map(Node::file)
     }
 
+    /// Bytes times replicas that a file takes more with another replication: all its blocks and those of its copies have as many replicas as one of these wants.
+    pub(super) fn replicas_grow(&self, path: &str, replication: u64) -> u64 {
+        let Some(node) = self.get(path) else { return 0 };
+        let Some(file) = node.file() else { return 0 };
+        let wanted = self.copies_of(node.id).map(|copy| copy.replication).max().unwrap_or(0);
+        let own: BTreeSet<u64> = file.block_ids().collect();
+        let copied: BTreeMap<u64, u64> =
+            self.copies_of(node.id).flat_map(|copy| copy.blocks.iter().copied()).collect();
+        let lost = copied.iter().filter(|(id, _)| !own.contains(id)).map(|(_, bytes)| bytes);
+        let bytes = file.bytes_taken() + lost.sum::<u64>();
+        let more = replication.max(wanted).saturating_sub(file.replication.max(wanted));
+        bytes * more
+    }
+
     /// At most what snapshots keep that is not in the tree: of names, those that are gone; of space, also what files had.
     pub(super) fn kept_max(&self) -> (u64, u64) {
         let live: BTreeSet<u64> = self.nodes.values().map(|node| node.id).collect();
@@ -195,5 +209,34 @@ impl Model {
             }
         }
         Ok(())
+    }
+}
+
+impl File {
+    pub(crate) fn complete(&self) -> u64 {
+        self.blocks.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    pub(crate) fn visible(&self) -> u64 {
+        self.complete() + self.writing.map_or(0, |(_, bytes)| bytes)
+    }
+
+    /// Of one replica.
+    fn bytes_taken(&self) -> u64 {
+        self.complete() + if self.writing.is_some() { BLOCK } else { 0 }
+    }
+
+    pub(crate) fn space(&self) -> u64 {
+        self.bytes_taken() * self.replication
+    }
+
+    fn block_ids(&self) -> impl Iterator<Item = u64> {
+        self.blocks.iter().chain(&self.writing).map(|(id, _)| *id)
+    }
+
+    /// Readers see more behind a block.
+    pub(super) fn has_more_after(&self, block: u64) -> bool {
+        let seen = self.blocks.iter().chain(self.writing.iter().filter(|(_, known)| *known > 0));
+        seen.skip_while(|(id, _)| *id != block).count() > 1
     }
 }
