@@ -91,7 +91,7 @@ impl Rows {
         if spec.splits.len() < job.maps.len() as usize {
             spec.splits = Splits::nowhere(job.maps.len() as usize);
         }
-        let slim = Edit::Accepted(Box::new(Submitted {
+        let slim = Edit::Admitted(Box::new(Submitted {
             job: job.id,
             call: job.call,
             user: job.user.clone(),
@@ -215,7 +215,7 @@ fn read(body: &[u8]) -> Result<Edit, RecoverError> {
             let spec = &submitted.spec;
             submit::check_task_count(spec).and_then(|()| submit::check_rounds(spec, *rounds))
         }
-        Edit::Accepted(submitted) => {
+        Edit::Accepted(submitted) | Edit::Admitted(submitted) => {
             let spec = &submitted.spec;
             let rounds = spec.rounds.map_or(Ok(()), |rounds| submit::check_rounds(spec, rounds));
             submit::check_task_count(spec).and(rounds)
@@ -284,7 +284,7 @@ mod tests {
         let (mut core, mut rows) = (Core::new(rules.clone()), Rows::default());
         let (state, counters) = (JobState::Killed, Counters::default());
         let edits = [
-            Edit::Accepted(Box::new(large())),
+            Edit::Admitted(Box::new(large())),
             Edit::Ended { job: JOB, state, finished_ms: 2, counters },
         ];
         for (txid, edit) in (1..).map(Txid).zip(&edits) {

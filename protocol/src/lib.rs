@@ -54,7 +54,7 @@ pub use id::{
 pub use level::FeatureLevel;
 pub use mapreduce::record::RecordAt;
 pub use mapreduce::{
-    counters, history, jobs, phase, record, rounds, runner, shuffle, sizing, tracker,
+    counters, history, jobs, phase, record, rounds, runner, short_paths, shuffle, sizing, tracker,
 };
 pub use path::{DfsPath, PathError};
 pub use permission::modes;

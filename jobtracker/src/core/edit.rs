@@ -157,8 +157,10 @@ pub(crate) enum Edit {
         #[serde(with = "RoundsForm")]
         rounds: RoundsSpec,
     },
-    /// A job was accepted.
+    /// A job was accepted, in records from before paths were shortened.
     Accepted(#[serde(with = "accepted")] Box<Submitted>),
+    /// A job was accepted.
+    Admitted(#[serde(with = "admitted")] Box<Submitted>),
 }
 
 impl Form<'_> for Edit {
@@ -199,7 +201,8 @@ impl Edit {
             Edit::Founded { .. } | Edit::LevelSet { .. } => None,
             Edit::Submitted(submitted)
             | Edit::SubmittedInRounds { submitted, .. }
-            | Edit::Accepted(submitted) => Some(submitted.job),
+            | Edit::Accepted(submitted)
+            | Edit::Admitted(submitted) => Some(submitted.job),
             Edit::AttemptSucceeded { attempt, .. }
             | Edit::AttemptFailed { attempt, .. }
             | Edit::AttemptKilled { attempt, .. }
@@ -237,7 +240,7 @@ pub(crate) struct Submitted {
     pub(crate) spec: JobSpec,
 }
 
-/// A job as accepted, with its splits as a table.
+/// A job as accepted, with its splits as a table of whole paths.
 mod accepted {
     use protocol::jobs::JobSpec;
     use protocol::{CallId, Epoch, JobId};
@@ -256,6 +259,42 @@ mod accepted {
         epoch: Epoch,
         queue: String,
         #[serde(with = "AcceptedForm")]
+        spec: JobSpec,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        submitted: &Submitted,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        SubmittedForm::serialize(submitted, serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Submitted>, D::Error> {
+        SubmittedForm::deserialize(deserializer).map(Box::new)
+    }
+}
+
+/// A job as accepted, with paths in short.
+mod admitted {
+    use protocol::jobs::JobSpec;
+    use protocol::{CallId, Epoch, JobId};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::core::edit::Submitted;
+    use crate::core::stored::AdmittedForm;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "Submitted")]
+    struct SubmittedForm {
+        job: JobId,
+        call: CallId,
+        user: String,
+        submitted_ms: u64,
+        epoch: Epoch,
+        queue: String,
+        #[serde(with = "AdmittedForm")]
         spec: JobSpec,
     }
 
@@ -478,6 +517,7 @@ mod tests {
         ];
         samples.extend(of_rounds);
         samples.push(Edit::Accepted(Box::new(accepted())));
+        samples.push(Edit::Admitted(Box::new(accepted())));
         samples
     }
 
@@ -526,6 +566,7 @@ mod tests {
             Edit::LevelSet { .. } => "LevelSet",
             Edit::SubmittedInRounds { .. } => "SubmittedInRounds",
             Edit::Accepted(_) => "Accepted",
+            Edit::Admitted(_) => "Admitted",
         }
     }
 

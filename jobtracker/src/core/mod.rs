@@ -246,7 +246,9 @@ impl Core {
             Edit::LevelSet { level } => self.level = *level,
             Edit::Submitted(submitted) => self.enter(submitted, None),
             Edit::SubmittedInRounds { submitted, rounds } => self.enter(submitted, Some(*rounds)),
-            Edit::Accepted(submitted) => self.enter(submitted, submitted.spec.rounds),
+            Edit::Accepted(submitted) | Edit::Admitted(submitted) => {
+                self.enter(submitted, submitted.spec.rounds);
+            }
             Edit::Refused { job } | Edit::Retired { job } => self.forget(*job),
             Edit::AttemptSucceeded { .. }
             | Edit::AttemptFailed { .. }

@@ -11,6 +11,7 @@ use protocol::jobs::{
 };
 use protocol::phase::Phase;
 use protocol::rounds::{RoundsSpec, Summary};
+use protocol::short_paths::ShortPath;
 use protocol::sizing::ReduceSizing;
 use protocol::tracker::{HotKey, MapOutput};
 use protocol::wire::{Bounded, at_most};
@@ -58,7 +59,7 @@ pub(super) struct SpecForm {
     rounds: Option<RoundsSpec>,
 }
 
-/// A job as submitted.
+/// A job as submitted, in records from before paths were shortened.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "JobSpec")]
 pub(super) struct AcceptedForm {
@@ -69,6 +70,30 @@ pub(super) struct AcceptedForm {
     stage: u32,
     fingerprint: u64,
     #[serde(with = "table")]
+    splits: Splits,
+    reduce_count: u32,
+    output: DfsPath,
+    attempts_max: u32,
+    slow_start_permille: u16,
+    #[serde(deserialize_with = "list")]
+    properties: BTreeMap<String, String>,
+    #[serde(with = "sizing")]
+    sizing: Option<ReduceSizing>,
+    #[serde(with = "rounds")]
+    rounds: Option<RoundsSpec>,
+}
+
+/// A job as submitted.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "JobSpec")]
+pub(super) struct AdmittedForm {
+    name: String,
+    binary: BinaryHash,
+    #[serde(deserialize_with = "list")]
+    args: Vec<String>,
+    stage: u32,
+    fingerprint: u64,
+    #[serde(with = "short_table")]
     splits: Splits,
     reduce_count: u32,
     output: DfsPath,
@@ -114,12 +139,12 @@ struct SplitForm {
     more: Vec<SplitPart>,
 }
 
-/// The inputs of all maps.
+/// The inputs of all maps, with whole paths.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "SplitTable")]
 struct TableForm {
-    #[serde(deserialize_with = "list")]
-    paths: Vec<DfsPath>,
+    #[serde(with = "whole_paths")]
+    paths: Vec<ShortPath>,
     #[serde(deserialize_with = "list")]
     names: Vec<String>,
     #[serde(with = "rows")]
@@ -130,6 +155,33 @@ struct TableForm {
     racks: Vec<u32>,
     #[serde(with = "table_parts")]
     parts: Vec<Part>,
+}
+
+/// The inputs of all maps.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SplitTable")]
+struct ShortTableForm {
+    #[serde(with = "paths")]
+    paths: Vec<ShortPath>,
+    #[serde(deserialize_with = "list")]
+    names: Vec<String>,
+    #[serde(with = "rows")]
+    rows: Vec<TableRow>,
+    #[serde(deserialize_with = "places")]
+    hosts: Vec<u32>,
+    #[serde(deserialize_with = "places")]
+    racks: Vec<u32>,
+    #[serde(with = "table_parts")]
+    parts: Vec<Part>,
+}
+
+/// A path among them.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ShortPath")]
+struct PathForm {
+    head: u32,
+    own: String,
+    tail: u32,
 }
 
 /// The input of a map among them.
@@ -286,6 +338,7 @@ several! {
     hot_keys: Vec<HotKey> as "crate::core::stored::HotKeyForm";
     rows: Vec<TableRow> as "crate::core::stored::RowForm";
     table_parts: Vec<Part> as "crate::core::stored::TablePartForm";
+    paths: Vec<ShortPath> as "crate::core::stored::PathForm";
     sizing: Option<ReduceSizing> as "crate::core::stored::SizingForm";
     rounds: Option<RoundsSpec> as "crate::core::stored::RoundsForm";
     record: Option<RecordAt> as "crate::core::stored::RecordForm";
@@ -310,7 +363,7 @@ mod one_by_one {
     }
 }
 
-/// Splits as a table.
+/// Splits as a table, with whole paths.
 mod table {
     use protocol::jobs::{SplitTable, Splits};
     use serde::de::Error;
@@ -326,6 +379,49 @@ mod table {
         deserializer: D,
     ) -> Result<Splits, D::Error> {
         Splits::try_from(TableForm::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Splits as a table, with paths in short.
+mod short_table {
+    use protocol::jobs::{SplitTable, Splits};
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    use crate::core::stored::ShortTableForm;
+
+    pub(crate) fn serialize<S: Serializer>(all: &Splits, serializer: S) -> Result<S::Ok, S::Error> {
+        ShortTableForm::serialize(&SplitTable::from(all.clone()), serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Splits, D::Error> {
+        Splits::try_from(ShortTableForm::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Paths as they are, as records had them before they were shortened.
+mod whole_paths {
+    use protocol::DfsPath;
+    use protocol::short_paths::{self, ShortPath};
+    use serde::{Deserializer, Serialize, Serializer, ser};
+
+    use crate::core::stored::list;
+
+    pub(crate) fn serialize<S: Serializer>(
+        short: &[ShortPath],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let paths = short_paths::lengthen(short.to_vec()).map_err(ser::Error::custom)?;
+        paths.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<ShortPath>, D::Error> {
+        let paths: Vec<DfsPath> = list(deserializer)?;
+        Ok(short_paths::shorten(&paths))
     }
 }
 

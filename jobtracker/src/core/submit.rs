@@ -67,7 +67,7 @@ impl Core {
             spec,
         };
         let mut out = Output::default();
-        self.commit(Edit::Accepted(Box::new(submitted)), &mut out);
+        self.commit(Edit::Admitted(Box::new(submitted)), &mut out);
         order(&self.jobs[&job], Effect::Setup { resumed: false }, &mut out);
         Ok(Submission::Waiting(job, out))
     }
@@ -146,13 +146,13 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
         );
         return Err(RemoteError::new(ErrorKind::LimitExceeded, text));
     }
-    if wire::length(spec) > SPEC_BYTES_MAX {
-        return Err(RemoteError::new(
-            ErrorKind::LimitExceeded,
-            format!(
-                "The description of the job exceeds {SPEC_BYTES_MAX} bytes; use fewer, larger splits"
-            ),
-        ));
+    let bytes = wire::length(spec);
+    if bytes > SPEC_BYTES_MAX {
+        let (splits, (files, _)) = (spec.splits.len(), spec.splits.input_size());
+        let text = format!(
+            "The description of the job, with {files} input files in {splits} splits, has {bytes} bytes, and at most {SPEC_BYTES_MAX} fit: give a part of the input to each of several jobs, or larger splits"
+        );
+        return Err(RemoteError::new(ErrorKind::LimitExceeded, text));
     }
     if spec.attempts_max == 0 || spec.attempts_max > ATTEMPTS_MAX {
         let text = format!("The number of attempts per task must be between 1 and {ATTEMPTS_MAX}");

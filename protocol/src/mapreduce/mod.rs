@@ -8,6 +8,7 @@ pub mod phase;
 pub mod record;
 pub mod rounds;
 pub mod runner;
+pub mod short_paths;
 pub mod shuffle;
 pub mod sizing;
 mod split;

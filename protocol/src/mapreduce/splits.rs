@@ -1,4 +1,5 @@
-//! The splits of a job in little room: each name once, and a short row for each split. A million of them fit a message and a record of the journal.
+//! The splits of a job in little room: each name once, files by what distinguishes them, and a short row for each split. A million of them fit a message and a
+//! record of the journal.
 //!
 //! Invariants: what a row points to is there; a split that is read ([`Splits::get`]) has at most [`SPLIT_BYTES_MAX`] of paths, [`HOSTS_MAX`] hosts and as many
 //! racks, and [`SPLIT_PARTS_MAX`] parts, so a short table never becomes a large split.
@@ -9,6 +10,7 @@ use std::hash::Hash;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::short_paths::{self, ShortPath};
 use super::split::{HOSTS_MAX, SPLIT_PARTS_MAX, Split, SplitPart};
 use crate::DfsPath;
 use crate::wire::{ENTRIES_MAX, at_most};
@@ -49,7 +51,7 @@ struct Row {
 pub struct Table {
     /// Every path once.
     #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
-    pub paths: Vec<DfsPath>,
+    pub paths: Vec<ShortPath>,
     /// Every name of a machine or a rack once.
     #[serde(deserialize_with = "at_most::<ENTRIES_MAX, _, _>")]
     pub names: Vec<String>,
@@ -274,7 +276,7 @@ impl From<Splits> for Table {
             before = Some(*row);
         }
         let Splits { paths, names, hosts, racks, parts, .. } = splits;
-        Table { paths, names, rows, hosts, racks, parts }
+        Table { paths: short_paths::shorten(&paths), names, rows, hosts, racks, parts }
     }
 }
 
@@ -310,6 +312,7 @@ impl TryFrom<Table> for Splits {
         if counts != [hosts.len(), racks.len(), parts.len()] {
             return Err(TableError);
         }
+        let paths = short_paths::lengthen(paths).map_err(|_| TableError)?;
         let splits = Splits { paths, names, rows, hosts, racks, parts };
         splits.check()?;
         Ok(splits)
@@ -400,12 +403,51 @@ mod tests {
     }
 
     #[test]
+    fn a_job_of_half_a_million_files_fits_a_message() {
+        // As a program names them, and as one with an id of its own for the run does; each a map, and ten to a map.
+        for (tail, alone) in [("", true), ("-5f8e0c1a-77aa-4c0b-9d1e-3a1b2c4d5e6f.c000.gz", false)]
+        {
+            let place = |number: u32| {
+                path(&format!("/logs/day={:03}/part-{:05}{tail}", number / 2000, number % 2000))
+            };
+            let one = |number: u32| Split {
+                path: place(number),
+                offset: 0,
+                length: 3000 + u64::from(number % 977),
+                hosts: (0..3)
+                    .map(|replica| format!("node{:04}", (number + replica) % 200))
+                    .collect(),
+                racks: (0..2)
+                    .map(|replica| format!("/rack{:02}", (number + replica) % 10))
+                    .collect(),
+                input: 0,
+                more: Vec::new(),
+            };
+            let ten = |number: u32| {
+                let part = |file| SplitPart { path: place(number + file), offset: 0, length: 3000 };
+                Split { more: (1..10).map(part).collect(), ..one(number) }
+            };
+            let numbers = 0..500_000u32;
+            let splits: Splits = if alone {
+                numbers.map(one).collect()
+            } else {
+                numbers.step_by(10).map(ten).collect()
+            };
+            let bytes = wire::encode(&splits);
+            assert!(bytes.len() < 15 << 20, "{}", bytes.len());
+            let sent: Splits = wire::decode(&bytes, "splits").unwrap();
+            assert!(sent == splits && sent.input_size().0 == 500_000);
+        }
+    }
+
+    #[test]
     fn a_table_that_contradicts_itself_is_refused() {
         let all = [split(1, (0, 5), &[1, 2], &[3]), split(1, (5, 5), &[2], &[])];
         let table = Table::from(all.into_iter().collect::<Splits>());
         assert!(Splits::try_from(table.clone()).is_ok());
         type Change = fn(&mut Table);
-        let break_it: [(&str, Change); 9] = [
+        let break_it: [(&str, Change); 10] = [
+            ("what a path shares", |table| table.paths[0].head = 1),
             ("a path", |table| table.rows[1].path = 2),
             ("a path before the first", |table| table.rows[0].path = -1),
             ("a path of a part", |table| table.parts[0].path = 2),

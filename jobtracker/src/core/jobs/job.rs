@@ -571,6 +571,7 @@ impl Job {
             | Edit::Submitted(_)
             | Edit::SubmittedInRounds { .. }
             | Edit::Accepted(_)
+            | Edit::Admitted(_)
             | Edit::Refused { .. }
             | Edit::Retired { .. } => {}
         }

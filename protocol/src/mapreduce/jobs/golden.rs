@@ -210,7 +210,7 @@ fn answers_about_jobs_are_sent_as_ever() {
 fn requests_about_jobs_are_sent_as_ever() {
     let call = CallId { client: ClientId([1; 16]), number: 300 };
     let request = Request::new(call, "ann", calls::Kill { job: JOB });
-    let head = "0501010101010101010101010101010101ac0203616e6e";
+    let head = "0601010101010101010101010101010101ac0203616e6e";
     assert_eq!(
         hex(&wire::encode(&request)),
         format!("{head}{}", hex(&wire::encode(&request.body)))

@@ -30,7 +30,7 @@ pub use super::tracker::{ARGS_MAX, PROPERTIES_MAX};
 pub use crate::table::Kind;
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// Where the executables and side files of jobs are kept, in a directory for each user.
 pub const FILES_DIR: &str = "/system/hanno/bin";
 
