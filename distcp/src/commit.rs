@@ -239,7 +239,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let places = Places::new(None, String::new(), Default::default());
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
         let order = Order { preserve: Attributes::parse("p").unwrap(), ..order(root) };
         let step = || {
             let list = list(root, &["d", "d/x"]);
@@ -276,7 +276,7 @@ mod tests {
         let filters = format!(".*[.]tmp\n{}/from/logs\n.*/other/f", root.display());
         let sources = vec![(at("from"), String::new()), (at("other/f"), "f".to_owned())];
         let order = Order { filtered: (filters, sources), ..order(root) };
-        let places = Places::new(None, String::new(), Default::default());
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
         let step = || {
             let list = list(root, &["d", "d/x"]);
             commit(&order, &places, &list[..], &mut || {}).unwrap().deleted
@@ -300,7 +300,7 @@ mod tests {
         for name in ["wanted", "other", "d/other"] {
             std::os::unix::fs::symlink(root.join("outside"), root.join("to").join(name)).unwrap();
         }
-        let places = Places::new(None, String::new(), Default::default());
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
         // Of `a` only what is in it was listed.
         let list = list(root, &["wanted", "d", "d/x", "a/x"]);
         let done = commit(&order(root), &places, &list[..], &mut || {}).unwrap();
@@ -322,7 +322,7 @@ mod tests {
             delete: false,
             ..order(root)
         };
-        let places = Places::new(None, String::new(), Default::default());
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
         let step = || commit(&order, &places, &b""[..], &mut || {});
         assert!(matches!(step().unwrap_err(), Error::NoWork { .. }));
         fs::create_dir(root.join("to")).unwrap();

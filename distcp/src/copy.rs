@@ -380,7 +380,7 @@ mod tests {
 
     /// Copies the file `from/x` and returns what became of it.
     fn copy(root: &Path, order: &Order) -> Result<Done> {
-        let places = Places::new(None, "ann".to_owned(), Default::default());
+        let places = Places::new(None, "ann".to_owned(), Default::default(), Default::default());
         let source = Location::of_test(&root.join("from/x"));
         let status = places.files(&source.place).unwrap().status(&source.path).unwrap();
         let status = status.unwrap_or(Status { length: 1, ..Status::default() });
@@ -451,7 +451,7 @@ mod tests {
     fn no_more_is_written_at_once_than_is_allowed_in_a_second() {
         let buffer_bytes = 8 << 20;
         let order = Order { bandwidth: Some(4.0), buffer_bytes, ..Order::of_test(Path::new("/")) };
-        let places = Places::new(None, String::new(), Default::default());
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
         let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
         let source = Location::of_test(Path::new("/x"));
         let entry =
@@ -472,7 +472,7 @@ mod tests {
         fs::create_dir_all(root.join("to")).unwrap();
         fs::write(root.join("x"), "12345678").unwrap();
         let order = Order::of_test(root);
-        let places = Places::new(None, String::new(), Default::default());
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
         let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
         let place = Place::Web { authority: "h:1".to_owned(), is_encrypted: false };
         let source = Location { place, ..Location::of_test(&root.join("x")) };
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn a_source_without_an_end_is_left_at_its_length() {
         let order = Order::of_test(Path::new("/"));
-        let places = Places::new(None, String::new(), Default::default());
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
         let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
         let source = Location::of_test(Path::new("/dev/zero"));
         let entry =
@@ -521,8 +521,12 @@ mod tests {
         fs::write(root.join("from/x"), "1").unwrap();
         fs::set_permissions(root.join("from/x"), fs::Permissions::from_mode(0o640)).unwrap();
         let kept = Order { preserve: Attributes::parse("pt").unwrap(), ..Order::of_test(root) };
-        Copier::new(&kept, &Places::new(None, String::new(), Default::default()), "a".to_owned())
-            .unwrap();
+        Copier::new(
+            &kept,
+            &Places::new(None, String::new(), Default::default(), Default::default()),
+            "a".to_owned(),
+        )
+        .unwrap();
         copy(root, &kept).unwrap();
         let [from, to] = ["from/x", "to/x"].map(|path| fs::metadata(root.join(path)).unwrap());
         assert_eq!(to.permissions().mode() & 0o777, 0o640);

@@ -47,7 +47,7 @@ fn places(order: &Order, given: Option<&Arc<Places>>, context: &Context) -> mr_a
         return Ok((**places).clone());
     }
     let tokens: Tokens = serde_json::from_reader(BufReader::new(context.open(&order.tokens())?))?;
-    Ok(Places::new(file_system(context), order.user.clone(), tokens))
+    Ok(Places::new(file_system(context), order.user.clone(), tokens, order.creation))
 }
 
 #[derive(Clone)]

@@ -278,7 +278,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "1").unwrap();
         }
-        let places = Places::new(None, "ann".to_owned(), Default::default());
+        let places = Places::new(None, "ann".to_owned(), Default::default(), Default::default());
         let list = |line: &str, filters: &str, target| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let (options, _) = parse(&words)?;

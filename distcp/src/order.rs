@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attributes::Attributes;
 use crate::error::{Error, Result};
-use crate::places::{Location, Status};
+use crate::places::{Creation, Location, Status};
 
 /// Of files of the job's own: only their owner can read them.
 pub(crate) const FILE_MODE: u16 = 0o600;
@@ -25,6 +25,8 @@ pub(crate) struct Order {
     /// Where files are while they are written; `None` to write them in place.
     pub(crate) temporary: Option<Location>,
     pub(crate) preserve: Attributes,
+    /// What is not preserved.
+    pub(crate) creation: Creation,
     pub(crate) update: bool,
     pub(crate) overwrite: bool,
     pub(crate) append: bool,
@@ -91,6 +93,7 @@ impl Order {
             publish: None,
             temporary: Some(Location::of_test(&root.join("to/.distcp.tmp.1"))),
             preserve: Attributes::default(),
+            creation: Creation::default(),
             update: false,
             overwrite: false,
             append: false,

@@ -23,7 +23,7 @@ use crate::keep;
 use crate::listing::{Filters, Target, entries, file, placed, sources};
 use crate::options::{Options, parse};
 use crate::order::{Entry, FILE_MODE, Order};
-use crate::places::{Location, Place, Places, Tokens, tokens_of_environment};
+use crate::places::{Creation, Location, Place, Places, Tokens, tokens_of_environment};
 
 /// How `distcp` is used.
 pub const USAGE: &str = "\
@@ -127,8 +127,9 @@ pub fn run(words: &[String], site: &Site, warn: &mut dyn FnMut(&str)) -> Result<
         None => sys::host::user_name(),
     };
     let tokens = tokens_of_environment();
-    let places = Places::new(cluster.clone(), user.clone(), tokens.clone());
-    let copy = Copy { options, cluster, user, tokens, places, site };
+    let creation = Creation::of(&site.settings).map_err(Error::Job)?;
+    let places = Places::new(cluster.clone(), user.clone(), tokens.clone(), creation);
+    let copy = Copy { options, cluster, user, tokens, places, creation, site };
     copy.run()
 }
 
@@ -148,6 +149,7 @@ struct Copy<'a> {
     user: String,
     tokens: Tokens,
     places: Places,
+    creation: Creation,
     site: &'a Site,
 }
 
@@ -363,6 +365,7 @@ impl Copy<'_> {
             publish,
             temporary,
             preserve: options.preserve,
+            creation: self.creation,
             update: options.update,
             overwrite: options.overwrite,
             append: options.append,

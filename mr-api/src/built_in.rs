@@ -9,7 +9,7 @@ use mr_model::runner::TaskState;
 use mr_model::{Context, Result};
 use protocol::JobId;
 use protocol::jobs::Counters;
-use protocol::property::Scope;
+use protocol::property::{Key, Scope, Value};
 
 use crate::run::{LocalRunner, Options, runner, session};
 
@@ -28,6 +28,31 @@ pub struct Settings {
     pub local: Option<usize>,
     /// Return once the job is submitted.
     pub detached: bool,
+}
+
+impl Settings {
+    /// The value of a property, if it is given.
+    ///
+    /// # Errors
+    /// If a property is not `NAME=VALUE`, or does not take its value.
+    pub fn value<T: Value>(&self, key: Key<T>) -> Result<Option<T>> {
+        Ok(self.options()?.value(key)?)
+    }
+
+    fn options(&self) -> Result<Options> {
+        let mut options = Options {
+            namenode: self.namenode.clone(),
+            jobtracker: self.jobtracker.clone(),
+            file_system: self.file_system.clone(),
+            local: self.local.map(Some),
+            detached: self.detached,
+            ..Options::default()
+        };
+        for property in &self.properties {
+            options.set(property)?;
+        }
+        Ok(options)
+    }
 }
 
 /// What a job that has run, or was submitted, leaves.
@@ -60,17 +85,7 @@ pub fn run_tasks(build: impl FnOnce() -> Result<Plan>) -> Result<()> {
 /// # Errors
 /// If the job cannot be run, or fails.
 pub fn run(words: &[String], settings: &Settings, plan: impl Into<Plan>) -> Result<Ended> {
-    let mut options = Options {
-        namenode: settings.namenode.clone(),
-        jobtracker: settings.jobtracker.clone(),
-        file_system: settings.file_system.clone(),
-        local: settings.local.map(Some),
-        detached: settings.detached,
-        ..Options::default()
-    };
-    for property in &settings.properties {
-        options.set(property)?;
-    }
+    let options = settings.options()?;
     for warning in options.check(Scope::Jobs)? {
         mr_model::runner::say(format_args!("{warning}\n"));
     }

@@ -1,6 +1,7 @@
 //! Copies of trees as jobs: within a cluster, to and from this machine, between two clusters, and while a worker dies.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use super::job_id;
@@ -252,7 +253,21 @@ fn attributes(stand: &Stand) {
     stand.distcp("/s /plain").ok();
     let stat = stand.cluster.dfs(&["-stat", "%a %r", "/plain/d/f"]).ok().stdout_text();
     assert_ne!(stat, "640 2\n");
+    // Properties say how new files are made.
+    stand.distcp(&format!("{MADE} -m 2 /s /made")).ok();
+    let stat = |path: &str| {
+        stand.cluster.dfs(&["-stat", "%a %r %o", path]).ok().stdout_text().trim().to_owned()
+    };
+    assert_eq!([stat("/made/d"), stat("/made/d/f")], ["750 0 0", "640 2 262144"]);
+    // What is kept of the source counts.
+    stand.distcp(&format!("{MADE} -prb /s /kept")).ok();
+    assert_eq!(stat("/kept/d/f"), "640 2 131072");
+    let refused_mask = stand.distcp("-D fs.permissions.umask-mode=9 /s /x");
+    refused(&refused_mask, USAGE, "fs.permissions.umask-mode");
 }
+
+/// Properties of new files and directories.
+const MADE: &str = "-D fs.permissions.umask-mode=027 -D dfs.replication=2 -D dfs.blocksize=262144";
 
 fn differences(stand: &Stand) {
     stand.dfs("-mkdir -p /v/old/in\n-mkdir /v/dead");
@@ -349,6 +364,9 @@ fn this_machine_and_another_cluster() {
     between("-update -append -delete /from OTHER/there").ok();
     assert_eq!(other.cluster.dfs(&["-cat", "/there/large"]).ok().stdout, longer);
     assert_eq!((stand.counter("Bytes Copied"), stand.counter("Files Deleted")), (8, 1));
+    between(&format!("{MADE} /from OTHER/made")).ok();
+    let stat = |path: &str| other.cluster.dfs(&["-stat", "%a %r %o", path]).ok().stdout_text();
+    assert_eq!([stat("/made/sub"), stat("/made/large")], ["750 0 0\n", "640 2 262144\n"]);
     // Without a token nothing is shown.
     let stranger = stand.distcp(&format!("webhdfs://{authority}/there /x"));
     assert_ne!(stranger.code, 0);
@@ -365,6 +383,10 @@ fn machine(stand: &Stand) {
     stand.distcp(&format!("-update -log {} /machine {}", url("log"), url("out"))).ok();
     assert_eq!(fs::read_to_string(local.join("out/sub/x")).unwrap(), "from here");
     assert_eq!(fs::read_dir(local.join("out")).unwrap().count(), 1);
+    stand.distcp(&format!("{MADE} /machine {}", url("made"))).ok();
+    let modes = ["made/sub", "made/sub/x"]
+        .map(|path| fs::metadata(local.join(path)).unwrap().permissions().mode() & 0o777);
+    assert_eq!(modes, [0o750, 0o640]);
     fs::write(local.join("out/extra"), "").unwrap();
     let again = stand.distcp(&format!("-overwrite -delete /machine {}", url("out"))).ok();
     assert!(!local.join("out/extra").try_exists().unwrap());

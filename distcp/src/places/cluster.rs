@@ -10,12 +10,12 @@ use protocol::namenode::{DiffEntry, FileStatus};
 use protocol::xattr::{Xattr, XattrFlag};
 use protocol::{DfsPath, ErrorKind};
 
-use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
+use super::files::{Checksum, Creation, Files, NewFile, Outcome, Status, Writer};
 use super::rights;
 use crate::error::PlaceError;
 
 /// See the module.
-pub(super) struct Cluster(pub(super) DfsClient);
+pub(super) struct Cluster(pub(super) DfsClient, pub(super) Creation);
 
 fn parse(path: &str) -> Outcome<DfsPath> {
     DfsPath::parse(path).map_err(PlaceError::Path)
@@ -114,9 +114,9 @@ impl Files for Cluster {
         let options = CreateOptions {
             overwrite: new.overwrite,
             parents: Parents::None,
-            replication: new.replication,
-            block_size: new.block_size,
-            ..CreateOptions::default()
+            replication: self.1.replication(&new),
+            block_size: self.1.block_size(&new),
+            ..CreateOptions::masked(self.1.umask())
         };
         Ok(self.written(known(self.0.create(&parse(path)?, options))?))
     }
@@ -126,7 +126,7 @@ impl Files for Cluster {
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {
-        known(self.0.mkdirs(&parse(path)?, DIRECTORY_MODE, true))
+        known(self.0.mkdirs_masked(&parse(path)?, self.1.umask(), true))
     }
 
     fn rename(&self, from: &str, to: &str) -> Outcome<()> {
@@ -187,6 +187,3 @@ impl Files for Cluster {
         known(self.0.snapshot_diff(&parse(path)?, from, to))
     }
 }
-
-/// What the shell makes.
-const DIRECTORY_MODE: u16 = 0o755;

@@ -43,7 +43,7 @@ impl Double {
         calls.push(name);
         match self.works {
             Some(works) if calls.len() > works => Err(PlaceError::Answer),
-            _ => Ok(Machine),
+            _ => Ok(Machine::default()),
         }
     }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use client::interrupt::Undo;
+use mr_api::built_in::Settings;
 use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
+use protocol::property::{Umask, keys};
 use protocol::xattr::Xattr;
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +40,47 @@ impl Status {
     }
 }
 
+/// How files and directories are made where a copy keeps nothing of the source: as the properties of the command say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Creation {
+    /// Permission bits that they do not get.
+    umask: u16,
+    replication: Option<u16>,
+    block_size: Option<u64>,
+}
+
+impl Creation {
+    /// # Errors
+    /// If one of them does not take its value.
+    pub(crate) fn of(settings: &Settings) -> mr_api::Result<Self> {
+        Ok(Creation {
+            umask: settings.value(keys::UMASK)?.unwrap_or_default().0,
+            replication: settings.value(keys::REPLICATION)?.map(|count| count.0),
+            block_size: settings.value(keys::BLOCK_SIZE)?.map(|size| size.0),
+        })
+    }
+
+    pub(super) fn umask(self) -> Umask {
+        Umask(self.umask)
+    }
+
+    /// A file's number of replicas; the file system's own for `None`.
+    pub(super) fn replication(self, new: &NewFile) -> Option<u16> {
+        new.replication.or(self.replication)
+    }
+
+    /// A file's block size; the file system's own for `None`.
+    pub(super) fn block_size(self, new: &NewFile) -> Option<u64> {
+        new.block_size.or(self.block_size)
+    }
+}
+
 /// How a file is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct NewFile {
+    /// As the source has it, if that is kept.
     pub(crate) replication: Option<u16>,
+    /// Likewise.
     pub(crate) block_size: Option<u64>,
     /// Replace what is there.
     pub(crate) overwrite: bool,

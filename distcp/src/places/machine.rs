@@ -3,9 +3,9 @@
 //! Invariant: only files are opened, and no opening waits: a FIFO or a device is refused.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use client::interrupt::Undo;
@@ -16,11 +16,12 @@ use sys::beneath::Dir;
 use sys::fs::tree;
 use sys::host::users;
 
-use super::files::{Checksum, Files, NewFile, Outcome, Status, Writer};
+use super::files::{Checksum, Creation, Files, NewFile, Outcome, Status, Writer};
 use crate::error::PlaceError;
 
 /// See the module.
-pub(super) struct Machine;
+#[derive(Default)]
+pub(super) struct Machine(pub(super) Creation);
 
 fn known<T>(result: io::Result<T>) -> Outcome<T> {
     result.map_err(PlaceError::Machine)
@@ -125,7 +126,8 @@ impl Files for Machine {
 
     fn create(&self, path: &str, new: NewFile) -> Outcome<Box<dyn Writer>> {
         let mut options = OpenOptions::new();
-        options.write(true);
+        let (mode, _) = self.0.umask().of_file();
+        options.write(true).mode(mode.into());
         match new.overwrite {
             true => options.create(true).truncate(true),
             false => options.create_new(true),
@@ -138,7 +140,8 @@ impl Files for Machine {
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {
-        known(fs::create_dir_all(path))
+        let (mode, _) = self.0.umask().of_directory();
+        known(DirBuilder::new().recursive(true).mode(mode.into()).create(path))
     }
 
     fn can_rename(&self, from: &str, to: &str) -> Outcome<bool> {
@@ -251,8 +254,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let here = scratch.path().join("a/b").to_str().unwrap().to_owned();
         let up = scratch.path().to_str().unwrap();
-        assert!(Machine.can_rename(&here, up).unwrap());
-        assert!(!Machine.can_rename("/proc/none/x", &here).unwrap());
+        assert!(Machine::default().can_rename(&here, up).unwrap());
+        assert!(!Machine::default().can_rename("/proc/none/x", &here).unwrap());
     }
 
     #[test]
@@ -266,17 +269,17 @@ mod tests {
         }
         assert!(std::process::Command::new("mkfifo").arg(at("d/pipe")).status().unwrap().success());
         let names: Vec<String> =
-            Machine.list(&at("d")).unwrap().into_iter().map(|it| it.name).collect();
+            Machine::default().list(&at("d")).unwrap().into_iter().map(|it| it.name).collect();
         assert_eq!(names, ["a", "f", "link", "pipe", "zero"]);
-        let ring = Machine.list(&at("d/a")).unwrap_err().to_string();
+        let ring = Machine::default().list(&at("d/a")).unwrap_err().to_string();
         assert!(ring.contains("Too many levels"), "{ring}");
         let mut text = String::new();
-        Machine.open(&at("d/link"), 1).unwrap().read_to_string(&mut text).unwrap();
+        Machine::default().open(&at("d/link"), 1).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "ext");
         for name in ["d/pipe", "d/zero"] {
-            let refused = Machine.open(&at(name), 0).err().unwrap().to_string();
+            let refused = Machine::default().open(&at(name), 0).err().unwrap().to_string();
             assert_eq!(refused, "it is no file");
-            assert!(Machine.append(&at(name)).is_err(), "{name}");
+            assert!(Machine::default().append(&at(name)).is_err(), "{name}");
         }
     }
 }

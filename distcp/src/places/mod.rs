@@ -20,7 +20,7 @@ use crate::error::PlaceError;
 
 use files::Outcome;
 
-pub(crate) use files::{Checksum, Files, NewFile, Status, Tokens, Writer};
+pub(crate) use files::{Checksum, Creation, Files, NewFile, Status, Tokens, Writer};
 pub(crate) use location::{Location, Place};
 pub(crate) use web::tokens_of_environment;
 
@@ -30,18 +30,26 @@ pub(crate) struct Places {
     cluster: Option<DfsClient>,
     user: String,
     tokens: Arc<Tokens>,
+    creation: Creation,
 }
 
 impl Places {
-    pub(crate) fn new(cluster: Option<DfsClient>, user: String, tokens: Tokens) -> Self {
-        Places { cluster, user, tokens: Arc::new(tokens) }
+    pub(crate) fn new(
+        cluster: Option<DfsClient>,
+        user: String,
+        tokens: Tokens,
+        creation: Creation,
+    ) -> Self {
+        Places { cluster, user, tokens: Arc::new(tokens), creation }
     }
 
     /// The file system of a place.
     pub(crate) fn files(&self, place: &Place) -> Outcome<Arc<dyn Files>> {
         Ok(match (place, &self.cluster) {
-            (Place::Machine, _) => Arc::new(machine::Machine),
-            (Place::Cluster { .. }, Some(dfs)) => Arc::new(cluster::Cluster(dfs.clone())),
+            (Place::Machine, _) => Arc::new(machine::Machine(self.creation)),
+            (Place::Cluster { .. }, Some(dfs)) => {
+                Arc::new(cluster::Cluster(dfs.clone(), self.creation))
+            }
             (Place::Cluster { .. }, None) => {
                 return Err(PlaceError::Lacks { what: "configured cluster" });
             }
@@ -51,7 +59,7 @@ impl Places {
                     true => secure_url_of(authority),
                     false => url_of(authority),
                 };
-                Arc::new(web::Web::new(&base, &self.user, token))
+                Arc::new(web::Web::new(&base, &self.user, token, self.creation))
             }
         })
     }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use transport::rpc::{Body, runtime};
 use transport::web::Method;
 
-use super::files::{Checksum, Files, NewFile, Outcome, Status, Tokens, Writer};
+use super::files::{Checksum, Creation, Files, NewFile, Outcome, Status, Tokens, Writer};
 use super::rights;
 use crate::error::PlaceError;
 use answers::{
@@ -46,15 +46,16 @@ pub(super) struct Web {
     base: String,
     /// `delegation=…` or `user.name=…`.
     who: String,
+    creation: Creation,
 }
 
 impl Web {
-    pub(super) fn new(base: &str, user: &str, token: Option<String>) -> Self {
+    pub(super) fn new(base: &str, user: &str, token: Option<String>, creation: Creation) -> Self {
         let who = match token {
             Some(token) => format!("delegation={}", encoded(&token)),
             None => format!("user.name={}", encoded(user)),
         };
-        Web { base: format!("{base}/webhdfs/v1"), who }
+        Web { base: format!("{base}/webhdfs/v1"), who, creation }
     }
 
     fn url(&self, path: &str, op: &str, parameters: &[(&str, &str)]) -> String {
@@ -110,6 +111,11 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
+/// Permission bits after and before a umask, as parameters have them.
+fn permissions((masked, unmasked): (u16, Option<u16>)) -> [String; 2] {
+    [masked, unmasked.unwrap_or(masked)].map(|mode| format!("{mode:o}"))
+}
+
 /// A file as it comes.
 struct Download {
     body: Body,
@@ -151,10 +157,16 @@ impl Files for Web {
     }
 
     fn create(&self, path: &str, new: NewFile) -> Outcome<Box<dyn Writer>> {
-        let replication = new.replication.map(|count| count.to_string());
-        let block_size = new.block_size.map(|bytes| bytes.to_string());
+        let [permission, unmasked] = permissions(self.creation.umask().of_file());
+        let replication = self.creation.replication(&new).map(|count| count.to_string());
+        let block_size = self.creation.block_size(&new).map(|bytes| bytes.to_string());
         let overwrite = new.overwrite.to_string();
-        let mut parameters = vec![("overwrite", overwrite.as_str()), ("createparent", "false")];
+        let mut parameters = vec![
+            ("overwrite", overwrite.as_str()),
+            ("createparent", "false"),
+            ("permission", &permission),
+            ("unmaskedpermission", &unmasked),
+        ];
         parameters.extend(replication.as_deref().map(|count| ("replication", count)));
         parameters.extend(block_size.as_deref().map(|bytes| ("blocksize", bytes)));
         let to = self.location(Method::Put, path, "CREATE", &parameters)?;
@@ -167,7 +179,9 @@ impl Files for Web {
     }
 
     fn make_directories(&self, path: &str) -> Outcome<()> {
-        self.json::<OutcomeAnswer>(Method::Put, path, "MKDIRS", &[])?.into_true()
+        let [permission, unmasked] = permissions(self.creation.umask().of_directory());
+        let parameters = [("permission", &*permission), ("unmaskedpermission", &*unmasked)];
+        self.json::<OutcomeAnswer>(Method::Put, path, "MKDIRS", &parameters)?.into_true()
     }
 
     fn rename(&self, from: &str, to: &str) -> Outcome<()> {
@@ -252,11 +266,11 @@ mod tests {
 
     #[test]
     fn urls_carry_any_path_and_value() {
-        let web = Web::new("http://h:1", "a&b", None);
+        let web = Web::new("http://h:1", "a&b", None, Creation::default());
         let url = web.url("/x y/ü?#%", "RENAME", &[("destination", "/a&b=c")]);
         let expected = "http://h:1/webhdfs/v1/x%20y/%C3%BC%3F%23%25?op=RENAME&user.name=a%26b&destination=%2Fa%26b%3Dc";
         assert_eq!(url, expected);
-        let token = Web::new("http://h:1", "ann", Some("t-_k".to_owned()));
+        let token = Web::new("http://h:1", "ann", Some("t-_k".to_owned()), Creation::default());
         assert!(token.url("/", "OPEN", &[]).ends_with("?op=OPEN&delegation=t%2D%5Fk"));
     }
 }
