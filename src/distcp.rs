@@ -15,6 +15,9 @@ use crate::reference::Outline;
 const NAME: &str = "distcp";
 /// Properties of the job that the command line may set.
 const PROPERTIES: &[&str] = &[
+    "dfs.blocksize",
+    "dfs.replication",
+    "fs.permissions.umask-mode",
     "mapreduce.job.name",
     "mapreduce.job.queuename",
     "mapreduce.job.priority",

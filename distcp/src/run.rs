@@ -127,7 +127,7 @@ pub fn run(words: &[String], site: &Site, warn: &mut dyn FnMut(&str)) -> Result<
         None => sys::host::user_name(),
     };
     let tokens = tokens_of_environment();
-    let creation = Creation::of(&site.settings).map_err(Error::Job)?;
+    let creation = Creation::of(&site.settings).map_err(|error| Error::usage(error.to_string()))?;
     let places = Places::new(cluster.clone(), user.clone(), tokens.clone(), creation);
     let copy = Copy { options, cluster, user, tokens, places, creation, site };
     copy.run()

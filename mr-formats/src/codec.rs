@@ -3,15 +3,15 @@
 //! | extension | |
 //! |---|---|
 //! | `.gz` | gzip, several members in a row too |
-//! | `.deflate` | zlib, Hadoop's default codec |
+//! | `.deflate` | zlib, Hadoop's default codec, several streams in a row too |
 //! | `.bz2` | bzip2, several streams in a row too |
-//! | `.zst` | Zstandard |
+//! | `.zst` | Zstandard, several frames in a row too |
 //! | `.lz4`, `.snappy` | Hadoop's blocks: u32 raw length, then pieces of u32 stored length and bytes until it is reached |
 //!
 //! Invariants: reading accepts any bytes, and damage and a cut-off end are errors; a block's length is checked before memory is allocated
 //! for it.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 use protocol::property::{CodecClass, Value};
 
@@ -91,7 +91,9 @@ impl FileCodec {
     pub fn decoder<'a>(self, from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
             FileCodec::Gzip => Box::new(flate2::read::MultiGzDecoder::new(from)),
-            FileCodec::Deflate => Box::new(flate2::read::ZlibDecoder::new(from)),
+            FileCodec::Deflate => {
+                Box::new(ZlibStreams { stream: None, from: Some(BufReader::new(from)) })
+            }
             FileCodec::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(from)),
             FileCodec::Zstd => Box::new(zstd::stream::read::Decoder::new(from)?),
             FileCodec::Lz4 | FileCodec::Snappy => Box::new(BlockReader::new(self, from)),
@@ -175,6 +177,36 @@ encoder!(
     bzip2::write::BzEncoder<W>,
     zstd::stream::write::Encoder<'static, W>
 );
+
+/// Reads zlib streams, one after the other.
+struct ZlibStreams<R: Read> {
+    /// The one that is being read.
+    stream: Option<flate2::bufread::ZlibDecoder<BufReader<R>>>,
+    /// Between two of them.
+    from: Option<BufReader<R>>,
+}
+
+impl<R: Read> Read for ZlibStreams<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if let Some(stream) = &mut self.stream {
+                let count = stream.read(buffer)?;
+                if count > 0 {
+                    return Ok(count);
+                }
+                self.from = self.stream.take().map(|stream| stream.into_inner());
+            }
+            let Some(from) = &mut self.from else { return Ok(0) };
+            if from.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            self.stream = self.from.take().map(flate2::bufread::ZlibDecoder::new);
+        }
+    }
+}
 
 /// Reads Hadoop's blocks.
 struct BlockReader<R> {
@@ -326,6 +358,13 @@ mod tests {
             let mut back = Vec::new();
             codec.decompress(&stored, raw.len() as u64, &mut back).unwrap();
             assert!(back == raw, "{codec:?}");
+            // As `getmerge` joins parts, an empty one between them.
+            let joined = [&stored[..], &codec.compress(b"").unwrap(), &stored].concat();
+            back.clear();
+            codec.decompress(&joined, 2 * raw.len() as u64, &mut back).unwrap();
+            assert!(back == raw.repeat(2), "{codec:?}");
+            let junk = [&stored[..], b"junk behind it"].concat();
+            assert!(codec.decompress(&junk, u64::MAX, &mut Vec::new()).is_err(), "{codec:?}");
             assert!(codec.decompress(&stored, 1000, &mut Vec::new()).is_err(), "{codec:?}");
             for cut in [1, stored.len() / 2, stored.len() - 1] {
                 let cut_off = codec.decompress(&stored[..cut], u64::MAX - 1, &mut Vec::new());

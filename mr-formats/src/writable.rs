@@ -170,7 +170,7 @@ fn text_bytes(mut bytes: &[u8]) -> Result<&[u8], DecodeError> {
 }
 
 /// Appends a VInt as Hadoop's `WritableUtils` writes it.
-pub(crate) fn put_vint(value: i64, out: &mut Vec<u8>) {
+pub fn put_vint(value: i64, out: &mut Vec<u8>) {
     if (-112..=127).contains(&value) {
         out.push(value as u8);
         return;

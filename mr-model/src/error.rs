@@ -10,6 +10,11 @@ pub use mr_formats::{BoxError, Result};
 /// How [`Error::Map`] begins; [`crate::replay::RecordPlace`] reads it.
 pub(crate) use protocol::record::MAP_FAILED;
 
+/// The position of a record, behind its file.
+fn at_byte(offset: Option<u64>) -> String {
+    offset.map_or_else(String::new, |offset| format!(", byte {offset}"))
+}
+
 /// Failures that this crate itself reports.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -231,12 +236,12 @@ pub enum Error {
         source: BoxError,
     },
     /// User code failed or panicked in a map.
-    #[error("{MAP_FAILED}{path}, byte {offset}: {message}")]
+    #[error("{MAP_FAILED}{path}{}: {message}", at_byte(*.offset))]
     Map {
         /// Input file.
         path: String,
-        /// Position of the record in it, bytes.
-        offset: u64,
+        /// Position of the record in it, bytes; unknown where a script had read ahead.
+        offset: Option<u64>,
         /// Error or panic message.
         message: String,
     },

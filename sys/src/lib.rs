@@ -21,6 +21,7 @@ pub mod machine;
 pub mod map;
 pub mod measure;
 pub mod orphans;
+pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod sandbox;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::{fs, io};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 
 /// The result of [`raise_open_files`].
 #[derive(Debug)]
@@ -46,6 +46,25 @@ pub fn terminate(pid: u32) -> io::Result<()> {
 /// The system's error.
 pub fn kill(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::KILL))
+}
+
+/// Waits until a child has ended; true if it did so with exit code 0. It keeps its id until it is waited for in another way.
+///
+/// # Errors
+/// The system's error.
+pub fn wait_for_end(child: u32) -> io::Result<bool> {
+    let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+    loop {
+        match rustix::process::waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        ) {
+            Ok(status) => return Ok(status.and_then(|it| it.exit_status()) == Some(0)),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Stops one process where it is (SIGSTOP) until [`resume`]. A process that is gone already is fine.

@@ -10,6 +10,7 @@ use crate::support::Outcome;
 #[test]
 fn streaming_as_scripts_rely_on_it() {
     let streaming = Streaming::start();
+    streaming.put("/one", b"one\n");
     scripts_that_do_not_read(&streaming);
     records(&streaming);
     inputs(&streaming);
@@ -46,6 +47,20 @@ fn scripts_that_do_not_read(streaming: &Streaming) {
         &["-mapper", "sh -c 'exit 4'", "-D", "mapreduce.map.maxattempts=1"],
     );
     assert!(failed.code == 1 && failed.stderr.contains("exit status: 4"), "{}", failed.stderr);
+    // Nobody knows the record, for the script may be far behind what was written to it.
+    assert!(failed.stderr.contains("map failed at /much: the command"), "{}", failed.stderr);
+    // What a script has left behind keeps nobody waiting, not even where no time is set.
+    let leaves = "sh -c 'sleep 1000 & echo the cause >&2; exit 5'";
+    let words =
+        ["-mapper", leaves, "-D", "mapreduce.task.timeout=0", "-D", "mapreduce.map.maxattempts=1"];
+    let failed = job(streaming, "/one", "/unread-left", &words);
+    for part in ["exit status: 5", "the cause"] {
+        assert!(failed.code == 1 && failed.stderr.contains(part), "{}", failed.stderr);
+    }
+    // What a reducer says about no record at all is no output.
+    let words = ["-mapper", "cat", "-reducer", "sh -c 'echo begin; wc -l'", "-numReduceTasks", "4"];
+    job(streaming, "/one", "/unread-none", &words).ok();
+    assert_eq!(streaming.output("/unread-none"), "begin\t\n1\t\n");
 }
 
 fn records(streaming: &Streaming) {
@@ -71,10 +86,13 @@ fn records(streaming: &Streaming) {
     job(streaming, "/long", "/long-out", &bounded).ok();
     assert_eq!(streaming.output("/long-out"), "end\t\n", "shorter than 6 with their ends");
     assert_eq!(streaming.counter("Engine", "LINES_TOO_LONG"), "3");
-    // Keys: 8 bytes big endian in rawbytes, a long in typedbytes, none as text.
+    // Keys: 8 bytes big endian in rawbytes, in which lines begin with their length as Hadoop's `Text` does; a long in typedbytes, none as text.
     streaming.put("/two", b"ab\ncd\n");
     for (io, expected) in [
-        ("rawbytes", "0000000800000000000000000000000261620000000800000000000000030000000263 64"),
+        (
+            "rawbytes",
+            "0000000800000000000000000000000302 61620000000800000000000000030000000302 6364",
+        ),
         ("typedbytes", "04000000000000000007000000026162040000000000000003070000000263 64"),
         ("text", "61620a63640a"),
     ] {
@@ -83,6 +101,13 @@ fn records(streaming: &Streaming) {
         job(streaming, "/two", &output, &["-mapper", mapper, "-reducer", "NONE", "-D", &io]).ok();
         assert_eq!(streaming.output(&output).trim(), expected.replace(' ', ""), "{io}");
     }
+    // Pairs that no script has seen are as a script would have printed them.
+    streaming.put("/pair", b"k\tv\n");
+    let reducer = "sh -c 'od -An -v -tx1 | tr -d \" \\n\"; echo'";
+    let words = ["-inputformat", "KeyValueTextInputFormat", "-reducer", reducer];
+    let words = [&words[..], &["-io", "typedbytes", "-D", "stream.reduce.output=text"]].concat();
+    job(streaming, "/pair", "/pair-out", &words).ok();
+    assert_eq!(streaming.output("/pair-out").trim(), "07000000016b070000000176");
     streaming.put("/keys", b"a z\na b\nab\na\nx 10\nx 9\nx\n");
     let sorted = |output: &str, options: &str| {
         let options = format!("mapreduce.partition.keycomparator.options={options}");

@@ -1,5 +1,7 @@
 //! The command line of a streaming job, with Hadoop's options, and what it means.
 
+mod work;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,13 +13,13 @@ use protocol::property::{
     keys,
 };
 
-use super::aggregate::AGGREGATE;
 use super::input::{InputKind, StreamInput};
 use super::io::{RecordReader, RecordWriter};
 use super::key_field::KeyFields;
-use super::process::Script;
-use super::{command, key_field, unread};
+use super::{key_field, unread};
 use crate::run::{Args, Options, once, wants_next};
+pub(super) use work::Work;
+use work::{Role, Scripts, job_variables};
 
 /// `hanno job streaming -help`.
 pub const HELP: &str = "\
@@ -56,19 +58,6 @@ Example:
 pub(super) struct Request {
     pub(super) spec: Spec,
     pub(super) options: Options,
-}
-
-/// What runs as mapper, combiner or reducer.
-#[derive(Clone, Debug)]
-pub(super) enum Work {
-    /// Passes records on.
-    Identity,
-    /// Hadoop's aggregate library.
-    Aggregate {
-        /// A `UniqValueCount` counts no further; `None`: to the limit of the library.
-        unique_max: Option<u32>,
-    },
-    Script(Arc<Script>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,10 +187,17 @@ pub(super) fn parse(words: &[String]) -> Result<Request, Error> {
         return Err(Error::usage(text));
     }
     options.file_system = given.file_system.take();
+    request(given, options, words)
+}
+
+/// The job that the options describe.
+fn request(given: Given, mut options: Options, words: &[String]) -> Result<Request, Error> {
     let has_partitioner = given.values.contains_key("partitioner")
         || options.properties.contains_key(keys::PARTITIONER.name());
+    let has_variables = !given.variables.is_empty();
     let spec = spec(given, &mut options, words)?;
-    options.warnings = unread::warnings(&options.given(), &spec.has(has_partitioner));
+    let has = spec.has(has_partitioner, has_variables);
+    options.warnings = unread::warnings(&options.given(), &has);
     Ok(Request { spec, options })
 }
 
@@ -236,7 +232,15 @@ struct Pipes<'a> {
     io: Option<Encoding>,
 }
 
-impl Pipes<'_> {
+impl<'a> Pipes<'a> {
+    fn new(properties: &'a Properties, io: Option<String>) -> Result<Self, Error> {
+        let io = io.map(|text| {
+            Encoding::parse(&text)
+                .ok_or_else(|| Error::usage(format!("-io `{text}` is not {}", Encoding::WANTED)))
+        });
+        Ok(Pipes { properties, io: io.transpose()? })
+    }
+
     fn encoding(&self, key: Key<Encoding>) -> Result<Encoding, Error> {
         let given = key.get(self.properties)?;
         Ok(given.or(self.io).unwrap_or_default())
@@ -280,11 +284,7 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     }
     let reducers = options.reducers()?;
     let properties = &options.properties;
-    let io = values.remove("io").map(|text| {
-        Encoding::parse(&text)
-            .ok_or_else(|| Error::usage(format!("-io `{text}` is not {}", Encoding::WANTED)))
-    });
-    let pipes = Pipes { properties, io: io.transpose()? };
+    let pipes = Pipes::new(properties, values.remove("io"))?;
     let input_kind = input_kind(values.remove("inputformat").as_deref())?;
     let side_files = files.iter().map(|file| SideFile::parse(file));
     let side_files = side_files.chain(cached.iter().map(|file| SideFile::parse_of_cluster(file)));
@@ -300,7 +300,7 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     };
     let reducer = match values.remove("reducer") {
         Some(text) if text == "NONE" => None,
-        text => Some(scripts.work(text)?),
+        text => Some(scripts.work(Role::Reducer, text)?),
     }
     .filter(|_| reducers != Some(0));
     let map_input = pipes.writer(keys::MAP_INPUT_ENCODING, keys::MAP_INPUT_SEPARATOR)?;
@@ -311,8 +311,11 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
         name,
         inputs,
         output,
-        mapper: scripts.work(values.remove("mapper"))?,
-        combiner: values.remove("combiner").map(|text| scripts.work(Some(text))).transpose()?,
+        mapper: scripts.work(Role::Mapper, values.remove("mapper"))?,
+        combiner: values
+            .remove("combiner")
+            .map(|text| scripts.work(Role::Combiner, Some(text)))
+            .transpose()?,
         reducer,
         side_files,
         reducers,
@@ -341,15 +344,6 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     })
 }
 
-/// The identity of Hadoop's former and its present interface.
-const IDENTITY: [&str; 4] = [
-    "org.apache.hadoop.mapred.lib.IdentityMapper",
-    "org.apache.hadoop.mapred.lib.IdentityReducer",
-    "org.apache.hadoop.mapreduce.Mapper",
-    "org.apache.hadoop.mapreduce.Reducer",
-];
-const AGGREGATE_PACKAGES: [&str; 2] =
-    ["org.apache.hadoop.mapred.lib.aggregate", "org.apache.hadoop.mapreduce.lib.aggregate"];
 const INPUT_PACKAGES: [&str; 2] =
     ["org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"];
 const OUTPUT_PACKAGES: [&str; 3] = [
@@ -385,83 +379,6 @@ fn split_paths(paths: &str) -> Vec<String> {
     }
     all.push(path);
     all
-}
-
-/// What scripts learn about their job from their environment, besides its properties.
-fn job_variables(name: &str, inputs: &[String], output: &str) -> Vec<(String, String)> {
-    [
-        (["mapreduce_job_name", "mapred_job_name"], name.to_owned()),
-        (["mapreduce_input_fileinputformat_inputdir", "mapred_input_dir"], inputs.join(",")),
-        (["mapreduce_output_fileoutputformat_outputdir", "mapred_output_dir"], output.to_owned()),
-    ]
-    .into_iter()
-    .flat_map(|(names, value)| names.map(|name| (name.to_owned(), value.clone())))
-    .collect()
-}
-
-/// What the commands of a job share.
-struct Scripts<'a> {
-    job_variables: Vec<(String, String)>,
-    variables: Vec<(String, String)>,
-    /// Names of the files shipped with the job.
-    sent: Vec<String>,
-    properties: &'a Properties,
-}
-
-impl Scripts<'_> {
-    fn work(&self, text: Option<String>) -> Result<Work, Error> {
-        let Some(text) = text else { return Ok(Work::Identity) };
-        let of_library = |last| text.contains('.') && is_class(&text, &AGGREGATE_PACKAGES, last);
-        if text == AGGREGATE
-            || of_library("ValueAggregatorReducer")
-            || of_library("ValueAggregatorCombiner")
-        {
-            let most = keys::UNIQUE_VALUES_MAX.get(self.properties)?.map(|most| most.0);
-            return Ok(Work::Aggregate { unique_max: most.filter(|most| *most < u32::MAX) });
-        }
-        if IDENTITY.contains(&text.trim()) {
-            return Ok(Work::Identity);
-        }
-        let words = command::split(&text);
-        let program = words.first().ok_or_else(|| Error::usage("an empty command"))?;
-        let is_sent = self.sent.contains(program);
-        if !is_sent && is_java_class(&text) {
-            return Err(Error::usage(format!(
-                "`{text}` looks like a Java class: only commands run here (of classes, the identity, `aggregate` and the partitioners of `-help`)"
-            )));
-        }
-        let relative = program.strip_prefix("./");
-        if let Some(name) = relative.filter(|name| !name.contains('/'))
-            && !self.sent.iter().any(|sent| sent == name)
-        {
-            return Err(Error::usage(format!(
-                "`{program}` would not be on the workers: `-file {name}` sends it along"
-            )));
-        }
-        Ok(Work::Script(Arc::new(Script {
-            words,
-            job_variables: self.job_variables.clone(),
-            variables: self.variables.clone(),
-            reporter_prefix: keys::REPORTER_PREFIX
-                .get(self.properties)?
-                .unwrap_or_else(|| "reporter:".to_owned()),
-            exit_code_matters: keys::EXIT_CODE_MATTERS.get(self.properties)?.unwrap_or(true),
-        })))
-    }
-}
-
-/// `org.example.Mapper`, `com.example.Job$Map`: names with dots, the last of which begins with a capital.
-fn is_java_class(text: &str) -> bool {
-    let is_name = |part: &str| {
-        let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
-        part.starts_with(is_first)
-            && part.chars().all(|c| is_first(c) || c.is_ascii_digit() || c == '$')
-    };
-    let parts: Vec<&str> = text.split('.').collect();
-    let is_capital = |part: &&str| part.starts_with(|c: char| c.is_ascii_uppercase());
-    parts.len() > 2
-        && parts.iter().all(|part| is_name(part))
-        && parts.last().is_some_and(is_capital)
 }
 
 fn input_kind(name: Option<&str>) -> Result<InputKind, Error> {
@@ -529,7 +446,8 @@ fn partitioner(
 
 impl Spec {
     /// What options can belong to.
-    fn has(&self, partitioner: bool) -> unread::Has {
+    fn has(&self, partitioner: bool, variables: bool) -> unread::Has {
+        let is_script = |work: Option<&Work>| matches!(work, Some(Work::Script(_)));
         let is_aggregate = |work: &Option<Work>| matches!(work, Some(Work::Aggregate { .. }));
         unread::Has {
             reduce: self.reducer.is_some(),
@@ -538,6 +456,10 @@ impl Spec {
             key_partitioner: self.partitioner.is_some(),
             key_comparator: self.comparator.is_some(),
             aggregate: is_aggregate(&self.reducer) || is_aggregate(&self.combiner),
+            map_script: is_script(Some(&self.mapper)),
+            reduce_script: is_script(self.reducer.as_ref()) || is_script(self.combiner.as_ref()),
+            map_input_is_text: self.map_input.encoding == Encoding::Text,
+            variables,
             key_value_input: self.input_kind == InputKind::KeyValueText,
         }
     }

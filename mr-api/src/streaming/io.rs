@@ -3,7 +3,7 @@
 //! | | text | rawbytes | typedbytes |
 //! |---|---|---|---|
 //! | a record | key, separator, value, newline | key and value | key and value |
-//! | each of them | bytes | u32 length, bytes | a typed value |
+//! | each of them | bytes | u32 length, bytes; to a script, those of text begin with their number as a `VInt` | a typed value |
 //! | the place of a line, as key | decimal digits | 8 bytes, big endian | a long |
 //!
 //! The `n`-th separator divides a line of text that a script prints into key and value; a line with fewer is all key.
@@ -11,6 +11,7 @@
 use std::io::{self, Read};
 
 use memchr::memmem;
+use mr_formats::writable::put_vint;
 use mr_formats::{Format, LINE_BYTES_MAX, Lines, Source, SplitRange, TextRules};
 use mr_model::{Error, Result};
 use protocol::property::PipeEncoding as Encoding;
@@ -47,19 +48,20 @@ impl RecordWriter {
                 let start = out.len();
                 out.extend_from_slice(&[0; 4]);
                 match field {
+                    // As Hadoop writes its classes: a `Text` has its length, what is a `BytesWritable` is bare.
                     Field::Number(number) => out.extend_from_slice(&number.to_be_bytes()),
-                    field => put_text(field, out),
+                    Field::Bytes(bytes, Encoding::Text) => {
+                        put_vint(bytes.len() as i64, out);
+                        out.extend_from_slice(bytes);
+                    }
+                    Field::Bytes(bytes, _) => out.extend_from_slice(bytes),
                 }
                 let length = (out.len() - start - 4) as u32;
                 out[start..start + 4].copy_from_slice(&length.to_be_bytes());
             }),
             Encoding::Typed => {
-                [key, Some(value)].into_iter().flatten().for_each(|field| match field {
-                    Field::Number(number) => typed::put_long(number as i64, out),
-                    Field::Bytes(bytes, Encoding::Text) => typed::put_string(bytes, out),
-                    Field::Bytes(bytes, Encoding::Raw) => typed::put_bytes(bytes, out),
-                    Field::Bytes(bytes, Encoding::Typed) => out.extend_from_slice(bytes),
-                })
+                let fields = [key, Some(value)].into_iter().flatten();
+                fields.for_each(|field| put_typed(field, out));
             }
         }
     }
@@ -70,6 +72,25 @@ fn put_text(field: Field<'_>, out: &mut Vec<u8>) {
         Field::Bytes(bytes, Encoding::Text | Encoding::Raw) => out.extend_from_slice(bytes),
         Field::Bytes(bytes, Encoding::Typed) => typed::put_text(bytes, out),
         Field::Number(number) => mr_formats::ToText::write_text(&number, out),
+    }
+}
+
+fn put_typed(field: Field<'_>, out: &mut Vec<u8>) {
+    match field {
+        Field::Number(number) => typed::put_long(number as i64, out),
+        Field::Bytes(bytes, Encoding::Text) => typed::put_string(bytes, out),
+        Field::Bytes(bytes, Encoding::Raw) => typed::put_bytes(bytes, out),
+        Field::Bytes(bytes, Encoding::Typed) => out.extend_from_slice(bytes),
+    }
+}
+
+/// Appends a field as a script would print it in this encoding, without its frame.
+pub(super) fn encode(field: Field<'_>, encoding: Encoding, out: &mut Vec<u8>) {
+    match (encoding, field) {
+        (Encoding::Typed, field) => put_typed(field, out),
+        (Encoding::Raw, Field::Bytes(bytes, _)) => out.extend_from_slice(bytes),
+        (Encoding::Raw, Field::Number(number)) => out.extend_from_slice(&number.to_be_bytes()),
+        (Encoding::Text, field) => put_text(field, out),
     }
 }
 
@@ -264,12 +285,11 @@ mod tests {
         for encoding in [Encoding::Raw, Encoding::Typed] {
             let writer = RecordWriter { encoding, separator: b"\t".to_vec() };
             let (mut out, mut expected) = (Vec::new(), Vec::new());
+            let of_map = if encoding == Encoding::Raw { Encoding::Raw } else { Encoding::Text };
             for (key, value) in pairs {
-                writer.put(
-                    Some(Field::Bytes(key, Encoding::Text)),
-                    Field::Bytes(value, Encoding::Text),
-                    &mut out,
-                );
+                let [key_field, value_field] =
+                    [key, value].map(|bytes| Field::Bytes(bytes, of_map));
+                writer.put(Some(key_field), value_field, &mut out);
                 let typed = |bytes: &[u8]| {
                     let mut out = Vec::new();
                     typed::put_string(bytes, &mut out);
@@ -303,6 +323,23 @@ mod tests {
         assert_eq!(out, [0, 0, 0, 0, 1, 0xff]);
         out.clear();
         writer(Encoding::Raw).put(Some(Field::Bytes(b"k", Encoding::Text)), value, &mut out);
-        assert_eq!(out, b"\0\0\0\x01k\0\0\0\x017");
+        // A `Text` has its length, a `TypedBytesWritable` is bare.
+        assert_eq!(out, [&b"\0\0\0\x02\x01k\0\0\0\x09"[..], &typed_seven].concat());
+    }
+
+    #[test]
+    fn fields_that_no_script_has_seen_are_encoded_as_one_would() {
+        for (encoding, field, expected) in [
+            (Encoding::Text, Field::Number(12), &b"12"[..]),
+            (Encoding::Raw, Field::Number(1), b"\0\0\0\0\0\0\0\x01"),
+            (Encoding::Raw, Field::Bytes(b"ab", Encoding::Text), b"ab"),
+            (Encoding::Typed, Field::Number(1), b"\x04\0\0\0\0\0\0\0\x01"),
+            (Encoding::Typed, Field::Bytes(b"ab", Encoding::Text), b"\x07\0\0\0\x02ab"),
+            (Encoding::Typed, Field::Bytes(b"\x02\x01", Encoding::Typed), b"\x02\x01"),
+        ] {
+            let mut out = Vec::new();
+            encode(field, encoding, &mut out);
+            assert_eq!(out, expected, "{encoding:?} {field:?}");
+        }
     }
 }

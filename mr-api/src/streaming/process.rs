@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Invariants: the script never waits for us while we wait for it, because its output is always being read; the pipes and one chunk on each
-//! side bound the buffered data; the process is over, and reaped, when [`run`] returns, whatever happened.
+//! side bound the buffered data; the process is over, and reaped, when [`run`] returns, whatever happened. A script that fails is not waited for longer than it
+//! runs, whatever it leaves behind that holds its pipes.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -19,6 +20,7 @@ use mr_model::task::Context;
 use mr_model::{Error, Result};
 use protocol::property::keys;
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
+use sys::pipe::{Over, PipeEnd};
 
 use super::command::locate;
 use crate::run::local::undo;
@@ -49,12 +51,12 @@ pub(super) struct Script {
 }
 
 /// The writing end of a script's standard input, with a buffer.
-pub(super) struct Feed {
-    pipe: ChildStdin,
+pub(super) struct Feed<'a> {
+    pipe: PipeEnd<'a, ChildStdin>,
     buffer: Vec<u8>,
 }
 
-impl Feed {
+impl Feed<'_> {
     /// Lets `put` append a record.
     #[inline]
     pub(super) fn record(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
@@ -73,38 +75,53 @@ impl Feed {
 pub(super) fn run(
     script: &Script,
     context: &Context,
-    feed: impl FnOnce(&mut Feed) -> Result<()>,
+    feed: impl FnOnce(&mut Feed<'_>) -> Result<()>,
     pump: impl FnOnce(&mut (dyn Read + Send)) -> Result<()> + Send,
 ) -> Result<()> {
     // In a run of this process, a signal ends the script as long as it may live.
     let (mut child, _unfinished) = start(script, context)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(stdin), Some(mut stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {
+    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(Error::ScriptRecord { reason: "the script has no pipes" }.into());
     };
+    let over = Over::new()?;
+    let (stdin, mut stdout, mut stderr) =
+        (PipeEnd::new(stdin, &over)?, PipeEnd::new(stdout, &over)?, PipeEnd::new(stderr, &over)?);
     let mut listener = Listener { script, context, quoted: Quoted::default() };
+    let child_id = child.id();
+    let end = || {
+        // It may have ended already. It is reaped below, so its id is nobody else's.
+        let _ = sys::process::kill(child_id);
+        over.say();
+    };
     let (fed, pumped, quoted) = thread::scope(|scope| {
+        scope.spawn(|| {
+            // As in Hadoop: the rest of the output is waited for if the script succeeded, though others may write it.
+            let succeeded = sys::process::wait_for_end(child_id).unwrap_or(true);
+            if script.exit_code_matters && !succeeded {
+                over.say();
+            }
+        });
         let listening = scope.spawn(|| {
             listener.listen(&mut stderr);
             listener.quoted
         });
-        let pumping = scope.spawn(move || {
+        let pumping = scope.spawn(|| {
             let pumped = pump(&mut Heard { pipe: &mut stdout, context });
-            // A script must not wait for a reader that has given up; if it keeps writing, it gets SIGPIPE.
+            // A script must not wait for a reader that has given up.
             drop(stdout);
+            if pumped.is_err() {
+                end();
+            }
             pumped
         });
         let mut input = Feed { pipe: stdin, buffer: Vec::with_capacity(2 * CHUNK_BYTES) };
         let fed = feed(&mut input).and_then(|()| input.flush());
         drop(input);
         if fed.as_ref().is_err_and(|error| !is_closed_input(error)) {
-            end(&mut child);
+            end();
         }
-        let pumped = joined(pumping.join());
-        if pumped.is_err() {
-            end(&mut child);
-        }
-        (fed, pumped, listening.join().unwrap_or_default())
+        (fed, joined(pumping.join()), listening.join().unwrap_or_default())
     });
     let status = child.wait().map_err(|source| Error::ScriptInput { source })?;
     judge(script, status, fed, pumped, &quoted)
@@ -198,17 +215,21 @@ fn is_for_nobody(program: &Path) -> bool {
 /// ENOEXEC: the kernel cannot run the file.
 const NO_FORMAT: i32 = 8;
 
-fn end(child: &mut Child) {
-    // It may have ended already.
-    let _ = child.kill();
-}
-
 fn joined(result: thread::Result<Result<()>>) -> Result<()> {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// True if the script did not take its input.
+pub(super) fn is_of_script(error: &mr_model::BoxError) -> bool {
+    matches!(error.downcast_ref::<Error>(), Some(Error::ScriptInput { .. }))
+}
+
 fn is_closed_input(error: &mr_model::BoxError) -> bool {
     matches!(error.downcast_ref::<Error>(), Some(Error::ScriptInput { source }) if source.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn is_cut_off(error: &mr_model::BoxError) -> bool {
+    matches!(error.downcast_ref::<Error>(), Some(Error::ScriptRecord { .. }))
 }
 
 /// The result of the attempt.
@@ -225,8 +246,13 @@ fn judge(
         Err(error) if !is_closed_input(&error) => return Err(error),
         _ => {}
     }
-    pumped?;
-    if status.success() || !script.exit_code_matters {
+    let failed = script.exit_code_matters && !status.success();
+    match pumped {
+        // It ended in the middle of a record: its exit code says more.
+        Err(error) if failed && status.code().is_some() && is_cut_off(&error) => {}
+        pumped => pumped?,
+    }
+    if !failed {
         return Ok(());
     }
     Err(Error::ScriptExit { command: command(), status, stderr: quoted.text() }.into())
@@ -445,6 +471,26 @@ mod tests {
             let signs = [&silent, &writing].map(|context| TaskState::of(context).life_signs());
             assert!(signs[1] > signs[0], "{script}: {signs:?}");
         }
+    }
+
+    #[test]
+    fn a_script_that_fails_is_not_waited_for_longer_than_it_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let context = context(directory.path());
+        let plenty = vec![b'x'; 4 << 20];
+        // One that was left behind holds all pipes, and reads nothing; or keeps writing.
+        for left in ["sleep 60 <&3 & echo $!", "yes <&3 & echo $!"] {
+            let script = sh(&format!("exec 3<&0; {left} >&2; echo the cause >&2; exit 3"));
+            let text = check(&script, &context, &plenty).unwrap_err().to_string();
+            assert!(text.contains("exit status: 3") && text.contains("the cause"), "{text}");
+            let child = text.lines().find_map(|line| line.trim().parse::<u32>().ok());
+            let child = child.unwrap_or_else(|| panic!("{text}"));
+            assert!(sys::process::is_alive(child), "{left}");
+            sys::process::kill(child).unwrap();
+        }
+        // What a script that succeeds has left behind is part of it.
+        let script = sh("(cat; echo late) <&0 & exit 0");
+        assert_eq!(check(&script, &context, b"").unwrap(), b"late\n");
     }
 
     #[test]

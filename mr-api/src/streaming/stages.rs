@@ -11,7 +11,7 @@ use protocol::property::PipeEncoding as Encoding;
 
 use super::args::{Spec, Work};
 use super::input::{StreamInput, StreamRecord};
-use super::io::{Field, RecordReader, RecordWriter};
+use super::io::{Field, RecordReader, RecordWriter, encode};
 use super::key_field::KeyFields;
 use super::read_ahead::ReadAhead;
 use super::{aggregate, key_field, process, typed};
@@ -27,6 +27,8 @@ pub(super) struct StreamMapper {
     writer: RecordWriter,
     reader: RecordReader,
     comparator: Option<Arc<KeyFields>>,
+    /// How its pairs are encoded for the combiner and the reducer; text if there is no reduce.
+    encoding: Encoding,
     /// There is no reduce: writes what a script prints in this encoding as text.
     to_text: Option<Encoding>,
 }
@@ -39,6 +41,10 @@ impl StreamMapper {
             writer: spec.map_input.clone(),
             reader: spec.map_output.clone(),
             comparator: spec.comparator.clone().filter(|_| !spec.is_map_only()),
+            encoding: match spec.is_map_only() {
+                true => Encoding::Text,
+                false => spec.map_output.encoding,
+            },
             to_text: spec.is_map_only().then_some(spec.map_output.encoding),
         }
     }
@@ -54,13 +60,13 @@ impl Mapper for StreamMapper {
         records: Records<'_, StreamInput>,
         out: &mut Emit<Bytes, Bytes, S>,
     ) -> Result<()> {
-        let StreamMapper { work, ignore_key, writer, reader, comparator, to_text } = self;
+        let StreamMapper { work, ignore_key, writer, reader, comparator, encoding, to_text } = self;
         let context = out.context().clone();
         // Records that no script has seen are text.
-        let encoding = to_text.filter(|_| matches!(work, Work::Script(_)));
+        let written = to_text.filter(|_| matches!(work, Work::Script(_)));
         let mut scratch = (Vec::new(), Vec::new());
         let mut emit = |key: &[u8], value: &[u8]| {
-            if let Some(encoding) = encoding {
+            if let Some(encoding) = written {
                 let (key, value) = written_texts((key, value), encoding, &mut scratch);
                 return out.emit(key, value);
             }
@@ -78,45 +84,43 @@ impl Mapper for StreamMapper {
             return records.for_each(|record| {
                 key.clear();
                 value.clear();
-                field_bytes(record.key, &mut key);
-                field_bytes(record.value, &mut value);
+                encode(record.key, *encoding, &mut key);
+                encode(record.value, *encoding, &mut value);
                 emit(&key, &value)
             });
         };
         let cursor = records.cursor();
         let mut ahead = options::script_counts(TaskState::of(&context).properties())?
             .then(|| ReadAhead::new(&context));
+        let mut unreadable = false;
         let ran = process::run(
             script,
             &context,
             |feed| {
-                records.feed(|at, StreamRecord { key, value, .. }| {
+                let fed = records.feed(|at, StreamRecord { key, value, .. }| {
                     if let Some(ahead) = &mut ahead {
                         ahead.fed(at);
                     }
                     let key = (!*ignore_key).then_some(key);
                     feed.record(|pipe| writer.put(key, value, pipe))
-                })
+                });
+                unreadable = fed.as_ref().is_err_and(|error| !process::is_of_script(error));
+                fed
             },
             |pipe| reader.read(pipe, &mut emit),
         );
-        if ran.is_err()
-            && let Some(at) = ahead.as_mut().and_then(ReadAhead::current)
-        {
-            cursor.blame(at);
+        if ran.is_err() && !unreadable {
+            // The script may be far behind what was written to it.
+            match ahead.as_mut().and_then(ReadAhead::current) {
+                Some(at) => cursor.blame(at),
+                None => cursor.blame_none(),
+            }
         }
         ran
     }
 
     fn map<S: Sink>(&mut self, _: StreamRecord<'_>, _: &mut Emit<Bytes, Bytes, S>) -> Result<()> {
         Ok(())
-    }
-}
-
-fn field_bytes(field: Field<'_>, out: &mut Vec<u8>) {
-    match field {
-        Field::Bytes(bytes, _) => out.extend_from_slice(bytes),
-        Field::Number(number) => mr_formats::ToText::write_text(&number, out),
     }
 }
 
@@ -157,6 +161,8 @@ impl Reducer for StreamReducer {
         match work {
             Work::Script(script) => {
                 let context = out.context().clone();
+                // What a script prints about no input at all is dropped, as in Hadoop.
+                let is_empty = groups.is_empty();
                 process::run(
                     script,
                     &context,
@@ -172,6 +178,9 @@ impl Reducer for StreamReducer {
                     },
                     |pipe| {
                         reader.read(pipe, |key, value| {
+                            if is_empty {
+                                return Ok(());
+                            }
                             let texts = (key, value);
                             let (key, value) = written_texts(texts, reader.encoding, &mut scratch);
                             out.write(key, value)

@@ -67,7 +67,7 @@ impl<'a, F> MapInput<'a, F> {
         mapper: &mut M,
         emit: &mut Emit<M::Key, M::Value, S>,
     ) -> Result<()> {
-        self.cursor.position.set(part.range.start);
+        self.cursor.position.set(Some(part.range.start));
         let rows = matches!(
             self.inputs.get(input as usize),
             Some(JobInput { paths: InputPaths::Rows { .. }, .. })

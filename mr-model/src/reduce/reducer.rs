@@ -108,6 +108,11 @@ impl<'a, K: Key, V: Datum> Groups<'a, K, V> {
         }
     }
 
+    /// True if there is no group, and never was one.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
     /// The next group: its first key and its values. Unread values of the group before are skipped.
     ///
     /// # Errors

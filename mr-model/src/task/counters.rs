@@ -30,13 +30,13 @@ impl Counter {
     /// Adds `amount`.
     #[inline]
     pub fn add(&self, amount: u64) {
-        self.parts.added.fetch_add(amount, Ordering::Relaxed);
+        add(&self.parts.added, amount);
     }
 
     /// Adds or subtracts, in any order. A sum of the task that is below 0 in the end counts as 0.
     pub fn add_signed(&self, amount: i64) {
         let part = if amount < 0 { &self.parts.subtracted } else { &self.parts.added };
-        part.fetch_add(amount.unsigned_abs(), Ordering::Relaxed);
+        add(part, amount.unsigned_abs());
     }
 
     /// Adds one.
@@ -59,6 +59,14 @@ impl Counter {
     pub fn value(&self) -> u64 {
         let Amounts { added, subtracted } = self.amounts();
         added.saturating_sub(subtracted)
+    }
+}
+
+/// Adds to a sum, which stays at the largest number that fits.
+#[inline]
+fn add(sum: &AtomicU64, amount: u64) {
+    if sum.fetch_add(amount, Ordering::Relaxed).checked_add(amount).is_none() {
+        sum.store(u64::MAX, Ordering::Relaxed);
     }
 }
 
@@ -204,6 +212,16 @@ mod tests {
         assert_eq!(counter.value(), 8);
         counter.add_signed(i64::MIN);
         assert_eq!(counter.value(), 0);
+    }
+
+    #[test]
+    fn a_sum_that_is_too_large_stays_large() {
+        let counter = Counter::default();
+        for _ in 0..3 {
+            counter.add_signed(i64::MAX);
+            counter.add(u64::MAX / 2);
+        }
+        assert_eq!(counter.value(), u64::MAX);
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub struct Skipped {
 pub struct RecordCursor<'a> {
     /// See [`protocol::record`]: number of the part, offset.
     cells: [&'a Cell<u64>; 2],
-    /// Position of the record handed out last.
-    pub(crate) position: Cell<u64>,
+    /// Position of the record handed out last; `None` if user code may be in another one.
+    pub(crate) position: Cell<Option<u64>>,
     /// Records handed out.
     pub(crate) count: Cell<u64>,
     /// Records skipped.
@@ -80,7 +80,7 @@ impl PartCursor<'_> {
     #[inline]
     pub(crate) fn enter<'r>(&self, at: u64, bytes: impl FnOnce() -> Option<&'r [u8]>) -> bool {
         self.cursor.life.show();
-        self.cursor.position.set(at);
+        self.cursor.position.set(Some(at));
         if !self.skip.is_empty() && self.leaves_out(at, bytes) {
             return false;
         }
@@ -108,8 +108,13 @@ impl PartCursor<'_> {
 
     /// Names the record in which user code failed, for the message.
     pub fn blame(&self, at: u64) {
-        self.cursor.position.set(at);
+        self.cursor.position.set(Some(at));
         self.publish(at);
+    }
+
+    /// User code failed in a record of this part, nobody knows in which.
+    pub fn blame_none(&self) {
+        self.cursor.position.set(None);
     }
 
     #[cold]
@@ -161,7 +166,7 @@ mod tests {
         assert!(part.enter(5, || None));
         assert_eq!((cells[0].get(), cells[1].get()), (2, 5));
         part.leave();
-        assert_eq!((cells[0].get(), cursor.position.get()), (0, 5));
+        assert_eq!((cells[0].get(), cursor.position.get()), (0, Some(5)));
         assert_eq!((cursor.count.get(), cursor.skip_count.get()), (1, 2));
         let skipped = cursor.skipped.borrow();
         assert_eq!(skipped[0].line("/in"), "/in:0\t3\ta\\xff\\n\n");

@@ -50,12 +50,14 @@ mod tests {
     fn the_place_in_an_error_is_found() {
         for path in ["/in", "/a: b", "/odd, byte 7", "/map failed at"] {
             let message = "at the number, byte 99: it is odd".to_owned();
-            let error = Error::Map { path: path.to_owned(), offset: 12, message };
+            let error = Error::Map { path: path.to_owned(), offset: Some(12), message };
             let place = RecordPlace { path: path.to_owned(), offset: 12 };
             let text = format!("task failed: {error}");
             assert_eq!(RecordPlace::of_failure(&text), Some(place.clone()), "{text}");
             assert_eq!(RecordPlace::parse(&place.to_string()), Some(place));
         }
+        let nowhere = Error::Map { path: "/in".to_owned(), offset: None, message: "no".to_owned() };
+        assert_eq!(RecordPlace::of_failure(&nowhere.to_string()), None);
         for text in ["", "map failed at /in", "reduce of partition 1 failed at group 2: no"] {
             assert_eq!(RecordPlace::of_failure(text), None, "{text}");
         }

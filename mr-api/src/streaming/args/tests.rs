@@ -158,6 +158,18 @@ fn options_without_effect_are_named() {
         ("-D map.output.key.field.separator=.", "or -D mapreduce.job.output.key.comparator"),
         ("-D aggregate.max.num.unique.values=2", "without -reducer aggregate"),
         ("-D key.value.separator.in.input.line=,", "-inputformat KeyValueTextInputFormat"),
+        ("-D stream.num.map.output.key.fields=2", "without a command as -mapper"),
+        ("-mapper cat -D stream.reduce.output=typedbytes", "without a command as -reducer"),
+        (
+            "-mapper cat -reducer aggregate -D stream.reduce.input.field.separator=,",
+            "without a command as -reducer",
+        ),
+        ("-D stream.stderr.reporter.prefix=x", "without a command"),
+        ("-reducer aggregate -cmdenv A=b", "option -cmdenv has no effect"),
+        (
+            "-mapper cat -io typedbytes -D stream.map.input.ignoreKey=true",
+            "without stream.map.input=text",
+        ),
         (
             "-partitioner KeyFieldBasedPartitioner -D num.key.fields.for.partition=2 \
              -D mapreduce.partition.keypartitioner.options=-k1",
@@ -216,6 +228,12 @@ fn classes_of_others_do_not_pass_for_hadoops() {
         (["-mapper", "com.foo.IdentityMapper"], "looks like a Java class"),
         (["-reducer", "com.foo.Reducer"], "looks like a Java class"),
         (["-reducer", "com.foo.ValueAggregatorReducer"], "looks like a Java class"),
+        (["-mapper", "aggregate"], "-mapper `aggregate`: the aggregate library reduces"),
+        (
+            ["-mapper", "org.apache.hadoop.mapred.lib.IdentityReducer"],
+            "the identity is org.apache.hadoop.mapred.lib.IdentityMapper here",
+        ),
+        (["-combiner", "org.apache.hadoop.mapreduce.Mapper"], "IdentityReducer here"),
         (
             ["-D", "mapred.output.key.comparator.class=com.foo.KeyFieldBasedComparator"],
             "mapreduce.job.output.key.comparator.class: `com.foo.KeyFieldBasedComparator`",
