@@ -1,13 +1,9 @@
 //! The worker's HTTP services: segments of map outputs for reduces; logs of attempts for the JobTracker, which serves them to users who may
 //! see the job; health and figures for monitors.
 //!
-//! A blocking thread reads segments from the data file in pieces, with positioned reads, and streams them. The index was checked when the
-//! worker took the output. [`protocol::shuffle`] defines the form of the answer.
+//! [`crate::fetches`] reads the segments.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,35 +14,26 @@ use axum::extract::Request;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use bytes::Bytes;
 use daemon::access::{Access, Audience, Routes};
 use daemon::auth::{Authenticator, Signer};
 use daemon::beans;
 use daemon::params::logs::{LogRange, StreamKind};
 use daemon::params::{self, Ear, Params};
 use daemon::rpc;
-use futures_util::stream;
 use prometheus_client::registry::Registry;
 use protocol::AttemptId;
 use protocol::auth::Role;
-use protocol::frame;
-use protocol::shuffle::{FetchRequest, ROUTE, SegmentAnswer, SegmentHeader};
+use protocol::shuffle::{FetchRequest, ROUTE};
 use tokio::sync::{mpsc, oneshot};
 use transport::rpc::Health;
 
 use crate::core::Attempts;
+use crate::fetches::Fetches;
 use crate::input::Input;
 use crate::metrics;
-use crate::outputs::{Held, Outputs};
+use crate::outputs::Outputs;
 use crate::scratch::OpenDir;
 use crate::walls::Watch;
-
-/// Bytes read and sent in one piece: large enough that the cost of calls is negligible, small enough to keep memory per request low.
-const CHUNK_BYTES: usize = 256 << 10;
-/// Pieces read ahead of the network, per request.
-const CHUNKS_AHEAD: usize = 3;
-/// Longest diagnostics of a lost output; well within the fetcher's limit.
-const DIAGNOSTICS_CHARS_MAX: usize = 500;
 
 /// What the routes share.
 #[derive(Clone)]
@@ -95,12 +82,12 @@ pub(crate) fn routes(shared: Shared, access: &Access, auth: Authenticator) -> Ro
             }
         })
     };
-    let (for_fetches, for_logs, for_health) = (shared.outputs, shared.logs, shared.secret_file);
-    let served = shared.served;
+    let (for_logs, for_health) = (shared.logs, shared.secret_file);
+    let from = Fetches::new(shared.outputs, shared.served);
     let fetchers = &[Role::Client, Role::Worker, Role::Task];
     let fetches = rpc::signed_get(auth.clone(), fetchers, move |signer, request| {
-        let (outputs, served) = (for_fetches.clone(), Arc::clone(&served));
-        async move { map_output(&outputs, &signer, &request, served) }
+        let answer = map_output(&from, &signer, &request);
+        async move { answer }
     });
     // The JobTracker decides who may see a job.
     let log_reads = rpc::signed_get(auth, &[Role::Jobtracker], move |_, request: Request| {
@@ -144,13 +131,8 @@ async fn registry(shared: &Shared) -> Option<Registry> {
     Some(metrics::registry(shared.slot_count, &attempts, &shared.watch.seen(), served))
 }
 
-/// `served` counts the bytes of segments that were passed on.
-fn map_output(
-    outputs: &Outputs,
-    signer: &Signer,
-    request: &Request,
-    served: Arc<AtomicU64>,
-) -> Response {
+/// Answers with the segments that a fetch asks for.
+fn map_output(fetches: &Fetches, signer: &Signer, request: &Request) -> Response {
     let query = request.uri().query().unwrap_or("");
     Ear::judged(request.extensions(), None);
     let fetch = match FetchRequest::parse_query(query) {
@@ -163,89 +145,10 @@ fn map_output(
         let text = format!("a task of {} may not read map outputs of {}", name.job, fetch.job);
         return (StatusCode::FORBIDDEN, text).into_response();
     }
-    let found: Vec<_> = fetch.maps.iter().map(|map| (*map, outputs.held(*map))).collect();
-    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-    let outputs = outputs.clone();
-    tokio::task::spawn_blocking(move || {
-        for (map, held) in found {
-            // An error has been sent, or the fetcher hung up: either way the stream ends here.
-            let output = (&outputs, held);
-            if send_segments(map, fetch.partitions.clone(), output, &sender, &served).is_none() {
-                return;
-            }
-        }
-    });
-    let pieces = stream::unfold(receiver, |mut receiver| async move {
-        let piece: io::Result<Bytes> = receiver.recv().await?;
-        Some((piece, receiver))
-    });
-    let mut response = Response::new(Body::from_stream(pieces));
+    let mut response = Response::new(Body::from_stream(fetches.pieces(fetch)));
     let kind = header::HeaderValue::from_static("application/octet-stream");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
-}
-
-/// Sends headers and bytes of neighbouring segments; `None` if the stream cannot continue.
-fn send_segments(
-    attempt: AttemptId,
-    partitions: Range<u32>,
-    (outputs, held): (&Outputs, Option<Held>),
-    sender: &mpsc::Sender<io::Result<Bytes>>,
-    served: &AtomicU64,
-) -> Option<()> {
-    let opened = held.ok_or_else(|| "it is not held here".to_owned()).and_then(|held| {
-        let segments = outputs.segments(attempt, &held, partitions.clone())?;
-        let file =
-            outputs.open(attempt, &held).map_err(|error| format!("cannot open it: {error}"))?;
-        let length = file.metadata().map_err(|error| format!("cannot stat it: {error}"))?.len();
-        if segments.last().is_some_and(|last| length < last.offset + last.stored) {
-            return Err(format!("it was cut off at byte {length}"));
-        }
-        Ok((segments, file))
-    });
-    let (segments, file) = match opened {
-        Ok(opened) => opened,
-        Err(reason) => {
-            let diagnostics = format!("map output {attempt} is lost: {reason}");
-            let diagnostics = diagnostics.chars().take(DIAGNOSTICS_CHARS_MAX).collect();
-            return send(sender, &SegmentAnswer::Lost { attempt, diagnostics });
-        }
-    };
-    for (reduce, segment) in partitions.zip(segments) {
-        let shuffle::SegmentInfo { stored, raw, records, .. } = segment;
-        let header = SegmentHeader { attempt, reduce, stored, raw, records };
-        send(sender, &SegmentAnswer::Segment(header))?;
-        send_bytes(&file, segment, sender, served)?;
-    }
-    Some(())
-}
-
-/// Sends the bytes of one segment; `None` if the stream cannot continue.
-fn send_bytes(
-    file: &File,
-    segment: shuffle::SegmentInfo,
-    sender: &mpsc::Sender<io::Result<Bytes>>,
-    served: &AtomicU64,
-) -> Option<()> {
-    let shuffle::SegmentInfo { offset, stored, .. } = segment;
-    let mut at = 0;
-    while at < stored {
-        let length = usize::try_from(stored - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-        let mut piece = vec![0; length];
-        let read = file.read_exact_at(&mut piece, offset + at);
-        let failed = read.is_err();
-        sender.blocking_send(read.map(|()| Bytes::from(piece))).ok()?;
-        if failed {
-            return None;
-        }
-        served.fetch_add(length as u64, Ordering::Relaxed);
-        at += length as u64;
-    }
-    Some(())
-}
-
-fn send(sender: &mpsc::Sender<io::Result<Bytes>>, answer: &SegmentAnswer) -> Option<()> {
-    sender.blocking_send(Ok(Bytes::from(frame::encode(answer)))).ok()
 }
 
 /// Serves logs of an attempt as text.

@@ -23,6 +23,7 @@ pub mod core;
 mod dfs_source;
 mod directories;
 mod error;
+mod fetches;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;

@@ -443,22 +443,24 @@ async fn a_program_that_is_still_open_for_writing_is_started_when_it_is_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn map_outputs_are_served_by_partition() {
     let stand = Stand::start(|_| {}).await;
-    let map = stand.launch(0, "map");
+    let (map, other) = (stand.launch(0, "map"), stand.launch(1, "map"));
+    stand.end_of(other).await;
     let end = stand.end_of(map).await;
     let AttemptState::MapDone { partition_bytes, .. } = end.state else { panic!("{end:?}") };
     let missing = AttemptId { number: 5, ..map };
     let mut stored = 0;
     for partitions in [0..1, 1..2, 0..2] {
-        let maps = vec![missing, map, map];
+        let maps = vec![missing, map, other];
         let request = FetchRequest { job: JOB, partitions: partitions.clone(), maps };
         let body = stand.http().get(&request.to_target()).await.unwrap().whole().await.unwrap();
         let mut rest = &body[..];
         assert!(
             matches!(header(&mut rest), SegmentAnswer::Lost { attempt, .. } if attempt == missing)
         );
-        for reduce in partitions.clone().chain(partitions) {
+        let of_map = |attempt| partitions.clone().map(move |reduce| (attempt, reduce));
+        for (attempt, reduce) in of_map(map).chain(of_map(other)) {
             let SegmentAnswer::Segment(found) = header(&mut rest) else { panic!("lost") };
-            assert_eq!((found.attempt, found.reduce, found.records), (map, reduce, 1_000));
+            assert_eq!((found.attempt, found.reduce, found.records), (attempt, reduce, 1_000));
             let (segment, after) = rest.split_at(usize::try_from(found.stored).unwrap());
             let totals = shuffle::verify_segment(segment).unwrap();
             assert_eq!((totals.records, totals.raw), (found.records, found.raw));

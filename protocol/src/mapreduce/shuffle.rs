@@ -12,6 +12,7 @@
 //! The header frame is checked by its own CRC and the segment by the checksums of its blocks, so no other checksum is needed. The status is 200 as soon as the
 //! request is well-formed; an output that cannot be served is [`SegmentAnswer::Lost`].
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -115,6 +116,10 @@ impl FetchRequest {
         if maps.iter().any(|map| map.task.job != job) {
             return Err("an attempt is of another job");
         }
+        let different: HashSet<_> = maps.iter().collect();
+        if different.len() < maps.len() {
+            return Err("an attempt is named twice");
+        }
         Ok(FetchRequest { job, partitions: first..end, maps })
     }
 }
@@ -168,6 +173,7 @@ mod tests {
             "job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_m_000000_1&map=attempt_202611201830_0007_m_000000_1",
             "job=job_202611201830_0007&reduce=3&count=0&map=attempt_202611201830_0007_m_000000_1",
             "job=job_202611201830_0007&reduce=4294967295&count=2&map=attempt_202611201830_0007_m_000000_1",
+            "job=job_202611201830_0007&reduce=3&map=attempt_202611201830_0007_m_000000_1,attempt_202611201830_0007_m_000000_1",
             &many,
         ] {
             assert!(FetchRequest::parse_query(query).is_err(), "{query}");

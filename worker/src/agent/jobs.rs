@@ -10,9 +10,8 @@ use std::io;
 use protocol::{AttemptId, JobId};
 use sys::sandbox::User;
 
-use super::surroundings::Surroundings;
+use super::surroundings::{Surroundings, tell};
 use crate::core::Event;
-use crate::input::Input;
 use crate::outputs::Outputs;
 use crate::scratch::{self, OpenDir};
 use crate::walls::{Lease, Leaving, Users};
@@ -77,7 +76,7 @@ impl Jobs {
         let inputs = around.inputs.clone();
         tokio::task::spawn_blocking(move || {
             delete(id, lease, &jobs, &outputs);
-            let _ = inputs.blocking_send(Input::Event(Event::JobDeleted(id)));
+            tell(&inputs, Event::JobDeleted(id));
         });
     }
 }

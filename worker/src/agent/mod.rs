@@ -31,6 +31,7 @@ use crate::input::Input;
 use crate::logs;
 use crate::runner::{Options, Order};
 
+use self::surroundings::tell;
 pub(crate) use self::surroundings::{SetupBase, Surroundings};
 
 /// The core with what only this process has.
@@ -206,8 +207,7 @@ impl Agent {
         tokio::task::spawn_blocking(move || {
             let result = binaries.obtain(hash, &user, source.as_ref()).map(drop);
             let result = result.map_err(|error| chain(&error));
-            // If the loop has ended, nobody needs the result.
-            let _ = inputs.blocking_send(Input::Event(Event::Fetched(hash, result)));
+            tell(&inputs, Event::Fetched(hash, result));
         });
         None
     }
@@ -250,8 +250,7 @@ impl Agent {
             let used = used.inspect_err(|error| {
                 tracing::warn!(%error, "cannot look at what tasks use on disk");
             });
-            // If the loop has ended, nobody needs the result.
-            let _ = inputs.blocking_send(Input::Event(Event::DiskMeasured(used.ok())));
+            tell(&inputs, Event::DiskMeasured(used.ok()));
         });
     }
 

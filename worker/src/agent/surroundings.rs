@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use transport::rpc::RpcClient;
 
 use crate::binaries::{Binaries, BinarySource};
+use crate::core::Event;
 use crate::input::Input;
 use crate::outputs::Outputs;
 use crate::scratch::OpenDir;
@@ -68,4 +69,11 @@ impl SetupBase {
         let expires_ms = transport::rpc::now_ms().saturating_add(lifetime_ms);
         Pass::issue(&self.secret, PassName { job, user: user.to_owned(), expires_ms })
     }
+}
+
+/// Tells the worker's loop what a thread has done.
+#[expect(clippy::disallowed_methods, reason = "the loop waits for nobody")]
+pub(super) fn tell(inputs: &mpsc::Sender<Input>, event: Event) {
+    // If the loop has ended, nobody needs it.
+    let _ = inputs.blocking_send(Input::Event(event));
 }
