@@ -65,11 +65,17 @@ impl Upload {
     }
 }
 
+/// Hands a piece to the request; false if that has ended.
+#[expect(clippy::disallowed_methods, reason = "a task's own thread waits for its own request")]
+fn send(pieces: &mpsc::Sender<Piece>, piece: Piece) -> bool {
+    pieces.blocking_send(piece).is_ok()
+}
+
 impl Write for Upload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = Bytes::copy_from_slice(bytes);
         let sent = match &self.pieces {
-            Some(pieces) => pieces.blocking_send(Piece::Bytes(piece)).is_ok(),
+            Some(pieces) => send(pieces, Piece::Bytes(piece)),
             None => false,
         };
         if sent {
@@ -96,7 +102,7 @@ impl Writer for Upload {
     fn finish(mut self: Box<Self>) -> Outcome<()> {
         if let Some(pieces) = &self.pieces {
             // If the request has ended already, its answer says why.
-            let _ = pieces.blocking_send(Piece::End);
+            let _ = send(pieces, Piece::End);
         }
         self.end()
     }
