@@ -1,9 +1,11 @@
 //! Answers on their way out: what they hold in memory, and what tells that they move.
 //!
-//! - An answer that was made as a whole counts until it is sent, in pieces, as fast as its client reads. Whoever has most of what is there loses the answer
-//!   that has been still for longest, with its connection: clients that ask for much and read nothing displace their own.
+//! - An answer that was made as a whole counts until it is sent, in pieces, as fast as its client reads. One that is made while it is sent counts with its
+//!   largest piece. Whoever has most of what is there loses the answer that has been still for longest, with its connection: clients that ask for much and
+//!   read nothing displace their own.
 //! - Streams of events, which have no end, are few on strangers' connections, and whoever opens more ends their own.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::shares::room::{Place, Room};
 use crate::{Shutdown, rpc};
 
 /// Answers up to this size are not counted: ten thousand of them are a fraction of the rest.
-const COUNTED_BYTES_MIN: u64 = 8 << 10;
+const COUNTED_BYTES_MIN: usize = 8 << 10;
 /// How much of an answer is handed on at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// Most streams of events on connections without a signed request: of open pages that nobody needs to sign for. One machine, or all programs on this one, have
@@ -69,27 +71,26 @@ impl Answers {
             rpc::insert_seal(&mut response, &header);
         }
         let calling = Calling::at(address.ip());
-        let mut end = NoteEnd { line: Arc::clone(line), _stream: None, whole: None };
+        let asker = line.owner().map_or(Asker::Stranger(calling), |it| Asker::Known(*it));
+        let mut count = Count { room: Arc::clone(&self.whole), asker, bytes: 0, place: None };
+        let mut stream = None;
         if is_endless(&response) {
             line.stream();
             if !line.is_trusted() {
-                end._stream = self.streams.displace(calling, 1, Arc::clone(line)).ok();
-                if end._stream.is_none() {
+                stream = self.streams.displace(calling, 1, Arc::clone(line)).ok();
+                if stream.is_none() {
                     response = refused("too many pages are open here: try again later\n");
                 }
             }
         }
-        if let Some(bytes) = response.body().size_hint().exact()
-            && bytes >= COUNTED_BYTES_MIN
-        {
-            let asker = line.owner().map_or(Asker::Stranger(calling), |it| Asker::Known(*it));
+        if let Some(bytes) = response.body().size_hint().exact() {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            end.whole = self.whole.displace(asker, bytes, Arc::clone(line)).ok();
-            if end.whole.is_none() {
+            if !count.grow_to(bytes, line) {
                 response = refused("too many answers wait to be read: try again later\n");
             }
         }
-        response.map(|body| Body::new(Noted { body, rest: Bytes::new(), end }))
+        let end = NoteEnd { line: Arc::clone(line), _stream: stream };
+        response.map(|body| Body::new(Noted { body, rest: Bytes::new(), count, end }))
     }
 }
 
@@ -118,15 +119,40 @@ struct Noted {
     body: Body,
     /// Of the last frame, what is not handed on yet.
     rest: Bytes,
+    count: Count,
     end: NoteEnd,
+}
+
+/// What an answer counts.
+struct Count {
+    room: Arc<Room<Asker, Arc<Line>>>,
+    asker: Asker,
+    bytes: usize,
+    /// From its first piece on that is counted.
+    place: Option<Place<Asker, Arc<Line>>>,
+}
+
+impl Count {
+    /// It holds so many bytes now; false if they do not fit beside what others hold.
+    fn grow_to(&mut self, bytes: usize, line: &Arc<Line>) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 || bytes < COUNTED_BYTES_MIN {
+            return true;
+        }
+        if self.place.as_ref().is_none_or(|place| place.grow(more).is_err()) {
+            // Others of the same asker give way to this one.
+            self.place = None;
+            self.place = self.room.displace(self.asker.clone(), bytes, Arc::clone(line)).ok();
+        }
+        self.bytes = bytes;
+        self.place.is_some()
+    }
 }
 
 struct NoteEnd {
     line: Arc<Line>,
     /// Of a stream of events to a stranger.
     _stream: Option<Place<Calling, Arc<Line>>>,
-    /// Of an answer that was made as a whole.
-    whole: Option<Place<Asker, Arc<Line>>>,
 }
 
 impl Drop for NoteEnd {
@@ -146,14 +172,21 @@ impl hyper::body::Body for Noted {
         if self.rest.is_empty() {
             let polled = ready!(Pin::new(&mut self.body).poll_frame(context));
             match polled.map(|frame| frame.map(Frame::into_data)) {
-                Some(Ok(Ok(data))) => self.rest = data,
+                Some(Ok(Ok(data))) => {
+                    let Noted { count, end, .. } = &mut *self;
+                    if !count.grow_to(data.len(), &end.line) {
+                        let full = io::Error::from(io::ErrorKind::QuotaExceeded);
+                        return Poll::Ready(Some(Err(axum::Error::new(full))));
+                    }
+                    self.rest = data;
+                }
                 Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
             }
         }
         self.end.line.stir();
-        if let Some(place) = &self.end.whole {
+        if let Some(place) = &self.count.place {
             place.stir();
         }
         let bytes = self.rest.len().min(PIECE_BYTES);

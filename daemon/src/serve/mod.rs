@@ -398,16 +398,24 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(60), server).await.unwrap().unwrap();
     }
 
-    /// A service with a route of events, one of a word and one of a large answer.
+    /// A service with a route of events, one of a word, and large answers: one that was made before it is sent, and one in two pieces.
     async fn service(limits: Limits) -> (SocketAddr, Shutdown, JoinSet<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let board = crate::page::live::Board::default();
         let large = Bytes::from(vec![7; ANSWER_BYTES]);
+        let piece = large.clone();
         let routes = Router::new()
             .route("/live", get(move || async move { board.changes() }))
             .route("/word", get(|| async { "here" }))
             .route("/large", get(move || async move { large }))
+            .route(
+                "/pieces",
+                get(move || async move {
+                    let pieces = [piece.clone(), piece].map(Ok::<_, Infallible>);
+                    Body::from_stream(futures_util::stream::iter(pieces))
+                }),
+            )
             .route("/known", get(known));
         let hosts = crate::hosts::Hosts::new("h:1", &[], "`hosts`");
         let routes = crate::front::guard(routes, hosts);
@@ -440,21 +448,23 @@ mod tests {
 
     #[tokio::test]
     async fn answers_that_nobody_reads_displace_their_own() {
-        let limits = Limits { answer_bytes_max: 4 * ANSWER_BYTES, ..Limits::default() };
-        let (address, _shutdown, _server) = service(limits).await;
-        let mut held = Vec::new();
-        for _ in 0..8 {
-            let (client, head) = ask(address, "/large").await;
-            assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-            held.push(client);
+        for path in ["/large", "/pieces"] {
+            let limits = Limits { answer_bytes_max: 4 * ANSWER_BYTES, ..Limits::default() };
+            let (address, _shutdown, _server) = service(limits).await;
+            let mut held = Vec::new();
+            for _ in 0..8 {
+                let (client, head) = ask(address, path).await;
+                assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+                held.push(client);
+            }
+            let mut whole = Vec::new();
+            for client in &mut held {
+                let mut body = vec![0; ANSWER_BYTES];
+                whole.push(client.read_exact(&mut body).await.is_ok());
+            }
+            // Three quarters are for one that is alone.
+            assert_eq!(whole, [[false; 5].as_slice(), &[true; 3]].concat(), "{path}");
         }
-        let mut whole = Vec::new();
-        for client in &mut held {
-            let mut body = vec![0; ANSWER_BYTES];
-            whole.push(client.read_exact(&mut body).await.is_ok());
-        }
-        // Three quarters are for one that is alone.
-        assert_eq!(whole, [[false; 5].as_slice(), &[true; 3]].concat());
     }
 
     #[tokio::test]

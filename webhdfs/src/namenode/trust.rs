@@ -3,6 +3,7 @@
 use axum::http::request::Parts;
 use daemon::auth::Authenticator;
 use daemon::rpc;
+use daemon::serve::Peer;
 use protocol::DfsPath;
 use protocol::auth::{Key, Role};
 
@@ -62,6 +63,10 @@ impl Trust {
                 return Err(WebError::new(Exception::Unauthenticated, error.to_string()));
             }
             let owner = self.keeper.owner(token, now_ms).await?;
+            // Its connection is its owner's: strangers do not displace it, and what is held for it counts for the owner.
+            if let Some(peer) = parts.extensions.get::<Peer>() {
+                peer.line.trust(&owner);
+            }
             let user = identity::effective(&owner, query, config)?;
             return Ok(Identity { user, by_token: true });
         }
