@@ -55,6 +55,8 @@ use daemon::auth::Authenticator;
 use daemon::hosts::host_part;
 use daemon::serve::door::Door;
 use daemon::serve::{self, Limits};
+use daemon::shares::PART;
+use daemon::shares::room::Room;
 use daemon::supervisor;
 use host::{Opening, Policy, Running, Start};
 use journal::{Journal, Options};
@@ -76,7 +78,7 @@ use crate::groups::Groups;
 use crate::migration::Stored;
 use crate::nodes::NodeTable;
 use crate::recover::Recovering;
-use crate::server::{Founder, NameNode, Notes, Shared, moment};
+use crate::server::{Founder, NameNode, Notes, Shared, WALKS_MAX, moment};
 use crate::service::audit::{self, Audit};
 use crate::service::{Load, Service, TokenLedger};
 use crate::startup::Startup;
@@ -261,7 +263,8 @@ fn open(
     let running = opening.start(start)?;
     let host = running.handle();
     let groups = Arc::new(Groups::new(config));
-    let shared = Shared { host, nodes, epoch, heartbeat_ms: config.heartbeat_ms, groups, startup };
+    let (heartbeat_ms, walks) = (config.heartbeat_ms, Room::new(WALKS_MAX, PART));
+    let shared = Shared { host, nodes, epoch, heartbeat_ms, groups, startup, walks };
     Ok(Opened { shared: Arc::new(shared), journal, running, files })
 }
 

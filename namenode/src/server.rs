@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use daemon::shares::room::Room;
 use daemon::supervisor;
 use host::{Batch, End, Handle, Machine, Release, Turn};
 use journal::{Change, Txid};
@@ -18,7 +19,7 @@ use protocol::datanode::{
     self, Changes, FullReport, Reply as NodeReply, Report, Request as NodeRequest, Sender,
 };
 use protocol::delegation::{Order, Refusal, TokenInfo};
-use protocol::namenode::{AdminState, Answer, Body, Call, Reply, Request};
+use protocol::namenode::{AdminState, Answer, Body, Call, Reply, Request, TypedCall, calls};
 use protocol::{BlockId, ClusterId, DatanodeId, Epoch, ErrorKind, GenerationStamp, RemoteError};
 use tokio::sync::oneshot;
 
@@ -30,12 +31,18 @@ use crate::core::namespace::Loss;
 use crate::core::nodes::{Datanodes, HostLists, NodeIndex};
 use crate::core::now::Now;
 use crate::core::query::Reader;
+use crate::core::rights::Caller;
 use crate::core::state::{Output, State};
 use crate::error::CoreError;
 use crate::groups::{Groups, Membership};
 use crate::migration::Stored;
 use crate::nodes::{NodeTable, fenced, registered};
 use crate::startup::Startup;
+
+/// Entries that a walk over a tree looks at before others have the state: half a millisecond.
+const WALK_STEPS: usize = 1 << 12;
+/// Walks over large trees at once; those beyond wait, and no user has all.
+pub(crate) const WALKS_MAX: usize = 4;
 
 /// Events that the machine takes.
 pub(crate) enum Event {
@@ -107,6 +114,8 @@ pub(crate) struct Shared {
     pub(crate) heartbeat_ms: u64,
     pub(crate) groups: Arc<Groups>,
     pub(crate) startup: Arc<Startup>,
+    /// Walks over large trees, by their users.
+    pub(crate) walks: Arc<Room<String>>,
 }
 
 impl Shared {
@@ -120,17 +129,55 @@ impl Shared {
         };
         match &request.body {
             Body::One(call) => {
+                if let Some(summary) = self.summary(call, caller).await? {
+                    return summary;
+                }
                 let view = self.host.view(|state, txid| answer(call, state, txid));
                 view.await.map_err(ended)?
             }
             Body::Batch(calls) => {
+                let mut summaries = Vec::new();
+                for call in calls {
+                    summaries.push(self.summary(call, caller).await?);
+                }
                 let mut budget = Budget::default();
-                let in_budget = |call: &Call, state: &State, txid: Txid| {
-                    within(&mut budget, || answer(call, state, txid))
+                let in_budget = |(call, summary): (&Call, Option<Answer>), state: &State, txid| {
+                    within(&mut budget, || summary.unwrap_or_else(|| answer(call, state, txid)))
                 };
-                let answers = self.host.view_each(calls, in_budget).await.map_err(ended)?;
+                let all = calls.iter().zip(summaries);
+                let answers = self.host.view_each(all, in_budget).await.map_err(ended)?;
                 batched(answers)
             }
+        }
+    }
+
+    /// The totals of a tree, if a call asks for them. The state is free for others after each slice.
+    async fn summary(
+        &self,
+        call: &Call,
+        caller: Caller<'_>,
+    ) -> Result<Option<Answer>, RemoteError> {
+        if !matches!(call, Call::ContentSummary(_)) {
+            return Ok(None);
+        }
+        let begun = self.host.view(|state, _| state.begin_walk(call, caller));
+        let mut walk = match begun.await.map_err(ended)? {
+            None => return Ok(None),
+            Some(Err(refusal)) => return Ok(Some(Err(refusal))),
+            Some(Ok(walk)) => walk,
+        };
+        let mut place = None;
+        loop {
+            let step = self.host.view(|state, _| state.walk_on(&mut walk, caller, WALK_STEPS));
+            match step.await.map_err(ended)? {
+                Err(refusal) => return Ok(Some(Err(refusal))),
+                Ok(Some(sum)) => return Ok(Some(calls::ContentSummary::answer(Ok(sum)))),
+                Ok(None) => {}
+            }
+            if place.is_none() {
+                place = Some(self.walks.wait(caller.user.to_owned(), 1, ()).await);
+            }
+            tokio::task::yield_now().await;
         }
     }
 

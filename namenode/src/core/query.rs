@@ -3,16 +3,16 @@
 use std::ops::Deref;
 
 use protocol::namenode::{
-    AdminState, Answer, Call, ClusterStatus, ContentSummary, DatanodeDetail, DatanodeInfo,
-    DatanodeReport, DatanodeState, FileStatus, LIST_ENTRIES_MAX, ListPage, LocatedBlock,
-    LocatedBlocks, TypedCall, calls,
+    AdminState, Answer, Call, ClusterStatus, DatanodeDetail, DatanodeInfo, DatanodeReport,
+    DatanodeState, FileStatus, LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, TypedCall,
+    calls,
 };
 use protocol::permission::Action;
 use protocol::token::{AccessMode, Holder};
 use protocol::{BlockId, DatanodeId, DfsPath, ErrorKind, InodeId, RemoteError};
 
 use super::blocks::{Low, placement};
-use super::inodes::{File, Inode, Totals};
+use super::inodes::{File, Inode};
 use super::namespace::{Block, Resolved};
 use super::nodes::{Datanodes, Node, NodeIndex};
 use super::now::Now;
@@ -109,32 +109,6 @@ impl State {
             }
             Err(error) => Err(error),
         }
-    }
-
-    fn summary(&self, path: &DfsPath, caller: Caller<'_>) -> Result<ContentSummary, RemoteError> {
-        if let Some(view) = self.view(path, caller) {
-            return self.summary_view(path, view?, caller);
-        }
-        let found = self.lookup(path, (caller, Needs::default()), |path| {
-            format!("File does not exist: {path}")
-        })?;
-        self.guard(caller).check_directories(found.id)?;
-        let kept = self.ns.retained(found.id);
-        let Totals { length, file_count, directory_count, space_consumed } =
-            found.inode.total().plus(kept);
-        let quota = self.ns.quota_of(found.id);
-        Ok(ContentSummary {
-            length,
-            file_count,
-            directory_count,
-            space_consumed,
-            quota: quota.names,
-            space_quota: quota.space,
-            snapshot_length: kept.length,
-            snapshot_file_count: kept.file_count,
-            snapshot_directory_count: kept.directory_count,
-            snapshot_space_consumed: kept.space_consumed,
-        })
     }
 
     /// Answers the other reads.

@@ -5,6 +5,7 @@
 //! | `attributes` | access lists, rights, extended attributes, storage policies |
 //! | `snapshots` | paths through `.snapshot`, differences between snapshots |
 //! | `fsck`, `fsck_snapshot` | checks of a tree, page by page |
+//! | `summary` | totals of trees, in slices |
 //! | `inspect` | files being written, one block |
 
 mod attributes;
@@ -12,3 +13,4 @@ mod fsck;
 mod fsck_snapshot;
 mod inspect;
 mod snapshots;
+mod summary;

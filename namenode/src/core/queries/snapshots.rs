@@ -4,9 +4,8 @@ use std::ops::Bound;
 
 use protocol::acl::AclStatus;
 use protocol::namenode::{
-    ContentSummary, DIFF_ENTRIES_MAX, DOT_SNAPSHOT, DiffEntry, DiffPage, FileStatus,
-    LIST_ENTRIES_MAX, ListPage, LocatedBlock, LocatedBlocks, SnapshotPage, SnapshotStatus,
-    SnapshottableDirectory,
+    DIFF_ENTRIES_MAX, DOT_SNAPSHOT, DiffEntry, DiffPage, FileStatus, LIST_ENTRIES_MAX, ListPage,
+    LocatedBlock, LocatedBlocks, SnapshotPage, SnapshotStatus, SnapshottableDirectory,
 };
 use protocol::permission::Action;
 use protocol::{DfsPath, ErrorKind, InodeId, RemoteError};
@@ -115,25 +114,6 @@ impl State {
         let entries = page_of(&mut children, limit, entry);
         let remaining = children.count() as u64;
         Ok(ListPage { entries, remaining })
-    }
-
-    pub(in crate::core) fn summary_view(
-        &self,
-        path: &DfsPath,
-        view: Option<View<'_>>,
-        caller: Caller<'_>,
-    ) -> Result<ContentSummary, RemoteError> {
-        let pass = |id: InodeId, state: At<'_>| {
-            let access = Action::READ_EXECUTE;
-            self.guard(caller).check_former((id, state), access, path.as_str())
-        };
-        match view {
-            None => Err(refuse(ErrorKind::NotFound, format!("File does not exist: {path}"))),
-            Some(View::Snapshots(_)) => {
-                Ok(ContentSummary { directory_count: 1, ..ContentSummary::default() })
-            }
-            Some(View::Inside(seen)) => Ok(self.ns.summary_at(seen, pass)?),
-        }
     }
 
     pub(in crate::core) fn locations_view(

@@ -2,7 +2,7 @@
 
 use protocol::namenode::{ContentSummary, DOT_SNAPSHOT, FileStatus, ListPage};
 use protocol::storage::StoragePolicy;
-use protocol::{DfsPath, InodeId, RemoteError};
+use protocol::{DfsPath, InodeId};
 
 use crate::core::inodes::{At, Features, SnapshotId};
 use crate::core::namespace::Namespace;
@@ -121,35 +121,28 @@ impl Namespace {
         }
     }
 
-    /// Totals of a tree in a snapshot; walks it, and calls `pass` for every directory.
-    pub(in crate::core) fn summary_at(
+    /// Adds an entry of a snapshot to the totals of its tree, and what is in it to `rest`.
+    pub(in crate::core) fn add_former(
         &self,
-        seen: Seen<'_>,
-        pass: impl Fn(InodeId, At<'_>) -> Result<(), RemoteError>,
-    ) -> Result<ContentSummary, RemoteError> {
-        let mut sum = ContentSummary::default();
-        let mut stack = vec![(seen.id, seen.state)];
-        while let Some((id, state)) = stack.pop() {
-            let Some(file) = self.file(id) else {
-                pass(id, state)?;
-                sum.directory_count += 1;
-                let children = self.children_at(id, seen.at, "");
-                stack.extend(
-                    children.filter_map(|(_, child)| Some((child, self.at(child, seen.at)?))),
-                );
-                continue;
-            };
-            let length = self.length_at(Seen { id, state, ..seen });
-            let replication = match state {
-                At::Live(_) => file.replication,
-                At::Was(version) => version.file.as_ref().map_or(0, |file| file.replication),
-            };
-            sum.file_count += 1;
-            sum.length = sum.length.saturating_add(length);
-            let space = length.saturating_mul(u64::from(replication));
-            sum.space_consumed = sum.space_consumed.saturating_add(space);
-        }
-        Ok(sum)
+        (id, state, at): (InodeId, At<'_>, SnapshotId),
+        sum: &mut ContentSummary,
+        rest: &mut Vec<InodeId>,
+    ) {
+        let Some(file) = self.file(id) else {
+            sum.directory_count += 1;
+            rest.extend(self.children_at(id, at, "").map(|(_, child)| child));
+            return;
+        };
+        let (length, replication) = match state {
+            At::Live(_) => (file.visible_length(), file.replication),
+            At::Was(version) => {
+                version.file.as_ref().map_or((0, 0), |file| (file.length, file.replication))
+            }
+        };
+        sum.file_count += 1;
+        sum.length = sum.length.saturating_add(length);
+        let space = length.saturating_mul(u64::from(replication));
+        sum.space_consumed = sum.space_consumed.saturating_add(space);
     }
 
     /// A page of the snapshots of a directory, after a name.
