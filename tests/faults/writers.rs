@@ -118,6 +118,43 @@ fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
     assert_no_panics(&cluster);
 }
 
+/// All wait as long for their neighbours, as they do by default.
+#[test]
+fn a_member_that_stands_still_is_left_out_and_none_of_those_before_it() {
+    let mut options = options(3);
+    options.variables.extend([
+        ("HANNO_DATANODE_IO_TIMEOUT_MS", "6000".to_owned()),
+        // Nobody counts as dead.
+        ("HANNO_NAMENODE_STALE_MS", "30000".to_owned()),
+        ("HANNO_NAMENODE_DEAD_MS", "60000".to_owned()),
+    ]);
+    let cluster = Cluster::start(options);
+    let timeouts = Timeouts { io: Duration::from_secs(6), ..Timeouts::default() };
+    let calls = CallOptions::default();
+    let client = DfsClient::connect_with(&config(&cluster.namenode), calls, timeouts).unwrap();
+    let path = DfsPath::parse("/f").unwrap();
+    let content = data::bytes(6, 20_000);
+    let mut writer = client.create(&path, CreateOptions::default()).unwrap();
+    writer.write_all(&content[..10_000]).unwrap();
+    writer.hsync().unwrap();
+    let members = |writer: &client::dfs::DfsWriter| {
+        let members = writer.pipeline().iter();
+        members.map(|member| member.transfer_address.clone()).collect::<Vec<_>>()
+    };
+    let before = members(&writer);
+    let last = cluster.pid(&name_of(&cluster, &before[2])).unwrap();
+    processes::pause(last);
+    writer.write_all(&content[10_000..]).unwrap();
+    writer.hsync().unwrap();
+    assert_eq!(members(&writer), before[..2], "both in front of it are healthy");
+    sys::process::resume(last).unwrap();
+    writer.close().unwrap();
+    let mut found = Vec::new();
+    client.open(&path).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found == content, "{} bytes", found.len());
+    assert_no_panics(&cluster);
+}
+
 /// Longer than a DataNode takes to count as dead and some tries at a recovery after that.
 const RECOVERIES: Duration = Duration::from_secs(12);
 

@@ -42,6 +42,16 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
+/// A member of a pipeline waits longer by this part of its time for each member behind it, as in HDFS (5 s of 60 s): whoever is nearest to one that hangs gives up
+/// first, and says who it is, before those in front of it take their neighbour for it.
+const PIPELINE_PART: u32 = 12;
+
+/// How long a part of a pipeline waits for `members` behind it, if one without any waits for `io`.
+pub fn behind_timeout(io: Duration, members: usize) -> Duration {
+    let members = u32::try_from(members).unwrap_or(u32::MAX);
+    io.saturating_add((io / PIPELINE_PART).saturating_mul(members))
+}
+
 impl Default for Timeouts {
     /// 5 s to connect on a local network; 60 s for progress as HDFS; 20 s idle.
     fn default() -> Self {

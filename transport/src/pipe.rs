@@ -1,6 +1,7 @@
 //! The way to the next member of a pipeline: for a client the first one, for a DataNode the one behind it.
 //!
-//! Invariants: the operation leaves with the first packet, so a small block takes one message; its answer is read before the first ack.
+//! Invariants: the operation leaves with the first packet, so a small block takes one message; its answer is read before the first ack. Whoever waits at it waits
+//! longer than the members behind.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use protocol::token::BlockToken;
 use protocol::transfer::{Ack, MoreBlock, Operation, Reply, Write, WriteMany};
 use protocol::{BlockId, GenerationStamp};
 
-use crate::{Connection, ConnectionPool, Packet, TransferFailure};
+use crate::{Connection, ConnectionPool, Packet, TransferFailure, behind_timeout};
 
 /// See the module.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Pipe {
     /// The operation's frame, until it is sent.
     before: Vec<u8>,
     is_answered: bool,
+    /// For other uses of the connection.
+    timeout: Duration,
 }
 
 impl Pipe {
@@ -32,8 +35,9 @@ impl Pipe {
         write: Write,
     ) -> Result<Self, TransferFailure> {
         let mut connection = pool.take(target, (write.block, write.stamp, token))?;
+        let members = write.pipeline.len();
         let before = connection.sealed(&Operation::Write(write), token);
-        Ok(Pipe { connection, before, is_answered: false })
+        Pipe::with(connection, before, (pool, members))
     }
 
     /// Connects for several new blocks, whose packets follow in the order of `writes`. All go the same way, which the first names; each has its own token.
@@ -47,13 +51,25 @@ impl Pipe {
         more: &[(BlockId, GenerationStamp, BlockToken)],
     ) -> Result<Self, TransferFailure> {
         let mut connection = pool.take(target, (first.block, first.stamp, token))?;
+        let members = first.pipeline.len();
         let more = more.iter().map(|(block, stamp, token)| {
             let permit = connection.permit(token, *block, *stamp)?;
             Some(MoreBlock { block: *block, stamp: *stamp, token: token.name, permit })
         });
         let more = more.collect::<Option<_>>().ok_or(TransferFailure::Unexpected)?;
         let before = connection.sealed(&Operation::WriteMany(WriteMany { first, more }), token);
-        Ok(Pipe { connection, before, is_answered: false })
+        Pipe::with(connection, before, (pool, members))
+    }
+
+    /// To a target with so many members behind it.
+    fn with(
+        connection: Connection,
+        before: Vec<u8>,
+        (pool, members): (&ConnectionPool, usize),
+    ) -> Result<Self, TransferFailure> {
+        let timeout = pool.timeouts().io;
+        connection.stream().set_timeouts(behind_timeout(timeout, members + 1))?;
+        Ok(Pipe { connection, before, is_answered: false, timeout })
     }
 
     /// Sends a packet; returns how long the member kept it waiting.
@@ -96,6 +112,8 @@ impl Pipe {
 
     /// The connection, on which nothing is in transit any more.
     pub fn into_connection(self) -> Connection {
+        // One whose time cannot be set has failed, which its next use notices.
+        let _ = self.connection.stream().set_timeouts(self.timeout);
         self.connection
     }
 }

@@ -50,6 +50,8 @@ struct Reception<'a> {
     /// The answer, until it is sent with the first ack.
     answer: Vec<u8>,
     behind: Option<Behind>,
+    /// Members behind this one.
+    behind_count: usize,
     member: Member,
     block: (BlockId, GenerationStamp),
     writer: Option<ReplicaWriter>,
@@ -82,6 +84,7 @@ impl Service {
             front: connection,
             answer: frame::encode(&answer),
             behind: None,
+            behind_count: write.pipeline.len(),
             member,
             block: (write.block, write.stamp),
             writer: Some(writer),
@@ -184,7 +187,8 @@ impl Reception<'_> {
         let front = takes_packets.then_some(&*self.front);
         let wake = self.writer.as_ref().and_then(ReplicaWriter::wake);
         let is_idle = self.member.is_idle();
-        let timeout = if is_idle { limits.writer_idle_max } else { limits.io_timeout };
+        let working = transport::behind_timeout(limits.io_timeout, self.behind_count);
+        let timeout = if is_idle { limits.writer_idle_max } else { working };
         let ready = transport::wait_for_any(front, behind, wake, timeout);
         let ready = ready.map_err(|error| cannot_wait(&error))?;
         if behind.is_some() && self.member.waits_for_behind(in_flight) {
