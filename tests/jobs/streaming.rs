@@ -309,7 +309,7 @@ fn binary_records(streaming: &Streaming) {
     let expected: String = (0..7).map(|rest| format!("key\n{rest}\t{}\n", sum(rest))).collect();
     assert_eq!(streaming.output("/typed"), expected);
 
-    streaming.script("raw.py", &format!("{common}def read():\n    head = inp.read(4)\n    return inp.read(struct.unpack('>i', head)[0]) if head else None\nwhile True:\n    place = read()\n    if place is None: break\n    value = read()\n    assert len(place) == 8\n    key = bytes([int(value) % 3, 10, 9])\n    for part in (key, value): out.write(struct.pack('>i', len(part)) + part)\n"));
+    streaming.script("raw.py", &format!("{common}def read():\n    head = inp.read(4)\n    return inp.read(struct.unpack('>i', head)[0]) if head else None\nwhile True:\n    place = read()\n    if place is None: break\n    value = read()\n    assert len(place) == 8 and value[0] == len(value) - 1\n    value = value[1:]\n    key = bytes([int(value) % 3, 10, 9])\n    for part in (key, value): out.write(struct.pack('>i', len(part)) + part)\n"));
     streaming.script("raw_reduce.py", &format!("{common}count = {{}}\nwhile True:\n    head = inp.read(4)\n    if not head: break\n    key = inp.read(struct.unpack('>i', head)[0])\n    inp.read(struct.unpack('>i', inp.read(4))[0])\n    count[key] = count.get(key, 0) + 1\nfor key, n in count.items():\n    print(key[0], n, sep='\\t')\n"));
     streaming
         .run(&[
