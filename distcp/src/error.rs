@@ -17,6 +17,15 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A path without a letter: it names neither the home directory nor the working directory.
+    #[error("Can not create a Path from an empty string")]
+    EmptyPath,
+    /// The address of a file system without a path.
+    #[error("{address} names no path; its root is {address}/")]
+    NoPath {
+        /// The address.
+        address: String,
+    },
     /// A source that does not exist.
     #[error("Input source {path} doesn't exist.")]
     NoSource {
@@ -194,6 +203,8 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage { .. }
+            | Error::EmptyPath
+            | Error::NoPath { .. }
             | Error::NoSource { .. }
             | Error::NoMatch { .. }
             | Error::ManyToFile { .. }
@@ -299,6 +310,7 @@ mod tests {
         let text = || "x".to_owned();
         for (error, code) in [
             (Error::usage("x"), 255),
+            (Error::EmptyPath, 255),
             (Error::Duplicate { first: text(), second: text() }, 254),
             (Error::NoAttributes { what: ACLS, place: text() }, 253),
             (Error::NoAttributes { what: XATTRS, place: text() }, 252),

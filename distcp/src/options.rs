@@ -267,7 +267,10 @@ impl Options {
         if self.update_root && !is_sync {
             return refused("-updateRoot is valid only with -update or -overwrite");
         }
-        if self.diff.is_some() {
+        if let Some((from, to)) = &self.diff {
+            if from.is_empty() || to.is_empty() {
+                return refused("-diff: a snapshot has a name; the present is `.`");
+            }
             if !self.update {
                 return refused("-diff is valid only with -update option");
             }
@@ -371,6 +374,15 @@ mod tests {
         ] {
             let text = read(line).unwrap_err().to_string();
             assert!(text.contains(expected), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_without_a_name_is_not_the_present() {
+        for [from, to] in [["", "s2"], ["s1", ""]] {
+            let words = ["-update", "-diff", from, to, "/a", "/b"].map(str::to_owned);
+            let text = parse(&words).unwrap_err().to_string();
+            assert!(text.contains("a snapshot has a name"), "{text}");
         }
     }
 }

@@ -283,8 +283,11 @@ impl Copy<'_> {
 
     /// `-filters` names a file of this machine, as in Hadoop.
     fn filter_text(&self) -> Result<String> {
-        let Some(path) = &self.options.filters else { return Ok(String::new()) };
-        let path = path.strip_prefix("file://").unwrap_or(path);
+        let Some(text) = &self.options.filters else { return Ok(String::new()) };
+        let path = text.strip_prefix("file://").unwrap_or(text);
+        if path.is_empty() {
+            return Err(Error::EmptyPath);
+        }
         let own = |source| Error::Own { what: "read", path: path.to_owned(), source };
         sys::fs::read_input(Path::new(path)).map_err(own)
     }
@@ -548,6 +551,34 @@ mod tests {
         assert_eq!(runs().len(), 1);
         let texts = runs();
         assert!(texts[0].starts_with("FILE_COPIED") && texts[1].starts_with("FILE_SKIPPED"));
+    }
+
+    #[test]
+    fn an_empty_path_stands_for_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::create_dir(scratch.path().join("in")).unwrap();
+        fs::write(scratch.path().join("in/x"), "1").unwrap();
+        // Two spaces, or one at the end, have an empty word between or behind them.
+        for line in [
+            "-update -delete @/in ",
+            "-update  @/out",
+            "-update @/in  @/out",
+            "-log  @/in @/out",
+            "-atomic -tmp  @/in @/out",
+            "-filters  @/in @/out",
+            "-filters file:// @/in @/out",
+            "-f  @/out",
+        ] {
+            let refused = distcp(scratch.path(), line).unwrap_err();
+            assert!(matches!(refused, Error::EmptyPath), "{line}: {refused}");
+            assert_eq!(refused.exit_code(), 255, "{line}");
+        }
+        fs::write(scratch.path().join("list"), "\n \n").unwrap();
+        let refused = distcp(scratch.path(), "-f @/list @/out").unwrap_err();
+        assert!(refused.to_string().contains("no source is named there"), "{refused}");
+        let refused = distcp(scratch.path(), "-f @/none @/out").unwrap_err();
+        assert!(matches!(refused, Error::File { what: "open", .. }), "{refused}");
+        assert!(!scratch.path().join("out").try_exists().unwrap());
     }
 
     #[test]

@@ -195,8 +195,13 @@ fn lost_lists(stand: &Stand) {
 }
 
 fn mistakes(stand: &Stand) {
+    let kept = format!("/user/{SUPERUSER}/kept");
+    stand.put(&kept, b"of the home directory");
     for (line, code, text) in [
         ("/none /x", USAGE, "doesn't exist"),
+        // The last word is empty.
+        ("-update -delete /s ", USAGE, "Can not create a Path from an empty string"),
+        ("-update -delete /s hdfs://", USAGE, "names no path"),
         ("/s /renamed", USAGE, "which is not a file"),
         ("/s/a /s/sub /renamed", USAGE, "Multiple source"),
         ("-update -overwrite /s /x", USAGE, "mutually exclusive"),
@@ -209,6 +214,7 @@ fn mistakes(stand: &Stand) {
     ] {
         refused(&stand.distcp(line), code, text);
     }
+    assert_eq!(stand.text(&kept), "of the home directory");
     // A directory where a file shall be.
     stand.dfs("-mkdir -p /x/a");
     refused(&stand.distcp("-update /s /x"), FAILED, "Target is dir, Source is file");

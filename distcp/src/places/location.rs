@@ -1,6 +1,6 @@
 //! Paths as they are typed, and the place that each is in.
 
-use std::fmt;
+use std::{fmt, io};
 
 use protocol::address::{self, Scheme, Side, Site, Typed};
 use serde::{Deserialize, Serialize};
@@ -46,9 +46,15 @@ impl fmt::Display for Location {
 }
 
 impl Location {
-    /// Reads a path as `user` types it.
+    /// Reads a path as `user` types it. One that is missing, as a variable without a value leaves it, stands for no directory.
     pub(crate) fn parse(text: &str, site: Option<&Site>, user: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Err(Error::EmptyPath);
+        }
         let typed = Typed::new(text);
+        if typed.path.is_empty() {
+            return Err(Error::NoPath { address: text.to_owned() });
+        }
         let is_called = |site: &Site| site.locate(text).is_ok();
         match &typed.scheme {
             Some(Scheme::Namenode)
@@ -83,8 +89,8 @@ impl Location {
         let (typed, side) = site.unwrap_or(&none).locate(text)?;
         match side {
             Side::Machine => {
-                let here = std::env::current_dir().unwrap_or_default();
-                let path = address::absolute(&here.to_string_lossy(), typed.path);
+                let base = if typed.path.starts_with('/') { String::new() } else { here(text)? };
+                let path = address::absolute(&base, typed.path);
                 Ok(Location { place: Place::Machine, path })
             }
             Side::Cluster => {
@@ -115,6 +121,18 @@ impl Location {
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(_, name)| name)
     }
+}
+
+/// The working directory, where the relative path `text` begins.
+fn here(text: &str) -> Result<String> {
+    let unknown = |source| Error::Own {
+        what: "tell the working directory of",
+        path: text.to_owned(),
+        source,
+    };
+    let here = std::env::current_dir().map_err(unknown)?.into_os_string();
+    here.into_string()
+        .map_err(|_| unknown(io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8")))
 }
 
 /// A path below a directory.
@@ -156,6 +174,31 @@ mod tests {
         assert!(text("s3a://bucket/a").is_err() && text("swebhdfs://other/a").is_err());
         assert!(Location::parse("/a", None, "ann").is_err());
         assert!(Location::parse("webhdfs://h:1/a", None, "ann").is_ok());
+    }
+
+    #[test]
+    fn a_missing_path_is_no_directory() {
+        let site = Site::new("http://nn:9870", &[]);
+        for machine in [site.clone(), site.clone().with_machine_default()] {
+            let empty = Location::parse("", Some(&machine), "ann").unwrap_err();
+            assert!(matches!(empty, Error::EmptyPath), "{empty}");
+            assert_eq!(empty.to_string(), "Can not create a Path from an empty string");
+        }
+        for address in [
+            "hdfs://nn:9870",
+            "webhdfs://nn:9870",
+            "webhdfs://other:1",
+            "swebhdfs://other:1",
+            "file://",
+            "hdfs://",
+        ] {
+            let none = Location::parse(address, Some(&site), "ann").unwrap_err();
+            assert!(matches!(none, Error::NoPath { .. }), "{address}: {none}");
+            assert_eq!(none.exit_code(), 255, "{address}");
+            assert!(none.to_string().ends_with(&format!("{address}/")), "{none}");
+        }
+        let root = Location::parse("webhdfs://nn:9870/", Some(&site), "ann").unwrap();
+        assert_eq!(root.to_string(), "hanno://nn:9870/");
     }
 
     #[test]
