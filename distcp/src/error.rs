@@ -268,6 +268,12 @@ pub enum PlaceError {
     /// A path that the place cannot have.
     #[error(transparent)]
     Path(PathError),
+    /// A path that would lead elsewhere.
+    #[error("`.` and `..` are no names: {path}")]
+    Dots {
+        /// The path.
+        path: String,
+    },
     /// The file has another form than the place can keep.
     #[error("this place has no {what}")]
     Lacks {

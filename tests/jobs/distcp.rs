@@ -373,9 +373,34 @@ fn this_machine_and_another_cluster() {
     between(&format!("{MADE} /from OTHER/made")).ok();
     let stat = |path: &str| other.cluster.dfs(&["-stat", "%a %r %o", path]).ok().stdout_text();
     assert_eq!([stat("/made/sub"), stat("/made/large")], ["750 0 0\n", "640 2 262144\n"]);
+    odd_names(&stand, &other, &between);
     // Without a token nothing is shown.
     let stranger = stand.distcp(&format!("webhdfs://{authority}/there /x"));
     assert_ne!(stranger.code, 0);
+}
+
+/// A name reaches the other cluster as it is: `a\b` is not `b` in a directory `a`.
+fn odd_names(stand: &Stand, other: &Stand, between: &impl Fn(&str) -> Outcome) {
+    other.dfs("-mkdir -p /odd/a");
+    other.put("/odd/a/b", b"stays");
+    stand.dfs("-mkdir -p /names/a");
+    stand.put("/names/a/b", b"stays");
+    let names = ["a\\b", "c?op=DELETE", "d#e", "f%5Cg", "h;i", "j|k^l", "m+n&o=p", "~q@r!$'(),"];
+    // As the shell takes them: its targets are patterns.
+    let quoted = |name: &str| name.replace('\\', "\\\\").replace('?', "\\?");
+    for name in names {
+        other.put(&format!("/odd/{}", quoted(name)), b"goes");
+    }
+    between("-update -delete /names OTHER/odd").ok();
+    assert_eq!(other.tree("/odd"), ["a", "a/b"]);
+    assert_eq!(stand.counter("Files Deleted"), names.len() as u64);
+    for name in names {
+        stand.put(&format!("/names/{}", quoted(name)), name.as_bytes());
+    }
+    between("/names OTHER/named").ok();
+    assert_eq!(other.tree("/named"), stand.tree("/names"));
+    between("-update -skipcrccheck OTHER/named /named").ok();
+    assert_eq!(stand.tree("/named"), stand.tree("/names"));
 }
 
 /// Files of this machine are copied by the driver's process.

@@ -10,7 +10,7 @@ mod upload;
 use std::io::{self, Read};
 
 use bytes::{Buf, Bytes};
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::acl::AclEntry;
 use protocol::namenode::DiffEntry;
 use protocol::xattr::Xattr;
@@ -30,9 +30,10 @@ use upload::Upload;
 
 /// Names the tokens for other clusters: `host:port=token`, separated by commas.
 const TOKENS_VARIABLE: &str = "HANNO_WEBHDFS_TOKENS";
-/// What a path may not have in a URL.
-const IN_PATH: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
+/// What a path does not have in a URL as itself: all but RFC 3986's unreserved characters and the slash. No other character can mean something to a parser
+/// of URLs, such as `\`, which it takes for a slash.
+const ENCODED_IN_PATHS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The tokens that the environment names.
 pub(crate) fn tokens_of_environment() -> Tokens {
@@ -58,13 +59,17 @@ impl Web {
         Web { base: format!("{base}/webhdfs/v1"), who, creation }
     }
 
-    fn url(&self, path: &str, op: &str, parameters: &[(&str, &str)]) -> String {
-        let path = utf8_percent_encode(path, IN_PATH);
+    /// The URL of a path. One with `.` or `..`, which no name is, would lead elsewhere: parsers of URLs resolve them, encoded or not.
+    fn url(&self, path: &str, op: &str, parameters: &[(&str, &str)]) -> Outcome<String> {
+        if path.split('/').any(|element| matches!(element, "." | "..")) {
+            return Err(PlaceError::Dots { path: path.to_owned() });
+        }
+        let path = utf8_percent_encode(path, ENCODED_IN_PATHS);
         let mut url = format!("{}{path}?op={op}&{}", self.base, self.who);
         for (name, value) in parameters {
             url.push_str(&format!("&{name}={}", encoded(value)));
         }
-        url
+        Ok(url)
     }
 
     /// A request without a body, and what comes with its answer.
@@ -75,7 +80,7 @@ impl Web {
         op: &str,
         parameters: &[(&str, &str)],
     ) -> Outcome<Vec<u8>> {
-        whole(ask(method, &self.url(path, op, parameters))?)
+        whole(ask(method, &self.url(path, op, parameters)?)?)
     }
 
     fn json<T: DeserializeOwned>(
@@ -262,15 +267,90 @@ impl Files for Web {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use percent_encoding::percent_decode_str;
+
     use super::*;
 
     #[test]
     fn urls_carry_any_path_and_value() {
         let web = Web::new("http://h:1", "a&b", None, Creation::default());
-        let url = web.url("/x y/ü?#%", "RENAME", &[("destination", "/a&b=c")]);
+        let url = web.url("/x y/ü?#%", "RENAME", &[("destination", "/a&b=c")]).unwrap();
         let expected = "http://h:1/webhdfs/v1/x%20y/%C3%BC%3F%23%25?op=RENAME&user.name=a%26b&destination=%2Fa%26b%3Dc";
         assert_eq!(url, expected);
         let token = Web::new("http://h:1", "ann", Some("t-_k".to_owned()), Creation::default());
-        assert!(token.url("/", "OPEN", &[]).ends_with("?op=OPEN&delegation=t%2D%5Fk"));
+        let url = token.url("/", "OPEN", &[]).unwrap();
+        assert!(url.ends_with("?op=OPEN&delegation=t%2D%5Fk"));
+    }
+
+    /// What a server sees of a path that is asked for: the path of its URL, decoded, and the query.
+    fn seen(path: &str) -> (String, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let request = lines.next().unwrap().unwrap();
+            lines.find(|line| line.as_ref().unwrap().is_empty());
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 16\r\nConnection: close\r\n\r\n";
+            write!(stream, "{answer}{{\"boolean\":true}}").unwrap();
+            request
+        });
+        assert!(Web::new(&base, "ann", None, Creation::default()).delete(path).unwrap());
+        let request = server.join().unwrap();
+        let target = request.split(' ').nth(1).unwrap();
+        let (path, query) = target.split_once('?').unwrap();
+        let path = percent_decode_str(path.strip_prefix("/webhdfs/v1").unwrap());
+        (path.decode_utf8().unwrap().into_owned(), query.to_owned())
+    }
+
+    #[test]
+    fn a_server_sees_the_path_that_is_meant() {
+        // Each character at the beginning, in the middle, at the end and alone.
+        let each = |c: char| format!("/{c}a/b{c}c/d{c}/{c}");
+        let ascii = (1..128u8).map(char::from).filter(|c| !matches!(c, '/' | '.'));
+        let others = "\u{85}\u{a0}é\u{301}ß日\u{3002}．／＼\u{200b}\u{2028}\u{202e}\u{feff}\u{fffd}\u{ffff}😀".chars();
+        let mut path: String = ascii.chain(others).map(each).collect();
+        for name in [
+            "...",
+            ".a",
+            "a.",
+            "a..b",
+            "%2e",
+            "%2E%2e",
+            "%2e.",
+            "%252e",
+            "%",
+            "%%",
+            "%5c",
+            "+",
+            "a\\..\\b",
+            "..;",
+            ".?",
+            "?op=DELETE&x=",
+            "#",
+            "http:",
+            "@h:1",
+        ] {
+            path.push_str(&format!("/{name}"));
+        }
+        let (found, query) = seen(&path);
+        for (found, meant) in found.split('/').zip(path.split('/')) {
+            assert_eq!(found, meant);
+        }
+        assert_eq!(found, path);
+        assert_eq!(query, "op=DELETE&user.name=ann&recursive=true");
+    }
+
+    #[test]
+    fn dots_are_no_names() {
+        // Nobody listens there: nothing is asked.
+        let web = Web::new("http://127.0.0.1:1", "ann", None, Creation::default());
+        for path in ["/.", "/..", "/a/..", "/a/../b", "/a/./b", "/../etc"] {
+            let error = web.delete(path).unwrap_err();
+            assert!(matches!(error, PlaceError::Dots { .. }), "{path}: {error}");
+        }
     }
 }
