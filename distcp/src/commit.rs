@@ -12,6 +12,7 @@ use crate::keep::keep;
 use crate::listing::{Filters, file, within};
 use crate::order::{Entry, Order};
 use crate::places::{Files, Location, Places, Status};
+use crate::spared::Spared;
 
 /// What the last step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,7 +36,8 @@ pub(crate) fn commit(
         if order.delete {
             wanted.extend(leading_to(&entry.relative).map(str::to_owned));
         }
-        if entry.status.directory && order.preserve.of_directories() {
+        let is_ours = !order.spared.has(&entry.relative);
+        if entry.status.directory && is_ours && order.preserve.of_directories() {
             directories.push(entry);
         }
     }
@@ -61,21 +63,28 @@ fn leading_to(path: &str) -> impl Iterator<Item = &str> {
     above.chain([path]).filter(|path| !path.is_empty())
 }
 
-/// What the filters exclude: it was not copied, so that it is not in the list says nothing.
+/// What is not deleted: what is no part of the copy, and what the filters exclude: it was not copied, so that it is not in the list says nothing.
 struct Kept<'a> {
     filters: Filters,
     sources: &'a [(Location, String)],
+    spared: &'a Spared,
 }
 
 impl<'a> Kept<'a> {
     fn of(order: &'a Order) -> Result<Self> {
         let (text, sources) = &order.filtered;
-        Ok(Kept { filters: Filters::parse(text)?, sources })
+        Ok(Kept { filters: Filters::parse(text)?, sources, spared: &order.spared })
     }
 
-    /// True if the filters exclude what a source would have at this path below the target, or a directory above it.
+    /// True if it is spared, or if the filters exclude what a source would have at this path below the target, or a directory above it.
     fn has(&self, relative: &str) -> bool {
-        !self.filters.is_none() && leading_to(relative).any(|path| self.excludes(path))
+        self.spared.has(relative)
+            || (!self.filters.is_none() && leading_to(relative).any(|path| self.excludes(path)))
+    }
+
+    /// True if a directory may have such an entry.
+    fn may_be_below(&self, relative: &str) -> bool {
+        !self.filters.is_none() || self.spared.is_below(relative)
     }
 
     fn excludes(&self, relative: &str) -> bool {
@@ -115,12 +124,12 @@ impl Deletion<'_> {
         Ok(deleted)
     }
 
-    /// True for what the filters exclude, and for a directory with such an entry below: of that, everything else is deleted here.
+    /// True for what is kept, and for a directory with such an entry below: of that, everything else is deleted here.
     fn stays(&mut self, relative: &str, is_directory: bool, deleted: &mut u64) -> Result<bool> {
         if self.kept.has(relative) {
             return Ok(true);
         }
-        if !is_directory || self.kept.filters.is_none() {
+        if !is_directory || !self.kept.may_be_below(relative) {
             return Ok(false);
         }
         let (mut others, mut stays) = (Vec::new(), false);
@@ -286,6 +295,44 @@ mod tests {
         let is_there = |path: &&str| root.join("to").join(path).try_exists().unwrap();
         assert!(kept.iter().all(is_there));
         assert!(!gone.iter().any(is_there) && !is_there(&"gone"));
+    }
+
+    #[test]
+    fn what_runs_keep_in_the_target_stays_as_it_is() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let kept = ["tmp/hanno-distcp-1/lists/list", "tmp/hanno-distcp-2/log", "log/distcp-1/part"];
+        let gone = ["tmp/x", "log/x", "hanno-distcp-3/x", "old"];
+        for path in kept.iter().chain(&gone) {
+            let path = root.join("to").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let own = root.join("to/tmp/hanno-distcp-1");
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o750)).unwrap();
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
+        let (target, staging) = (order(root).work, Location::of_test(&own));
+        let files = places.files(&target.place).unwrap();
+        let log = Location::of_test(&root.join("to/log"));
+        let spared = Spared::of(&*files, &target, &staging, Some(&log)).unwrap();
+        let preserve = Attributes::parse("p").unwrap();
+        let order = Order { spared, preserve, ..order(root) };
+        let step = |paths: &[&str]| {
+            commit(&order, &places, &list(root, paths)[..], &mut || {}).unwrap().deleted
+        };
+        assert_eq!((step(&[]), step(&[])), (4, 0));
+        // The source has such a directory, too.
+        let directory = Entry {
+            source: Location::of_test(root),
+            relative: "tmp/hanno-distcp-1".to_owned(),
+            status: Status { directory: true, mode: 0o700, ..Status::default() },
+        };
+        let text = serde_json::to_vec(&directory).unwrap();
+        assert_eq!(commit(&order, &places, &text[..], &mut || {}).unwrap().deleted, 0);
+        assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o750);
+        let is_there = |path: &&str| root.join("to").join(path).try_exists().unwrap();
+        assert!(kept.iter().all(is_there) && !gone.iter().any(is_there));
     }
 
     #[test]

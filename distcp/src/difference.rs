@@ -10,6 +10,7 @@ use crate::listing::{Filters, below, file};
 use crate::order::Entry;
 use crate::places::{Files, Location};
 use crate::shift::{Plan, recover, shift};
+use crate::spared::Spared;
 
 /// The directory of the snapshots of a directory.
 const SNAPSHOTS: &str = ".snapshot";
@@ -22,6 +23,8 @@ pub(crate) struct Sync<'a> {
     pub(crate) to: &'a str,
     /// Different for each run.
     pub(crate) id: &'a str,
+    /// In the target: it neither has to be as it was, nor becomes what the source has there.
+    pub(crate) spared: &'a Spared,
 }
 
 impl Sync<'_> {
@@ -33,7 +36,7 @@ impl Sync<'_> {
         };
         recover(target, to)?;
         let changed = changes(target, to, self.from, "")?;
-        if let Some(change) = changed.first() {
+        if let Some(change) = self.spared.first_other(&changed) {
             return Err(Error::TargetChanged {
                 target: to.to_string(),
                 snapshot: self.from.to_owned(),
@@ -41,7 +44,7 @@ impl Sync<'_> {
             });
         }
         let end = if self.to == "." { "" } else { self.to };
-        let changes = changes(source, at, self.from, end)?;
+        let changes = self.spared.without(changes(source, at, self.from, end)?);
         let root = match end {
             "" => at.clone(),
             snapshot => at.below(&format!("{SNAPSHOTS}/{snapshot}")),

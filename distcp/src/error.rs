@@ -60,6 +60,22 @@ pub enum Error {
         /// The target.
         target: String,
     },
+    /// The target of an atomic copy would be there before all is copied.
+    #[error(
+        "Target path for atomic-commit {target} would be made before all is copied: {below} is in it"
+    )]
+    BelowAtomicTarget {
+        /// The target.
+        target: String,
+        /// A directory that the copy makes before.
+        below: String,
+    },
+    /// A target that belongs to the system, with `-delete` or `-diff`.
+    #[error("{target} is where copies and jobs have their files: -delete and -diff leave it alone")]
+    SystemTarget {
+        /// The target.
+        target: String,
+    },
     /// An atomic copy that is neither where it was made nor where it shall be.
     #[error("There is neither {work} nor {target}: nothing was copied, or somebody deleted it.")]
     NoWork {
@@ -210,6 +226,8 @@ impl Error {
             | Error::ManyToFile { .. }
             | Error::DirectoryToFile { .. }
             | Error::AtomicTarget { .. }
+            | Error::BelowAtomicTarget { .. }
+            | Error::SystemTarget { .. }
             | Error::Address(_)
             | Error::Path(_) => EXIT_USAGE,
             Error::Duplicate { .. } => EXIT_DUPLICATE,

@@ -12,6 +12,7 @@
 //! | `places` | the file systems |
 //! | `listing`, `difference`, `bundles` | what to copy, and which map does |
 //! | `shift` | what `-diff` moves in the target |
+//! | `spared` | what no copy deletes in the target |
 //! | `order`, `job`, `copy`, `keep`, `commit`, `throttle` | the job and its tasks |
 //! | `run` | the driver |
 //!
@@ -31,6 +32,7 @@ mod order;
 mod places;
 mod run;
 mod shift;
+mod spared;
 mod throttle;
 
 pub use error::{Error, PlaceError};

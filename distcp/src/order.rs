@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::attributes::Attributes;
 use crate::error::{Error, Result};
 use crate::places::{Creation, Location, Status};
+use crate::spared::Spared;
 
 /// Of files of the job's own: only their owner can read them.
 pub(crate) const FILE_MODE: u16 = 0o600;
@@ -34,6 +35,9 @@ pub(crate) struct Order {
     /// What `-delete` leaves alone: the text of the filters, and the sources with their paths below the target, for filters are about paths of the source.
     #[serde(default)]
     pub(crate) filtered: (String, Vec<(Location, String)>),
+    /// What the last step leaves alone.
+    #[serde(default)]
+    pub(crate) spared: Spared,
     pub(crate) ignore_failures: bool,
     pub(crate) skip_crc: bool,
     pub(crate) verbose: bool,
@@ -99,6 +103,7 @@ impl Order {
             append: false,
             delete: false,
             filtered: Default::default(),
+            spared: Spared::default(),
             ignore_failures: false,
             skip_crc: false,
             verbose: false,

@@ -24,6 +24,7 @@ use crate::listing::{Filters, Target, entries, file, placed, sources};
 use crate::options::{Options, parse};
 use crate::order::{Entry, FILE_MODE, Order};
 use crate::places::{Creation, Location, Place, Places, Tokens, tokens_of_environment};
+use crate::spared::{LOG, STAGING, STAGING_OF_MACHINE, Spared};
 
 /// How `distcp` is used.
 pub const USAGE: &str = "\
@@ -59,8 +60,6 @@ Paths are of the cluster (plain, hdfs:///…), of this machine (file:///…) or 
 const ORDER: &str = "--order";
 /// The word before the job's output.
 const OUTPUT: &str = "--output";
-/// Where lists are, below the home directory.
-const STAGING: &str = ".staging";
 /// Filters and sources with `-delete`: an order is one word of a command line, and Linux takes words of up to 128 KiB.
 const FILTERED_BYTES_MAX: usize = 96 << 10;
 /// Of a home directory that does not exist yet.
@@ -164,6 +163,8 @@ impl Copy<'_> {
         used.push(&target.place);
         keep::check(self.options.preserve, &used)?;
         let id = format!("{:016x}", rand_id());
+        let staging = self.staging(&id, local)?;
+        let spared = self.spared(&target, &staging, (above.as_ref(), log.as_ref()))?;
         let filter_text = self.filter_text()?;
         let filters = Filters::parse(&filter_text)?;
         let entries = match &self.options.diff {
@@ -174,15 +175,16 @@ impl Copy<'_> {
                 let files = |at: &Location| self.places.files(&at.place).map_err(file("reach", at));
                 let (left, right) = (files(source)?, files(&target)?);
                 let (source, target) = ((&*left, source), (&*right, &target));
-                Sync { source, target, from, to, id: &id }.run(&filters)?
+                Sync { source, target, from, to, id: &id, spared: &spared }.run(&filters)?
             }
         };
         let loads: Vec<u64> = entries.iter().map(|entry| entry.status.length).collect();
         let per_map = if self.options.dynamic { BUNDLES_PER_MAP } else { 1 };
         let bundles = bundles(&loads, self.options.maps.saturating_mul(per_map));
         let count = u32::try_from(bundles.len()).unwrap_or(u32::MAX);
-        let staging = self.staging(&id, local)?;
+        let staging = staging.path;
         let mut order = self.order(id, &staging, count, (&target, above, there, &entries));
+        order.spared = spared;
         if order.delete && !filters.is_none() {
             order.filtered = (filter_text, placed(&found, there, &self.options));
             check_filtered(&order)?;
@@ -333,12 +335,41 @@ impl Copy<'_> {
     }
 
     /// Where lists are: in the user's home, or on this machine.
-    fn staging(&self, id: &str, local: bool) -> Result<String> {
+    fn staging(&self, id: &str, local: bool) -> Result<Location> {
         if local {
-            let path = std::env::temp_dir().join(format!("hanno-distcp-{id}"));
-            return Ok(path.to_string_lossy().into_owned());
+            let path = std::env::temp_dir().join(format!("{STAGING_OF_MACHINE}{id}"));
+            let own =
+                |source| Error::Own { what: "find", path: path.display().to_string(), source };
+            let path = std::path::absolute(&path).map_err(own)?;
+            let path = path.to_string_lossy().into_owned();
+            return Ok(Location { place: Place::Machine, path });
         }
-        Ok(format!("{}/{STAGING}/distcp-{id}", home(&self.user)))
+        let site = self.cluster.as_ref().map(DfsClient::site);
+        let authority = site.map(|site| site.authority().to_owned()).unwrap_or_default();
+        let path = format!("{}/{STAGING}/distcp-{id}", home(&self.user));
+        Ok(Location { place: Place::Cluster { authority }, path })
+    }
+
+    /// What the last step leaves alone in the target. What this run has there is refused where it would be in the way.
+    fn spared(
+        &self,
+        target: &Location,
+        staging: &Location,
+        (above, log): (Option<&Location>, Option<&Location>),
+    ) -> Result<Spared> {
+        if self.options.atomic {
+            let made = [Some(staging), above, log].into_iter().flatten();
+            if let Some(below) = made.into_iter().find(|made| made.is_within(target)) {
+                let (target, below) = (target.to_string(), below.to_string());
+                return Err(Error::BelowAtomicTarget { target, below });
+            }
+        }
+        let files = self.places.files(&target.place).map_err(file("reach", target))?;
+        let spared = Spared::of(&*files, target, staging, log)?;
+        match (self.options.delete || self.options.diff.is_some()) && spared.has("") {
+            true => Err(Error::SystemTarget { target: target.to_string() }),
+            false => Ok(spared),
+        }
     }
 
     fn order(
@@ -374,6 +405,7 @@ impl Copy<'_> {
             append: options.append,
             delete: options.delete,
             filtered: Default::default(),
+            spared: Spared::default(),
             ignore_failures: options.ignore_failures,
             skip_crc: options.skip_crc,
             verbose: options.verbose,
@@ -448,7 +480,7 @@ impl Copy<'_> {
         let options = &self.options;
         let output = match &log {
             // A name for each run: a job writes into a new directory.
-            Some(log) => log.below(&format!("distcp-{}", order.id)).path,
+            Some(log) => log.below(&format!("{LOG}{}", order.id)).path,
             None => format!("{staging}/log"),
         };
         let mut settings = self.site.settings.clone();

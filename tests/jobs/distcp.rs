@@ -89,6 +89,7 @@ fn trees_are_copied_within_a_cluster() {
     appends(&stand);
     choices(&stand, &all);
     mistakes(&stand);
+    homes(&stand, &all);
 }
 
 /// What a source is called in the target.
@@ -219,6 +220,52 @@ fn mistakes(stand: &Stand) {
     stand.dfs("-mkdir -p /x/a");
     refused(&stand.distcp("-update /s /x"), FAILED, "Target is dir, Source is file");
     assert!(!stand.tree("/x").iter().any(|path| path.contains(".distcp.tmp")));
+}
+
+/// Targets above what copies and jobs have in the file system.
+fn homes(stand: &Stand, all: &[&str]) {
+    let home = format!("/user/{SUPERUSER}");
+    let system = |rest: &[&str]| -> Vec<String> {
+        [".staging"].iter().chain(rest).map(|path| (*path).to_owned()).collect()
+    };
+    let of_bob = [".staging/job_1", ".staging/job_1/part"];
+    stand.dfs("-mkdir -p /user/bob/.staging/job_1\n-touchz /user/bob/.staging/job_1/part");
+    stand.put("/user/bob/old", b"goes");
+    stand.distcp("-update -delete /s /user").ok();
+    assert_eq!(stand.tree(&home), system(&[]));
+    assert_eq!(stand.tree("/user/bob"), system(&of_bob));
+    stand.put(&format!("{home}/old"), b"goes");
+    stand.distcp(&format!("-update -delete -p /s {home}")).ok();
+    assert_eq!(stand.tree(&home), system(all));
+    assert_eq!(stand.counter("Files Deleted"), 1);
+    let staging = format!("{home}/.staging");
+    refused(&stand.distcp(&format!("-update -delete /s {staging}")), USAGE, "leave it alone");
+    // The log of the run, and of the one before.
+    for runs in 1..=2 {
+        stand.distcp("-update -delete -log /logged/log /s /logged").ok();
+        let tree = stand.tree("/logged");
+        let logs = tree.iter().filter(|path| path.ends_with("/part-r-00000")).count();
+        assert_eq!(logs, runs, "{tree:?}");
+    }
+    // What would be the target before all is copied.
+    let early = "would be made before all is copied";
+    refused(&stand.distcp("-atomic -log /early/log /s /early"), USAGE, early);
+    refused(&stand.distcp("-atomic -tmp /early/work /s /early"), USAGE, early);
+    let mut command =
+        stand.cluster.command(&hanno_binary(), &["distcp", "-atomic", "/s", "/user/eve"]);
+    command.env("HADOOP_USER_NAME", "eve");
+    refused(&Outcome::of(command), USAGE, early);
+    // A job that runs does not change a home directory.
+    for path in ["/s", &home] {
+        stand.cluster.hanno(&["dfsadmin", "-allowSnapshot", path]).ok();
+        stand.dfs(&format!("-createSnapshot {path} s1"));
+    }
+    stand.dfs(&format!("-mkdir {staging}/job_2"));
+    stand.put("/s/new", b"new");
+    stand.dfs("-createSnapshot /s s2");
+    stand.distcp(&format!("-update -diff s1 s2 /s {home}")).ok();
+    assert_eq!(stand.text(&format!("{home}/new")), "new");
+    assert!(stand.tree(&staging).contains(&"job_2".to_owned()));
 }
 
 #[test]

@@ -57,6 +57,10 @@ impl Files for Double {
         self.call("list")?.list(path)
     }
 
+    fn real(&self, path: &str) -> Outcome<String> {
+        self.call("real")?.real(path)
+    }
+
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>> {
         self.call("open")?.open(path, offset)
     }

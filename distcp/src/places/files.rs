@@ -111,6 +111,10 @@ pub(crate) trait Files: Send + Sync {
     fn list_unfollowed(&self, path: &str) -> Outcome<Vec<Status>> {
         self.list(path)
     }
+    /// The path without links, as far as it is there.
+    fn real(&self, path: &str) -> Outcome<String> {
+        Ok(path.to_owned())
+    }
     /// The bytes from `offset` on.
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>>;
     /// A new file; its directory exists.

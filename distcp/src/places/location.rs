@@ -110,6 +110,13 @@ impl Location {
         Location { place: self.place.clone(), path: join(&self.path, relative) }
     }
 
+    /// True for `directory` itself and for what is in it.
+    pub(crate) fn is_within(&self, directory: &Location) -> bool {
+        let rest = self.path.strip_prefix(directory.path.trim_end_matches('/'));
+        self.place == directory.place
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// The directory that it is in; the root is in itself.
     pub(crate) fn parent(&self) -> Self {
         let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -209,5 +216,14 @@ mod tests {
         assert_eq!(at("/a").below("b/c").path, "/a/b/c");
         assert_eq!((at("/a/b").parent().path, at("/a").parent().path), ("/a".into(), "/".into()));
         assert_eq!((at("/a/b").name(), at("/").name()), ("b", ""));
+        for (path, directory, expected) in [
+            ("/a/b", "/a", true),
+            ("/a", "/a", true),
+            ("/a", "/", true),
+            ("/ab", "/a", false),
+            ("/a", "/a/b", false),
+        ] {
+            assert_eq!(at(path).is_within(&at(directory)), expected, "{path} {directory}");
+        }
     }
 }

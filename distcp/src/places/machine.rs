@@ -50,14 +50,16 @@ fn described(name: String, metadata: &Metadata) -> Status {
     }
 }
 
+fn not_utf8(path: &OsStr) -> PlaceError {
+    let text = format!("{} is not UTF-8", path.display());
+    PlaceError::Machine(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
 fn described_all(entries: Vec<(PathBuf, Metadata)>) -> Outcome<Vec<Status>> {
     let one = |(path, metadata): (PathBuf, Metadata)| match path.file_name().and_then(OsStr::to_str)
     {
         Some(name) => Ok(described(name.to_owned(), &metadata)),
-        None => {
-            let text = format!("{} is not UTF-8", path.display());
-            Err(PlaceError::Machine(io::Error::new(io::ErrorKind::InvalidData, text)))
-        }
+        None => Err(not_utf8(path.as_os_str())),
     };
     entries.into_iter().map(one).collect()
 }
@@ -116,6 +118,22 @@ impl Files for Machine {
 
     fn list_unfollowed(&self, path: &str) -> Outcome<Vec<Status>> {
         described_all(known(tree::list_unfollowed(Path::new(path)))?)
+    }
+
+    fn real(&self, path: &str) -> Outcome<String> {
+        let path = Path::new(path);
+        for above in path.ancestors() {
+            match fs::canonicalize(above) {
+                Err(error) if tree::is_missing(&error) => {}
+                Err(error) => return Err(PlaceError::Machine(error)),
+                Ok(real) => {
+                    let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
+                    let real = real.join(rest);
+                    return real.into_os_string().into_string().map_err(|real| not_utf8(&real));
+                }
+            }
+        }
+        known(Err(io::ErrorKind::NotFound.into()))
     }
 
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>> {
