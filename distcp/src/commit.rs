@@ -9,7 +9,7 @@ use client::interrupt::Unfinished;
 
 use crate::error::{Error, Result};
 use crate::keep::keep;
-use crate::listing::{Filters, file, within};
+use crate::listing::{Filters, file, leading_to, within};
 use crate::order::{Entry, Order};
 use crate::places::{Files, Location, Places, Status};
 use crate::spared::Spared;
@@ -55,12 +55,6 @@ pub(crate) fn commit(
     }
     publish(order, places)?;
     Ok(committed)
-}
-
-/// A path and all above it, without the empty one.
-fn leading_to(path: &str) -> impl Iterator<Item = &str> {
-    let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
-    above.chain([path]).filter(|path| !path.is_empty())
 }
 
 /// What is not deleted: what is no part of the copy, and what the filters exclude: it was not copied, so that it is not in the list says nothing.

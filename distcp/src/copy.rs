@@ -7,8 +7,8 @@
 //!                └─► temporary file ─► attributes ─► renamed onto the target
 //! ```
 //!
-//! Invariants: a file of the target is the old one or the whole new one, unless `-direct` or `-append` was asked for; a temporary file of an attempt that
-//! fails is deleted by it, and of one that is killed by the last step.
+//! Invariants: a file of the target is the old one or the whole new one, unless `-direct` or `-append` was asked for; only a file is replaced, and no link below
+//! the target is passed; a temporary file of an attempt that fails is deleted by it, and of one that is killed by the last step.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ use client::interrupt::Unfinished;
 
 use crate::error::{Error, PlaceError, Result};
 use crate::keep::keep;
-use crate::listing::file;
+use crate::listing::{check_way, file};
 use crate::order::{Entry, Order};
 use crate::places::{Files, Location, NewFile, Places, Status, Writer};
 use crate::throttle::{pause, piece};
@@ -77,6 +77,7 @@ impl<'a> Copier<'a> {
     pub(crate) fn copy(&mut self, entry: &Entry, progress: &mut dyn Progress) -> Result<Done> {
         let target = self.order.work.below(&entry.relative);
         let from = self.places.files(&entry.source.place).map_err(read(entry))?;
+        check_way(&*self.target, &self.order.work, &entry.relative)?;
         let there = self.target.status(&target.path).map_err(file("look for", &target))?;
         if let Some(there) = there.as_ref().filter(|it| it.directory != entry.status.directory) {
             let (is, wanted) = (there.kind(), entry.status.kind());
@@ -534,6 +535,46 @@ mod tests {
             time.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()
         };
         assert_eq!(ms(from.modified().unwrap()), ms(to.modified().unwrap()));
+    }
+
+    #[test]
+    fn nothing_is_written_in_place_of_a_link_or_behind_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        for directory in ["from", "to", "outside"] {
+            fs::create_dir(root.join(directory)).unwrap();
+        }
+        fs::write(root.join("from/x"), "new").unwrap();
+        fs::write(root.join("outside/x"), "old").unwrap();
+        std::os::unix::fs::symlink("../outside/x", root.join("to/x")).unwrap();
+        std::os::unix::fs::symlink("outside", root.join("link")).unwrap();
+        let plain = Order::of_test(root);
+        let direct = Order { temporary: None, overwrite: true, ..plain.clone() };
+        let append = Order { update: true, append: true, ..plain.clone() };
+        for order in [&plain, &direct, &append] {
+            let error = copy(root, order).unwrap_err();
+            assert!(matches!(error, Error::Special { kind: "a symbolic link", .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("{}/to/x", root.display())), "{text}");
+        }
+        // In the middle of the target.
+        let above = Order { work: Location::of_test(root), overwrite: true, ..plain.clone() };
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
+        let source = Location::of_test(&root.join("from/x"));
+        for (relative, directory) in [("link/x", false), ("link", true)] {
+            let status = Status { length: 3, directory, ..Status::default() };
+            let entry = Entry { source: source.clone(), relative: relative.to_owned(), status };
+            let mut copier = Copier::new(&above, &places, "a".to_owned()).unwrap();
+            let error = copier.copy(&entry, &mut Count(0)).unwrap_err();
+            assert!(matches!(error, Error::Special { .. }), "{relative}: {error}");
+        }
+        assert_eq!(fs::read(root.join("outside/x")).unwrap(), b"old");
+        assert_eq!(fs::read_link(root.join("to/x")).unwrap(), Path::new("../outside/x"));
+        // Who names a link to a directory means the directory.
+        let named =
+            Order { work: Location::of_test(&root.join("link")), temporary: None, ..direct };
+        assert_eq!(copy(root, &named).unwrap(), Done::Copied { bytes: 3 });
+        assert_eq!(fs::read(root.join("outside/x")).unwrap(), b"new");
     }
 
     #[test]

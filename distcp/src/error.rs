@@ -102,6 +102,16 @@ pub enum Error {
         /// What the source is.
         wanted: &'static str,
     },
+    /// A target, or something on the way there, in whose place no file is put and behind which none is written.
+    #[error(
+        "{target} is {kind}: no copy goes there. Delete it, give the path of a file or directory as the target, or leave it out with -filters"
+    )]
+    Special {
+        /// The target.
+        target: String,
+        /// What is there.
+        kind: &'static str,
+    },
     /// A source that ended early, or grew.
     #[error("Mismatch in length of source: {path} ({expected}) and target ({found})")]
     Length {
@@ -226,6 +236,7 @@ impl Error {
             | Error::ManyToFile { .. }
             | Error::DirectoryToFile { .. }
             | Error::AtomicTarget { .. }
+            | Error::Special { .. }
             | Error::BelowAtomicTarget { .. }
             | Error::SystemTarget { .. }
             | Error::Address(_)
@@ -286,6 +297,12 @@ pub enum PlaceError {
     /// A path that the place cannot have.
     #[error(transparent)]
     Path(PathError),
+    /// Something of this machine that no file replaces.
+    #[error("it is {kind}")]
+    Special {
+        /// What it is.
+        kind: &'static str,
+    },
     /// A path that would lead elsewhere.
     #[error("`.` and `..` are no names: {path}")]
     Dots {

@@ -216,6 +216,32 @@ pub(crate) fn below(
     Ok(all)
 }
 
+/// A path and all above it, without the empty one; the highest first.
+pub(crate) fn leading_to(path: &str) -> impl Iterator<Item = &str> {
+    let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+    above.chain([path]).filter(|path| !path.is_empty())
+}
+
+/// Refuses an entry where the target has a link, a FIFO, a device or a socket in its place or on the way there. The target itself may be a link that somebody
+/// made to a directory: it was named.
+pub(crate) fn check_way(files: &dyn Files, top: &Location, relative: &str) -> Result<()> {
+    let special = |at: &Location| files.special(&at.path).map_err(file("look for", at));
+    let refused = |at: &Location, kind| Err(Error::Special { target: at.to_string(), kind });
+    if let Some(kind) = special(top)? {
+        let leads_to = files.status(&top.path).map_err(file("look for", top))?;
+        if !leads_to.is_some_and(|status| status.directory) {
+            return refused(top, kind);
+        }
+    }
+    for path in leading_to(relative) {
+        let at = top.below(path);
+        if let Some(kind) = special(&at)? {
+            return refused(&at, kind);
+        }
+    }
+    Ok(())
+}
+
 /// The path below the target of an entry of a directory there.
 pub(crate) fn within(directory: &str, name: &str) -> String {
     match directory {

@@ -20,7 +20,7 @@ use crate::difference::Sync;
 use crate::error::{Error, Result};
 use crate::job::plan;
 use crate::keep;
-use crate::listing::{Filters, Target, entries, file, placed, sources};
+use crate::listing::{Filters, Target, check_way, entries, file, placed, sources};
 use crate::options::{Options, parse};
 use crate::order::{Entry, FILE_MODE, Order};
 use crate::places::{Creation, Location, Place, Places, Tokens, tokens_of_environment};
@@ -178,6 +178,7 @@ impl Copy<'_> {
                 Sync { source, target, from, to, id: &id, spared: &spared }.run(&filters)?
             }
         };
+        self.check_ways(&target, &entries)?;
         let loads: Vec<u64> = entries.iter().map(|entry| entry.status.length).collect();
         let per_map = if self.options.dynamic { BUNDLES_PER_MAP } else { 1 };
         let bundles = bundles(&loads, self.options.maps.saturating_mul(per_map));
@@ -331,6 +332,18 @@ impl Copy<'_> {
                 }
                 _ => Ok(Target::File),
             },
+        }
+    }
+
+    /// Refuses what no copy replaces, before anything is made. Only this machine has such things.
+    fn check_ways(&self, target: &Location, entries: &[Entry]) -> Result<()> {
+        let files = self.places.files(&target.place).map_err(file("reach", target))?;
+        check_way(&*files, target, "")?;
+        match target.place {
+            Place::Machine => {
+                entries.iter().try_for_each(|entry| check_way(&*files, target, &entry.relative))
+            }
+            Place::Cluster { .. } | Place::Web { .. } => Ok(()),
         }
     }
 
@@ -611,6 +624,55 @@ mod tests {
         let refused = distcp(scratch.path(), "-f @/none @/out").unwrap_err();
         assert!(matches!(refused, Error::File { what: "open", .. }), "{refused}");
         assert!(!scratch.path().join("out").try_exists().unwrap());
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_before_anything_is_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |path: &str| scratch.path().join(path);
+        for directory in ["in/sub", "out/d", "outside"] {
+            fs::create_dir_all(at(directory)).unwrap();
+        }
+        for file in ["in/a", "in/sub/x"] {
+            fs::write(at(file), "1").unwrap();
+        }
+        let fifo = at("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        for (to, link) in [("nowhere", "lost"), ("in/a", "to-file"), ("../../outside", "out/d/sub")]
+        {
+            std::os::unix::fs::symlink(to, at(link)).unwrap();
+        }
+        for (line, target, kind) in [
+            ("-overwrite @/in/a @/pipe", "pipe", "a FIFO"),
+            ("@/in/a @/pipe", "pipe", "a FIFO"),
+            ("-direct -overwrite @/in/a @/pipe", "pipe", "a FIFO"),
+            ("-update @/in/a @/to-file", "to-file", "a symbolic link"),
+            ("@/in/a @/lost", "lost", "a symbolic link"),
+            ("@/in @/lost", "lost", "a symbolic link"),
+            ("-atomic @/in @/lost", "lost", "a symbolic link"),
+            // On the way of one of two files.
+            ("-update @/in @/out/d", "out/d/sub", "a symbolic link"),
+        ] {
+            let refused = distcp(scratch.path(), line).unwrap_err();
+            assert_eq!(refused.exit_code(), 255, "{line}: {refused}");
+            let text = refused.to_string();
+            let expected = format!("{}/{target} is {kind}: ", scratch.path().display());
+            assert!(text.contains(&expected) && text.contains("Delete it"), "{line}: {text}");
+        }
+        use std::os::unix::fs::FileTypeExt;
+        assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+        assert_eq!(fs::read_dir(at("out/d")).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
+        assert!(fs::symlink_metadata(at("nowhere")).is_err());
+        // Left out, or deleted.
+        fs::write(at("filters"), ".*/sub\n").unwrap();
+        let filters = at("filters");
+        let line = format!("-update -delete -filters {} @/in @/out/d", filters.display());
+        distcp(scratch.path(), &line).unwrap();
+        assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
+        fs::remove_file(at("out/d/sub")).unwrap();
+        distcp(scratch.path(), "-update @/in @/out/d").unwrap();
+        assert_eq!(fs::read(at("out/d/sub/x")).unwrap(), b"1");
     }
 
     #[test]

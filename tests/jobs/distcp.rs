@@ -469,6 +469,11 @@ fn machine(stand: &Stand) {
     let again = stand.distcp(&format!("-overwrite -delete /machine {}", url("out"))).ok();
     assert!(!local.join("out/extra").try_exists().unwrap());
     assert!(again.stderr.contains("Files Copied=1"), "{}", again.stderr);
+    // What is no file keeps its place.
+    std::os::unix::fs::symlink("out/sub/x", local.join("link")).unwrap();
+    let link = stand.distcp(&format!("-overwrite /machine/sub/x {}", url("link")));
+    refused(&link, USAGE, "is a symbolic link: no copy goes there");
+    assert!(fs::symlink_metadata(local.join("link")).unwrap().is_symlink());
     refused(&stand.distcp(&format!("-pa /machine {}", url("acl"))), 253, "ACLs are not supported");
     refused(&stand.distcp(&format!("-px /machine {}", url("x"))), 252, "XAttrs are not supported");
     refused(

@@ -57,6 +57,10 @@ impl Files for Double {
         self.call("list")?.list(path)
     }
 
+    fn special(&self, path: &str) -> Outcome<Option<&'static str>> {
+        self.call("special")?.special(path)
+    }
+
     fn real(&self, path: &str) -> Outcome<String> {
         self.call("real")?.real(path)
     }

@@ -111,6 +111,10 @@ pub(crate) trait Files: Send + Sync {
     fn list_unfollowed(&self, path: &str) -> Outcome<Vec<Status>> {
         self.list(path)
     }
+    /// What is at `path` itself if that is neither a file nor a directory: a link, a FIFO, a device, a socket. No file takes its place.
+    fn special(&self, _path: &str) -> Outcome<Option<&'static str>> {
+        Ok(None)
+    }
     /// The path without links, as far as it is there.
     fn real(&self, path: &str) -> Outcome<String> {
         Ok(path.to_owned())

@@ -1,11 +1,12 @@
 //! This machine's file system. What a link leads to is copied, as Hadoop does and by the rules of the shell ([`tree`]).
 //!
-//! Invariant: only files are opened, and no opening waits: a FIFO or a device is refused.
+//! Invariants: only files are opened, and no opening waits: a FIFO or a device is refused; nothing is written through a link, and a link, a FIFO or a device is
+//! replaced by nothing.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use client::interrupt::Undo;
@@ -97,7 +98,32 @@ impl Writer for Written {
     }
 }
 
+/// As [`Files::special`].
+fn special(path: &Path) -> Outcome<Option<&'static str>> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if tree::is_missing(&error) => return Ok(None),
+        Err(error) => return Err(PlaceError::Machine(error)),
+    };
+    Ok(match kind {
+        kind if kind.is_file() || kind.is_dir() => None,
+        kind if kind.is_symlink() => Some("a symbolic link"),
+        kind if kind.is_fifo() => Some("a FIFO"),
+        kind if kind.is_socket() => Some("a socket"),
+        _ => Some("a device"),
+    })
+}
+
+/// Refuses what [`special`] finds.
+fn check_plain(path: &Path) -> Outcome<()> {
+    match special(path)? {
+        Some(kind) => Err(PlaceError::Special { kind }),
+        None => Ok(()),
+    }
+}
+
 fn written(path: &str, options: &mut OpenOptions) -> Outcome<Box<dyn Writer>> {
+    check_plain(Path::new(path))?;
     let path = PathBuf::from(path);
     let file = known(sys::fs::open_file(&path, options))?;
     Ok(Box::new(Written { file, path }))
@@ -118,6 +144,10 @@ impl Files for Machine {
 
     fn list_unfollowed(&self, path: &str) -> Outcome<Vec<Status>> {
         described_all(known(tree::list_unfollowed(Path::new(path)))?)
+    }
+
+    fn special(&self, path: &str) -> Outcome<Option<&'static str>> {
+        special(Path::new(path))
     }
 
     fn real(&self, path: &str) -> Outcome<String> {
@@ -176,6 +206,7 @@ impl Files for Machine {
     }
 
     fn rename(&self, from: &str, to: &str) -> Outcome<()> {
+        check_plain(Path::new(to))?;
         known(fs::rename(from, to))
     }
 
@@ -274,6 +305,48 @@ mod tests {
         let up = scratch.path().to_str().unwrap();
         assert!(Machine::default().can_rename(&here, up).unwrap());
         assert!(!Machine::default().can_rename("/proc/none/x", &here).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_file_is_neither_replaced_nor_written_to() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+        fs::write(at("f"), "text").unwrap();
+        fs::write(at("new"), "new").unwrap();
+        fs::create_dir(at("d")).unwrap();
+        for (to, name) in [("f", "link"), ("d", "to-d"), ("nowhere", "lost"), ("ring", "ring")] {
+            symlink(to, at(name)).unwrap();
+        }
+        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        let machine = Machine::default();
+        let new = NewFile { overwrite: true, ..NewFile::default() };
+        for (name, kind) in [
+            ("link", "a symbolic link"),
+            ("to-d", "a symbolic link"),
+            ("lost", "a symbolic link"),
+            ("ring", "a symbolic link"),
+            ("pipe", "a FIFO"),
+            ("socket", "a socket"),
+        ] {
+            assert_eq!(machine.special(&at(name)).unwrap(), Some(kind), "{name}");
+            let before = fs::symlink_metadata(at(name)).unwrap().ino();
+            for refused in [
+                machine.rename(&at("new"), &at(name)).unwrap_err(),
+                machine.create(&at(name), new).err().unwrap(),
+                machine.append(&at(name)).err().unwrap(),
+            ] {
+                assert!(matches!(refused, PlaceError::Special { .. }), "{name}: {refused}");
+            }
+            assert_eq!(fs::symlink_metadata(at(name)).unwrap().ino(), before, "{name}");
+        }
+        assert_eq!(machine.special("/dev/zero").unwrap(), Some("a device"));
+        for name in ["f", "d", "none", "f/none"] {
+            assert_eq!(machine.special(&at(name)).unwrap(), None, "{name}");
+        }
+        assert_eq!(fs::read(at("f")).unwrap(), b"text");
+        machine.rename(&at("new"), &at("f")).unwrap();
+        assert_eq!(fs::read(at("f")).unwrap(), b"new");
     }
 
     #[test]
