@@ -31,10 +31,16 @@ pub(crate) fn commit(
     let files = places.files(&order.work.place).map_err(file("reach", &order.work))?;
     let mut committed = Committed::default();
     let (mut wanted, mut directories) = (BTreeSet::new(), Vec::new());
+    let mut unread = BTreeSet::new();
     for entry in read(list) {
         let entry = entry?;
         if order.delete {
             wanted.extend(leading_to(&entry.relative).map(str::to_owned));
+        }
+        // Its target has what an earlier copy made.
+        if entry.unread.is_some() {
+            unread.insert(entry.relative);
+            continue;
         }
         let is_ours = !order.spared.has(&entry.relative);
         if entry.status.directory && is_ours && order.preserve.of_directories() {
@@ -42,7 +48,7 @@ pub(crate) fn commit(
         }
     }
     if order.delete {
-        let kept = Kept::of(order)?;
+        let kept = Kept::of(order, unread)?;
         committed.deleted =
             Deletion { files: &*files, top: &order.work, kept, alive }.run(&wanted)?;
     }
@@ -57,22 +63,27 @@ pub(crate) fn commit(
     Ok(committed)
 }
 
-/// What is not deleted: what is no part of the copy, and what the filters exclude: it was not copied, so that it is not in the list says nothing.
+/// What is not deleted: what is no part of the copy, and what was not listed, as the filters exclude it or the source could not be read: that it is not in the
+/// list says nothing.
 struct Kept<'a> {
     filters: Filters,
     sources: &'a [(Location, String)],
     spared: &'a Spared,
+    /// Directories.
+    unread: BTreeSet<String>,
 }
 
 impl<'a> Kept<'a> {
-    fn of(order: &'a Order) -> Result<Self> {
+    fn of(order: &'a Order, unread: BTreeSet<String>) -> Result<Self> {
         let (text, sources) = &order.filtered;
-        Ok(Kept { filters: Filters::parse(text)?, sources, spared: &order.spared })
+        Ok(Kept { filters: Filters::parse(text)?, sources, spared: &order.spared, unread })
     }
 
-    /// True if it is spared, or if the filters exclude what a source would have at this path below the target, or a directory above it.
+    /// True if it is spared or in a directory that was not listed, or if the filters exclude what a source would have at this path below the target, or a directory above it.
     fn has(&self, relative: &str) -> bool {
         self.spared.has(relative)
+            || self.unread.contains("")
+            || leading_to(relative).any(|path| self.unread.contains(path))
             || (!self.filters.is_none() && leading_to(relative).any(|path| self.excludes(path)))
     }
 
@@ -222,11 +233,10 @@ mod tests {
     fn list(root: &Path, paths: &[&str]) -> Vec<u8> {
         let mut list = Vec::new();
         for path in paths {
-            let entry = Entry {
-                source: Location::of_test(&root.join("from").join(path)),
-                relative: (*path).to_owned(),
-                status: Status { directory: path.ends_with('d'), mode: 0o700, ..Status::default() },
-            };
+            let source = Location::of_test(&root.join("from").join(path));
+            let status =
+                Status { directory: path.ends_with('d'), mode: 0o700, ..Status::default() };
+            let entry = Entry::new(source, (*path).to_owned(), status);
             list.extend(serde_json::to_vec(&entry).unwrap());
             list.push(b'\n');
         }
@@ -317,16 +327,44 @@ mod tests {
         };
         assert_eq!((step(&[]), step(&[])), (4, 0));
         // The source has such a directory, too.
-        let directory = Entry {
-            source: Location::of_test(root),
-            relative: "tmp/hanno-distcp-1".to_owned(),
-            status: Status { directory: true, mode: 0o700, ..Status::default() },
-        };
+        let status = Status { directory: true, mode: 0o700, ..Status::default() };
+        let directory =
+            Entry::new(Location::of_test(root), "tmp/hanno-distcp-1".to_owned(), status);
         let text = serde_json::to_vec(&directory).unwrap();
         assert_eq!(commit(&order, &places, &text[..], &mut || {}).unwrap().deleted, 0);
         assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o750);
         let is_there = |path: &&str| root.join("to").join(path).try_exists().unwrap();
         assert!(kept.iter().all(is_there) && !gone.iter().any(is_there));
+    }
+
+    #[test]
+    fn nothing_is_deleted_where_the_source_could_not_be_listed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let all = ["d/secret/a/x", "d/old", "secret/x", "x"];
+        for path in all {
+            let path = root.join("to").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
+        let order = Order { preserve: Attributes::parse("p").unwrap(), ..order(root) };
+        let step = |unread: &[&str]| {
+            let mut list = list(root, &["d"]);
+            for path in unread {
+                let status = Status { directory: true, ..Status::default() };
+                let entry = Entry::new(Location::of_test(root), (*path).to_owned(), status);
+                let entry = Entry { unread: Some("cannot list".to_owned()), ..entry };
+                list.extend(serde_json::to_vec(&entry).unwrap());
+                list.push(b'\n');
+            }
+            commit(&order, &places, &list[..], &mut || {}).unwrap().deleted
+        };
+        let left = || all.map(|path| root.join("to").join(path).try_exists().unwrap());
+        // The source itself; a directory that the target lacks.
+        assert_eq!((step(&["", "none"]), left()), (0, [true; 4]));
+        assert_eq!((step(&["d/secret"]), left()), (3, [true, false, false, false]));
+        assert_eq!((step(&[]), left()), (1, [false; 4]));
     }
 
     #[test]

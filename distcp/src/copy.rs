@@ -75,6 +75,9 @@ impl<'a> Copier<'a> {
 
     /// Copies an entry.
     pub(crate) fn copy(&mut self, entry: &Entry, progress: &mut dyn Progress) -> Result<Done> {
+        if let Some(reason) = &entry.unread {
+            return Err(Error::Unlisted { reason: reason.clone() });
+        }
         let target = self.order.work.below(&entry.relative);
         let from = self.places.files(&entry.source.place).map_err(read(entry))?;
         check_way(&*self.target, &self.order.work, &entry.relative)?;
@@ -385,7 +388,7 @@ mod tests {
         let source = Location::of_test(&root.join("from/x"));
         let status = places.files(&source.place).unwrap().status(&source.path).unwrap();
         let status = status.unwrap_or(Status { length: 1, ..Status::default() });
-        let entry = Entry { source, relative: "x".to_owned(), status };
+        let entry = Entry::new(source, "x".to_owned(), status);
         let mut count = Count(0);
         let done = Copier::new(order, &places, "attempt".to_owned())?.copy(&entry, &mut count)?;
         match done {
@@ -455,8 +458,7 @@ mod tests {
         let places = Places::new(None, String::new(), Default::default(), Default::default());
         let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
         let source = Location::of_test(Path::new("/x"));
-        let entry =
-            Entry { source: source.clone(), relative: String::new(), status: Status::default() };
+        let entry = Entry::new(source.clone(), String::new(), Status::default());
         let written = Pieces::default();
         // Long ago: there is no wait.
         copier.begun = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
@@ -478,7 +480,7 @@ mod tests {
         let place = Place::Web { authority: "h:1".to_owned(), is_encrypted: false };
         let source = Location { place, ..Location::of_test(&root.join("x")) };
         let status = Status { length: 8, ..Status::default() };
-        let entry = Entry { source, relative: "x".to_owned(), status };
+        let entry = Entry::new(source, "x".to_owned(), status);
         let mut append = |right: &str| {
             fs::write(root.join("to/x"), "1234").unwrap();
             let target = Location::of_test(&root.join("to/x"));
@@ -503,8 +505,7 @@ mod tests {
         let places = Places::new(None, String::new(), Default::default(), Default::default());
         let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
         let source = Location::of_test(Path::new("/dev/zero"));
-        let entry =
-            Entry { source: source.clone(), relative: String::new(), status: Status::default() };
+        let entry = Entry::new(source.clone(), String::new(), Status::default());
         let written = Pieces::default();
         let writer = Box::new(written.clone());
         let endless = Box::new(io::repeat(0));
@@ -563,7 +564,7 @@ mod tests {
         let source = Location::of_test(&root.join("from/x"));
         for (relative, directory) in [("link/x", false), ("link", true)] {
             let status = Status { length: 3, directory, ..Status::default() };
-            let entry = Entry { source: source.clone(), relative: relative.to_owned(), status };
+            let entry = Entry::new(source.clone(), relative.to_owned(), status);
             let mut copier = Copier::new(&above, &places, "a".to_owned()).unwrap();
             let error = copier.copy(&entry, &mut Count(0)).unwrap_err();
             assert!(matches!(error, Error::Special { .. }), "{relative}: {error}");
@@ -575,6 +576,20 @@ mod tests {
             Order { work: Location::of_test(&root.join("link")), temporary: None, ..direct };
         assert_eq!(copy(root, &named).unwrap(), Done::Copied { bytes: 3 });
         assert_eq!(fs::read(root.join("outside/x")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn of_a_directory_that_was_not_listed_nothing_is_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let order = Order { ignore_failures: true, ..Order::of_test(scratch.path()) };
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
+        let status = Status { directory: true, ..Status::default() };
+        let entry = Entry::new(Location::of_test(scratch.path()), "d".to_owned(), status);
+        let entry = Entry { unread: Some("cannot list d: why".to_owned()), ..entry };
+        let mut copier = Copier::new(&order, &places, "a".to_owned()).unwrap();
+        let error = copier.copy(&entry, &mut Count(0)).unwrap_err();
+        assert_eq!(error.to_string(), "cannot list d: why");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
     }
 
     #[test]

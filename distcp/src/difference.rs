@@ -6,7 +6,7 @@
 use protocol::namenode::{DiffEntry, DiffKind};
 
 use crate::error::{Error, Result};
-use crate::listing::{Filters, below, file};
+use crate::listing::{Walk, file};
 use crate::order::Entry;
 use crate::places::{Files, Location};
 use crate::shift::{Plan, recover, shift};
@@ -29,7 +29,7 @@ pub(crate) struct Sync<'a> {
 
 impl Sync<'_> {
     /// Moves and deletes in the target; returns what is left to copy, by its path.
-    pub(crate) fn run(&self, filters: &Filters) -> Result<Vec<Entry>> {
+    pub(crate) fn run(&self, walk: &Walk<'_>) -> Result<Vec<Entry>> {
         let ((source, at), (target, to)) = (self.source, self.target);
         let changes = |files: &dyn Files, at: &Location, from: &str, to: &str| {
             files.changes(&at.path, from, to).map_err(file("compare snapshots of", at))
@@ -57,15 +57,18 @@ impl Sync<'_> {
             let status = source.status(&path.path).map_err(file("look for", &path))?;
             let Some(status) = status else { continue };
             let is_directory = status.directory;
-            if !relative.is_empty() && filters.wants(&path) {
-                let source = path.clone();
-                entries.push(Entry { source, relative: relative.clone(), status });
-            }
+            let is_told = !relative.is_empty() && walk.filters.wants(&path);
+            let entry = Entry::new(path, relative, status);
             if whole && is_directory {
-                entries.extend(below(source, (path, relative), 1, filters)?);
+                entries.extend(walk.below(source, &entry)?);
             }
+            entries.extend(is_told.then_some(entry));
         }
-        entries.sort_by(|left, right| left.relative.cmp(&right.relative));
+        // Of two, the one that could not be listed: nothing is made of it.
+        entries.sort_by(|left, right| {
+            let key = |entry: &Entry| entry.unread.is_none();
+            left.relative.cmp(&right.relative).then(key(left).cmp(&key(right)))
+        });
         entries.dedup_by(|left, right| left.relative == right.relative);
         // When all is known that the source can refuse.
         shift(target, to, self.id, &plan)?;

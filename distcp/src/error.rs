@@ -189,6 +189,12 @@ pub enum Error {
         #[source]
         source: PlaceError,
     },
+    /// A directory that could not be listed: likewise.
+    #[error("{reason}")]
+    Unlisted {
+        /// What was tried, and why it failed.
+        reason: String,
+    },
     /// An address.
     #[error(transparent)]
     Address(#[from] AddressError),

@@ -16,13 +16,12 @@ use protocol::DfsPath;
 use crate::commit::{commit, read};
 use crate::copy::{Copier, Done, Progress};
 use crate::error::{Error, Result};
+use crate::listing::TRIES;
 use crate::order::{Entry, FILE_MODE, Order};
 use crate::places::{Location, Places, Tokens};
 
 /// Hadoop's group of counters.
-const COUNTERS: &str = "org.apache.hadoop.tools.mapred.CopyMapper$Counter";
-/// How often a file is tried before it is given up with `-i`; without `-i` the task is tried again.
-const TRIES: u32 = 3;
+pub(crate) const COUNTERS: &str = "org.apache.hadoop.tools.mapred.CopyMapper$Counter";
 
 /// The job that an order describes, with its output. In a job that runs in the driver, `places` are the driver's.
 pub(crate) fn plan(
@@ -142,7 +141,7 @@ fn report<S: Sink>(
                 false => format!("SKIP: {source}"),
             })
         }
-        Err(error @ Error::Read { .. }) if order.ignore_failures => {
+        Err(error @ (Error::Read { .. } | Error::Unlisted { .. })) if order.ignore_failures => {
             count("FAIL", 1);
             count("BYTESFAILED", length);
             Some(format!("FAIL: {source} - {}", protocol::error::chain(&error)))

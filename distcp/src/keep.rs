@@ -83,7 +83,7 @@ mod tests {
         let place = Place::Cluster { authority: "h:1".to_owned() };
         let source = Location { place, path: "/x".to_owned() };
         let status = Status { replication: 1, owner: "ann".to_owned(), ..Status::default() };
-        let entry = Entry { source: source.clone(), relative: String::new(), status };
+        let entry = Entry::new(source.clone(), String::new(), status);
         keep((&from, &to), &entry, &source, Attributes::parse("rugpaxt").unwrap()).unwrap();
         let order =
             ["set_owner", "set_replication", "set_xattr", "set_times", "set_acl", "set_mode"];

@@ -14,6 +14,9 @@ use crate::options::Options;
 use crate::order::Entry;
 use crate::places::{Files, Location, Places, Status};
 
+/// How often a source is tried before it is given up with `-i`; without `-i` a task is tried again, and a list is not made.
+pub(crate) const TRIES: u32 = 3;
+
 /// An operation on a file that failed.
 pub(crate) fn file<'a>(
     what: &'static str,
@@ -153,22 +156,28 @@ pub(crate) fn entries(
     filters: &Filters,
 ) -> Result<Vec<Entry>> {
     let is_sync = options.update || options.overwrite;
+    let walk = Walk { threads: options.listing_threads, filters, lenient: options.ignore_failures };
     let mut entries = Vec::new();
     for ((at, status), (_, relative)) in sources.iter().zip(placed(sources, target, options)) {
         let is_root = relative.is_empty() && status.directory;
-        if filters.wants(at) && (!is_root || !is_sync || options.update_root) {
-            let (source, status) = (at.clone(), status.clone());
-            entries.push(Entry { source, relative: relative.clone(), status });
-        }
-        if status.directory {
-            let files = places.files(&at.place).map_err(file("reach", at))?;
-            let top = (at.clone(), relative);
-            entries.extend(below(&*files, top, options.listing_threads, filters)?);
-        }
+        let is_told = filters.wants(at) && (!is_root || !is_sync || options.update_root);
+        let top = Entry::new(at.clone(), relative, status.clone());
+        let below = match status.directory {
+            true => walk.below(&*places.files(&at.place).map_err(file("reach", at))?, &top)?,
+            false => Vec::new(),
+        };
+        let is_unread = below.iter().any(|entry| entry.unread.is_some() && entry.source == *at);
+        entries.extend((is_told && !is_unread).then_some(top));
+        entries.extend(below);
     }
-    entries.sort_by(|left, right| left.relative.cmp(&right.relative));
+    // Those that could not be listed come last, so that others of one name are neighbours.
+    entries.sort_by(|left, right| {
+        let key = |entry: &Entry| entry.unread.is_some();
+        left.relative.cmp(&right.relative).then(key(left).cmp(&key(right)))
+    });
     for pair in entries.windows(2) {
-        if pair[0].relative == pair[1].relative {
+        // Where nothing is copied, nothing is copied twice.
+        if pair[0].relative == pair[1].relative && pair[1].unread.is_none() {
             let [first, second] = [&pair[0], &pair[1]].map(|entry| entry.source.to_string());
             return Err(Error::Duplicate { first, second });
         }
@@ -176,44 +185,70 @@ pub(crate) fn entries(
     Ok(entries)
 }
 
-/// All that is below a directory, listed by so many threads, one level after the other.
-pub(crate) fn below(
-    files: &dyn Files,
-    top: (Location, String),
-    threads: usize,
-    filters: &Filters,
-) -> Result<Vec<Entry>> {
-    let (mut level, mut all) = (vec![top], Vec::new());
-    while !level.is_empty() {
-        let waiting = Mutex::new(level.into_iter());
-        let listed = Mutex::new(Ok(Vec::new()));
-        let work = || {
-            loop {
-                let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((directory, relative)) = next else { return };
-                let found = children_of(files, &directory, &relative, filters);
-                let mut listed = listed.lock().unwrap_or_else(PoisonError::into_inner);
-                match (&mut *listed, found) {
-                    (Ok(all), Ok(found)) => all.extend(found),
-                    (Ok(_), Err(error)) => *listed = Err(error),
-                    (Err(_), _) => return,
+/// How trees are listed.
+pub(crate) struct Walk<'a> {
+    pub(crate) threads: usize,
+    pub(crate) filters: &'a Filters,
+    /// A directory that cannot be listed is told and passed over.
+    pub(crate) lenient: bool,
+}
+
+impl Walk<'_> {
+    /// All that is below a directory, one level after the other; the directory itself only if it cannot be listed.
+    pub(crate) fn below(&self, files: &dyn Files, top: &Entry) -> Result<Vec<Entry>> {
+        let (mut level, mut all) = (vec![top.clone()], Vec::new());
+        while !level.is_empty() {
+            let waiting = Mutex::new(level.into_iter());
+            let listed = Mutex::new(Ok(Vec::new()));
+            let work = || {
+                loop {
+                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    let Some(directory) = next else { return };
+                    let found = self.listed(files, directory);
+                    let mut listed = listed.lock().unwrap_or_else(PoisonError::into_inner);
+                    match (&mut *listed, found) {
+                        (Ok(all), Ok(found)) => all.push(found),
+                        (Ok(_), Err(error)) => *listed = Err(error),
+                        (Err(_), _) => return,
+                    }
+                }
+            };
+            match self.threads {
+                1 => work(),
+                threads => std::thread::scope(|scope| {
+                    (0..threads).for_each(|_| {
+                        scope.spawn(work);
+                    });
+                }),
+            }
+            level = Vec::new();
+            for (directory, found) in listed.into_inner().unwrap_or_else(PoisonError::into_inner)? {
+                let is_told = directory.unread.is_some() || directory.source != top.source;
+                all.extend(is_told.then_some(directory));
+                let (directories, files): (Vec<_>, Vec<_>) =
+                    found.into_iter().partition(|entry| entry.status.directory);
+                level.extend(directories);
+                all.extend(files);
+            }
+        }
+        Ok(all)
+    }
+
+    /// A directory, with why it could not be listed if that is passed over, and its entries.
+    fn listed(&self, files: &dyn Files, directory: Entry) -> Result<(Entry, Vec<Entry>)> {
+        let mut tries = 1;
+        loop {
+            match children_of(files, &directory, self.filters) {
+                Ok(found) => return Ok((directory, found)),
+                Err(error) if !self.lenient => return Err(error),
+                Err(_) if tries < TRIES => tries += 1,
+                Err(error) => {
+                    let unread = Some(protocol::error::chain(&error));
+                    return Ok((Entry { unread, ..directory }, Vec::new()));
                 }
             }
-        };
-        match threads {
-            1 => work(),
-            threads => std::thread::scope(|scope| {
-                (0..threads).for_each(|_| {
-                    scope.spawn(work);
-                });
-            }),
         }
-        let found: Vec<Entry> = listed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-        let directories = found.iter().filter(|entry| entry.status.directory);
-        level = directories.map(|it| (it.source.clone(), it.relative.clone())).collect();
-        all.extend(found);
     }
-    Ok(all)
 }
 
 /// A path and all above it, without the empty one; the highest first.
@@ -250,17 +285,12 @@ pub(crate) fn within(directory: &str, name: &str) -> String {
     }
 }
 
-fn children_of(
-    files: &dyn Files,
-    directory: &Location,
-    relative: &str,
-    filters: &Filters,
-) -> Result<Vec<Entry>> {
-    let list = files.list(&directory.path).map_err(file("list", directory))?;
-    let entry = |status: Status| Entry {
-        source: directory.below(&status.name),
-        relative: within(relative, &status.name),
-        status,
+fn children_of(files: &dyn Files, directory: &Entry, filters: &Filters) -> Result<Vec<Entry>> {
+    let at = &directory.source;
+    let list = files.list(&at.path).map_err(file("list", at))?;
+    let entry = |status: Status| {
+        let relative = within(&directory.relative, &status.name);
+        Entry::new(at.below(&status.name), relative, status)
     };
     Ok(list.into_iter().map(entry).filter(|entry| filters.wants(&entry.source)).collect())
 }
@@ -293,6 +323,52 @@ mod tests {
             let found = prefix(&source(directory), is_only, target, is_sync);
             assert_eq!(found, expected, "{directory} {is_only} {target:?} {is_sync}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_passed_over_if_that_is_wanted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().to_str().unwrap();
+        for path in ["a/x", "a/sub/ring/f", "b/y"] {
+            let path = scratch.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "1").unwrap();
+        }
+        // Whoever runs the test, superuser or not: no directory is entered below itself.
+        std::os::unix::fs::symlink(".", scratch.path().join("a/sub/ring/again")).unwrap();
+        let places = Places::new(None, "ann".to_owned(), Default::default(), Default::default());
+        let list = |line: &str, gone: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let (options, _) = parse(&words)?;
+            let given: Vec<Location> =
+                options.sources.iter().map(|text| at(&format!("{root}/{text}"))).collect();
+            let mut found = sources(&places, &given)?;
+            for (source, _) in found.iter_mut().filter(|(source, _)| source.name() == gone) {
+                source.path.push_str("-gone");
+            }
+            let none = Filters::parse("")?;
+            let entries = entries(&places, &found, Target::Directory, &options, &none)?;
+            let told = |entry: Entry| match entry.unread {
+                None => entry.relative,
+                Some(reason) => {
+                    assert!(
+                        reason.starts_with(&format!("cannot list {}", entry.source)),
+                        "{reason}"
+                    );
+                    format!("{} unread", entry.relative)
+                }
+            };
+            Ok(entries.into_iter().map(told).collect::<Vec<_>>())
+        };
+        let all: Result<Vec<String>> = list("-update -i a /t", "");
+        assert_eq!(all.unwrap(), ["sub", "sub/ring", "sub/ring/again unread", "sub/ring/f", "x"]);
+        let threads = list("-update -i -numListstatusThreads 4 a b /t", "").unwrap();
+        assert_eq!(threads.len(), 6);
+        assert!(matches!(list("-update a /t", ""), Err(Error::File { what: "list", .. })));
+        // Sources themselves: with and without a name in the target.
+        assert_eq!(list("-i a b /t", "b").unwrap().last().unwrap(), "b-gone unread");
+        assert_eq!(list("-update -i b a /t", "b").unwrap()[0], " unread");
+        assert_eq!(list("-update -updateRoot -i b a /t", "b").unwrap()[..2], ["", " unread"]);
     }
 
     #[test]

@@ -83,6 +83,15 @@ pub(crate) struct Entry {
     /// Its path below the target; empty for the target itself.
     pub(crate) relative: String,
     pub(crate) status: Status,
+    /// Why a directory could not be listed, with `-i`: what is in it is unknown. It is told in the log, and its target stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unread: Option<String>,
+}
+
+impl Entry {
+    pub(crate) fn new(source: Location, relative: String, status: Status) -> Self {
+        Entry { source, relative, status, unread: None }
+    }
 }
 
 #[cfg(test)]

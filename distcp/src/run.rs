@@ -20,7 +20,7 @@ use crate::difference::Sync;
 use crate::error::{Error, Result};
 use crate::job::plan;
 use crate::keep;
-use crate::listing::{Filters, Target, check_way, entries, file, placed, sources};
+use crate::listing::{Filters, Target, Walk, check_way, entries, file, placed, sources};
 use crate::options::{Options, parse};
 use crate::order::{Entry, FILE_MODE, Order};
 use crate::places::{Creation, Location, Place, Places, Tokens, tokens_of_environment};
@@ -175,7 +175,9 @@ impl Copy<'_> {
                 let files = |at: &Location| self.places.files(&at.place).map_err(file("reach", at));
                 let (left, right) = (files(source)?, files(&target)?);
                 let (source, target) = ((&*left, source), (&*right, &target));
-                Sync { source, target, from, to, id: &id, spared: &spared }.run(&filters)?
+                let lenient = self.options.ignore_failures;
+                let walk = Walk { threads: 1, filters: &filters, lenient };
+                Sync { source, target, from, to, id: &id, spared: &spared }.run(&walk)?
             }
         };
         self.check_ways(&target, &entries)?;
@@ -572,6 +574,7 @@ fn rand_id() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::COUNTERS;
 
     /// `distcp LINE` without a cluster; `@` is a directory of this machine.
     fn distcp(scratch: &Path, line: &str) -> Result<Outcome> {
@@ -673,6 +676,30 @@ mod tests {
         fs::remove_file(at("out/d/sub")).unwrap();
         distcp(scratch.path(), "-update @/in @/out/d").unwrap();
         assert_eq!(fs::read(at("out/d/sub/x")).unwrap(), b"1");
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_told_and_its_target_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |path: &str| scratch.path().join(path);
+        for path in ["in/x", "in/loop/y", "out/loop/again/kept", "out/gone"] {
+            fs::create_dir_all(at(path).parent().unwrap()).unwrap();
+            fs::write(at(path), "1").unwrap();
+        }
+        // No directory is entered below itself, not even by a superuser.
+        std::os::unix::fs::symlink(".", at("in/loop/again")).unwrap();
+        let strict = distcp(scratch.path(), "-update -delete @/in @/out").unwrap_err();
+        assert_eq!(strict.exit_code(), 25, "{strict}");
+        assert!(at("out/gone").is_file());
+        let line = "-update -delete -p -i -log @/log @/in @/out";
+        let counters = distcp(scratch.path(), line).unwrap().counters;
+        let count = |name: &str| counters.value(COUNTERS, name);
+        assert_eq!((count("FAIL"), count("COPY"), count("DELETED")), (1, 2, 1));
+        assert!(at("out/loop/again/kept").is_file() && at("out/loop/y").is_file());
+        assert!(at("out/x").is_file() && !at("out/gone").try_exists().unwrap());
+        let run = fs::read_dir(at("log")).unwrap().next().unwrap().unwrap().path();
+        let text = fs::read_to_string(run.join("part-r-00000")).unwrap();
+        assert!(text.starts_with("FAIL: file:") && text.contains("Too many levels"), "{text}");
     }
 
     #[test]

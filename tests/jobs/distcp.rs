@@ -379,6 +379,23 @@ fn unreadable(stand: &Stand) {
     assert_eq!(stand.tree("/user/bob/lenient"), ["a", "b"]);
     assert_eq!((stand.counter("Files Failed"), stand.counter("Files Copied")), (1, 2));
     assert!(stand.text("/user/bob/log/*/part-r-00000").starts_with("FAIL: hanno://"));
+    // A directory that cannot be listed counts as a file; nothing is deleted where it would be.
+    stand.dfs(
+        "-mkdir -p /mixed/closed/in
+        -chmod 700 /mixed/closed
+        -mkdir -p /user/bob/lenient/closed
+        -touchz /user/bob/lenient/closed/kept
+        -touchz /user/bob/lenient/old
+        -chown -R bob /user/bob/lenient",
+    );
+    let line = ["-update", "-delete", "-log", "/user/bob/log2", "/mixed", "/user/bob/lenient"];
+    let strict = bob(&[&["distcp"], &line[..]].concat());
+    refused(&strict, FAILED, "cannot list");
+    bob(&[&["distcp", "-i"], &line[..]].concat()).ok();
+    assert_eq!(stand.tree("/user/bob/lenient"), ["a", "b", "closed", "closed/kept"]);
+    assert_eq!((stand.counter("Files Failed"), stand.counter("Files Deleted")), (2, 1));
+    let log = stand.text("/user/bob/log2/*/part-r-00000");
+    assert!(log.contains("/mixed/closed") && log.contains("/mixed/secret"), "{log}");
 }
 
 #[test]
