@@ -1,5 +1,7 @@
 //! The command line: Hadoop 3.4's options, and what becomes of each.
 
+use std::collections::BTreeSet;
+
 use crate::attributes::Attributes;
 use crate::error::{Error, Result};
 use crate::throttle::MEGABYTES_PER_SECOND_MIN;
@@ -144,8 +146,15 @@ impl Default for Options {
 pub(crate) fn parse(words: &[String]) -> Result<(Options, Vec<String>)> {
     let (mut options, mut warnings, mut paths) = (Options::default(), Vec::new(), Vec::new());
     let mut words = words.iter();
+    // Options with a value: of two values one would be ignored, and with `-filters` its files be deleted.
+    let mut given = BTreeSet::new();
+    let mut once = |name: &'static str| match given.insert(name) {
+        true => Ok(()),
+        false => Err(Error::usage(format!("{name} is given twice"))),
+    };
     while let Some(word) = words.next() {
         if let Some(letters) = word.strip_prefix("-p").filter(|_| is_preserve(word)) {
+            once("-p")?;
             options.preserve = Attributes::parse(letters)?;
             continue;
         }
@@ -165,6 +174,9 @@ pub(crate) fn parse(words: &[String]) -> Result<(Options, Vec<String>)> {
         let values: Vec<&String> = words.by_ref().take(row.values).collect();
         if values.len() < row.values {
             return Err(Error::usage(format!("Missing argument for option: {}", row.name)));
+        }
+        if row.values > 0 {
+            once(row.name)?;
         }
         options.take(row.name, &values)?;
     }
@@ -370,11 +382,22 @@ mod tests {
             ("-strategy best /a /b", "there are uniformsize and dynamic"),
             ("-nothing /a /b", "Unrecognized option: -nothing"),
             ("-pz /a /b", "-p: `z`"),
+            ("-pU /a /b", "Unrecognized option: -pU"),
+            ("-pu -pg /a /b", "-p is given twice"),
+            ("-filters f -FILTERS g /a /b", "-filters is given twice"),
+            ("-m 2 -m 2 /a /b", "-m is given twice"),
+            ("-log l -v -log m /a /b", "-log is given twice"),
             ("-log", "Missing argument for option: -log"),
         ] {
             let text = read(line).unwrap_err().to_string();
             assert!(text.contains(expected), "{line}: {text}");
         }
+    }
+
+    #[test]
+    fn a_switch_may_be_given_twice() {
+        let (once, twice) = ("-update -i /a /b", "-update -i -update -i /a /b");
+        assert_eq!(read(once).unwrap().0, read(twice).unwrap().0);
     }
 
     #[test]
