@@ -309,6 +309,12 @@ pub enum PlaceError {
         /// What it is.
         kind: &'static str,
     },
+    /// Another cluster calls an entry of a directory what no entry can be called.
+    #[error("`{name}` is no name of a file")]
+    Name {
+        /// What it says.
+        name: String,
+    },
     /// A path that would lead elsewhere.
     #[error("`.` and `..` are no names: {path}")]
     Dots {

@@ -1,4 +1,6 @@
 //! Answers of WebHDFS, as Hadoop writes them.
+//!
+//! Invariant: what an answer names is below the directory that was asked for: a copy puts files there, and deletes what else is there.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -60,7 +62,29 @@ pub(super) struct FileStatus {
     acl_bit: bool,
 }
 
+/// Refuses what is no name of an entry: another cluster could lead a copy out of its target.
+fn check_name(name: &str) -> Outcome<()> {
+    match name.is_empty() || matches!(name, "." | "..") || name.contains(['/', '\0']) {
+        true => Err(PlaceError::Name { name: name.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+/// Refuses what is no path below a directory; the empty one is the directory itself.
+fn check_relative(path: &str) -> Outcome<()> {
+    match path.is_empty() {
+        true => Ok(()),
+        false => path.split('/').try_for_each(check_name),
+    }
+}
+
 impl FileStatus {
+    /// As an entry of a directory.
+    pub(super) fn into_entry(self) -> Outcome<Status> {
+        check_name(&self.path_suffix)?;
+        self.into_status()
+    }
+
     pub(super) fn into_status(self) -> Outcome<Status> {
         Ok(Status {
             name: self.path_suffix,
@@ -208,6 +232,10 @@ impl DiffAnswer {
                 "RENAME" => DiffKind::Renamed,
                 _ => return Err(PlaceError::Answer),
             };
+            [Some(&source_path), target_path.as_ref()]
+                .into_iter()
+                .flatten()
+                .try_for_each(|path| check_relative(path))?;
             Ok(DiffEntry { kind, path: source_path, target: target_path })
         };
         self.report.diff_list.into_iter().map(one).collect()
@@ -234,6 +262,17 @@ mod tests {
             Err(PlaceError::Lacks { .. })
         ));
         assert!(matches!(read(&status.replace("1755", "9")), Err(PlaceError::Answer)));
+        let entry = |name: &str| {
+            let text =
+                status.replace("\"pathSuffix\":\"a\"", &format!("\"pathSuffix\":\"{name}\""));
+            serde_json::from_str::<StatusAnswer>(&text).unwrap().status.into_entry()
+        };
+        for name in ["", ".", "..", "/a", "a/b", "../a", "a\\u0000b"] {
+            assert!(matches!(entry(name), Err(PlaceError::Name { .. })), "{name}");
+        }
+        for name in ["a", "...", "..a", " ", "a\\\\b"] {
+            assert!(entry(name).is_ok(), "{name}");
+        }
         let acl = r#"{"AclStatus":{"entries":["user:bob:rwx","group::r-x"],"group":"g","owner":"o","permission":"775","stickyBit":false}}"#;
         let list = serde_json::from_str::<AclAnswer>(acl).unwrap().whole().unwrap();
         let list: Vec<String> = list.iter().map(ToString::to_string).collect();
@@ -246,5 +285,11 @@ mod tests {
         let diff = r#"{"SnapshotDiffReport":{"diffList":[{"type":"RENAME","sourcePath":"a","targetPath":"b"},{"type":"MODIFY","sourcePath":""}]}}"#;
         let list = serde_json::from_str::<DiffAnswer>(diff).unwrap().into_entries().unwrap();
         assert_eq!((list[0].target.as_deref(), list[1].kind), (Some("b"), DiffKind::Modified));
+        for (good, bad) in
+            [("\"b\"", "\"../b\""), ("\"a\"", "\"/a\""), ("\"a\"", "\"a//b\""), ("\"a\"", "\"a/\"")]
+        {
+            let list = serde_json::from_str::<DiffAnswer>(&diff.replace(good, bad)).unwrap();
+            assert!(matches!(list.into_entries(), Err(PlaceError::Name { .. })), "{bad}");
+        }
     }
 }

@@ -152,7 +152,7 @@ impl Files for Web {
 
     fn list(&self, path: &str) -> Outcome<Vec<Status>> {
         let answer: ListAnswer = self.json(Method::Get, path, "LISTSTATUS", &[])?;
-        answer.statuses.list.into_iter().map(|status| status.into_status()).collect()
+        answer.statuses.list.into_iter().map(|status| status.into_entry()).collect()
     }
 
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>> {
