@@ -70,7 +70,11 @@ pub fn verify(dir: &Path) -> Result<Report, JournalError> {
 /// Checks every byte of a journal. Nothing is repaired, except what sled itself needs to be opened.
 pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
     let _lock = look_into(options)?;
-    let survey = survey(options)?;
+    Ok(report(&survey(options)?))
+}
+
+/// What a survey tells.
+pub(crate) fn report(survey: &Survey) -> Report {
     let chain = &survey.chain;
     let start_from = survey.start_from();
     let mut report = Report {
@@ -85,9 +89,11 @@ pub fn verify_with(options: &Options) -> Result<Report, JournalError> {
     };
     match start_from {
         Ok(base) => report.start_from = Some(base),
-        Err(error) => report.problems.push(format!("the journal will not start: {error}")),
+        Err(error) => {
+            report.problems.push(format!("the journal will not start: {}", error_chain(&error)));
+        }
     }
-    Ok(report)
+    report
 }
 
 /// Everything that was found in a journal.
@@ -103,10 +109,14 @@ pub(crate) struct Survey {
 
 /// Reads everything. The caller has the lock.
 pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
-    let mut places = options.places();
+    survey_of(options.places())
+}
+
+/// Reads everything that is at these places.
+pub(crate) fn survey_of(mut places: Places) -> Result<Survey, JournalError> {
     let disk = places.disk.clone();
     let mut problems = Vec::new();
-    if options.mirrors.is_empty() {
+    if places.mirrors.is_empty() {
         places.mirrors = mirrors::read(&*disk, &places.dir, &mut problems)?;
     }
     let (mut all, mut left_out) = (Vec::new(), Vec::new());
@@ -122,7 +132,7 @@ pub(crate) fn survey(options: &Options) -> Result<Survey, JournalError> {
     let chain = Chain::read(&*disk, homes.log_dirs())?;
     problems.extend(chain.notes.iter().cloned());
     describe_log(&chain, &mut problems);
-    let store = match open_store(options, &mut problems) {
+    let store = match open_store(&*places.kv, &mut problems) {
         Ok(store) => store.map(|store| (store.applied(), store.row_count())),
         Err(error) => {
             problems.push(format!("checkpoint store: {}", error_chain(&error)));
@@ -210,7 +220,7 @@ pub fn dump_with(
     let disk = &*survey.places.disk;
     let image = survey.good_images.iter().find(|(applied, ..)| *applied == base);
     if survey.store.is_some_and(|(applied, _)| applied == base) {
-        let store = open_store(options, &mut Vec::new()).map_err(JournalError::Store)?;
+        let store = open_store(&*survey.places.kv, &mut Vec::new()).map_err(JournalError::Store)?;
         let store = store.ok_or(JournalError::Store(StoreError::NotDescribed))?;
         store
             .for_each_row(&mut |key, value| {
@@ -307,8 +317,7 @@ pub fn read_log_file(path: &Path, see: &mut RecordFn<'_>) -> Result<(), JournalE
     }
 }
 
-fn open_store(options: &Options, notes: &mut Vec<String>) -> Result<Option<Store>, StoreError> {
-    let place = options.sled_place();
+fn open_store(place: &dyn KvPlace, notes: &mut Vec<String>) -> Result<Option<Store>, StoreError> {
     if !place.is_present()? {
         return Ok(None);
     }
@@ -352,7 +361,7 @@ fn describe_log(chain: &Chain, problems: &mut Vec<String>) {
     }
     for hole in &chain.holes {
         let place = match &hole.damage {
-            Some((path, offset)) => format!("{} is damaged at byte {offset}", path.display()),
+            Some(damage) => damage.to_string(),
             None => "log files are missing".to_owned(),
         };
         if hole.to == Txid::MAX {

@@ -3,12 +3,17 @@
 //! Read-only: it reads every segment in every log directory, treats the copies of each as one, and lines them up. Whether a missing stretch
 //! matters depends on the checkpoint that recovery starts from and on what else is known to have been there. So holes are listed here and
 //! judged by [`Chain::covers_from`]: the one place that decides for the start, for `verify` and for `repair`.
+//!
+//! What a disk does not return is damage as any other. So nobody who reads the log fails for that before the hole is judged.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::disk::{self, Disk};
-use crate::error::{JournalError, RecoverError, chain as error_chain};
+use crate::disk::{self, Disk, Salvaged, Unread};
+use crate::error::{JournalError, RecoverError};
 use crate::home::mark::Found;
 use crate::id::{Epoch, Txid};
 use crate::segment::{self, Foreign, Loss, Scan};
@@ -48,6 +53,8 @@ pub(crate) struct Segment {
     pub(crate) scan: Scan,
     /// One for each log directory.
     pub(crate) copies: Vec<Copy>,
+    /// What could not be read, and of which copies.
+    unread: Vec<(PathBuf, Unread)>,
 }
 
 /// One copy of a segment, compared with all copies together.
@@ -66,13 +73,33 @@ pub(crate) enum Copy {
 }
 
 /// Records that no copy has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hole {
     pub(crate) from: Txid,
     /// [`Txid::MAX`] where nothing says how many there were.
     pub(crate) to: Txid,
     /// Where the bytes are bad; `None` if there are no bytes at all.
-    pub(crate) damage: Option<(PathBuf, u64)>,
+    pub(crate) damage: Option<Damage>,
+}
+
+/// A bad place of a log file.
+#[derive(Clone, Debug)]
+pub(crate) struct Damage {
+    path: PathBuf,
+    /// The first bad byte.
+    offset: u64,
+    /// What the system says, if it does not return that byte.
+    error: Option<Arc<io::Error>>,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage { path, offset, error } = self;
+        match error {
+            Some(error) => write!(f, "{} cannot be read at byte {offset}: {error}", path.display()),
+            None => write!(f, "{} is damaged at byte {offset}", path.display()),
+        }
+    }
 }
 
 /// What is known of the log from elsewhere.
@@ -122,15 +149,14 @@ impl Chain {
         let mut chain =
             Chain { dirs, segments: Vec::new(), holes: Vec::new(), torn: None, notes: Vec::new() };
         for first in firsts {
-            let Copies { files, notes } = read_copies(disk, &chain.dirs, first)?;
-            chain.notes.extend(notes);
+            let Copies { files, unread } = read_copies(disk, &chain.dirs, first)?;
+            chain.note_unread(&unread);
             let copies = current(&files, first);
             let scan = segment::scan(&copies, first, &mut |_, _, _| ())
                 .map_err(|Foreign(version)| chain.foreign(first, version))?;
             let merged = segment::merged(&copies, first, &scan);
-            let copies =
-                files.iter().map(|file| compare(file.as_deref(), &merged, &scan)).collect();
-            chain.segments.push(Segment { first, last: scan.last, scan, copies });
+            let copies = files.iter().map(|file| compare(file.as_ref(), &merged, &scan)).collect();
+            chain.segments.push(Segment { first, last: scan.last, scan, copies, unread });
         }
         chain.find_holes();
         for segment in &mut chain.segments {
@@ -143,6 +169,14 @@ impl Chain {
         Ok(chain)
     }
 
+    fn note_unread(&mut self, unread: &[(PathBuf, Unread)]) {
+        self.notes.extend(unread.iter().map(|(path, Unread { range, error })| {
+            let damage =
+                Damage { path: path.clone(), offset: range.start, error: Some(error.clone()) };
+            damage.to_string()
+        }));
+    }
+
     fn foreign(&self, first: Txid, version: u32) -> JournalError {
         let path = self.dirs[0].path.join(segment::file_name(first));
         JournalError::Foreign { path, version, known: segment::LAYOUT }
@@ -153,12 +187,13 @@ impl Chain {
             let next = self.segments.get(index + 1).map(|next| next.first);
             let limit = next.map_or(Txid::MAX, |next| Txid(next.0 - 1));
             let path = self.path(&self.segments[index]);
+            let segment = &mut self.segments[index];
+            let unread = &segment.unread;
             let hole = |loss: &Loss| Hole {
                 from: loss.from,
                 to: loss.to.min(limit),
-                damage: Some((path.clone(), loss.at)),
+                damage: Some(damage(&path, unread, loss.at)),
             };
-            let segment = &mut self.segments[index];
             let mut losses = segment.scan.losses.clone();
             match (segment.scan.torn, next) {
                 // Only the last batch of all can be one that was never finished.
@@ -250,9 +285,12 @@ impl Chain {
             hole.from <= to && to > base
         }) {
             return Err(match &hole.damage {
-                Some((path, offset)) => {
-                    let (path, offset) = (path.clone(), *offset);
-                    JournalError::LogDamaged { path, offset, txid: hole.from, dir }
+                Some(Damage { path, offset, error }) => {
+                    let (path, offset, txid) = (path.clone(), *offset, hole.from);
+                    match error.clone() {
+                        Some(source) => JournalError::LogUnread { path, offset, txid, dir, source },
+                        None => JournalError::LogDamaged { path, offset, txid, dir },
+                    }
                 }
                 None => JournalError::LogGap { from: hole.from, to: hole.to, log_dir, dir },
             });
@@ -288,7 +326,7 @@ impl Chain {
         see: &mut RecordFn<'_>,
     ) -> Result<(), JournalError> {
         for segment in self.segments.iter().filter(|segment| segment.last > base) {
-            let Copies { files, .. } = read_copies(disk, &self.dirs, segment.first)?;
+            let files = self.read_again(disk, segment)?;
             let mut result = Ok(());
             segment::scan(
                 &current(&files, segment.first),
@@ -306,30 +344,60 @@ impl Chain {
         Ok(())
     }
 
+    /// The copies of a segment, of which nothing is missing that was there the first time: the holes were judged by that.
+    fn read_again(
+        &self,
+        disk: &dyn Disk,
+        segment: &Segment,
+    ) -> Result<Vec<Option<Salvaged>>, JournalError> {
+        let Copies { files, unread } = read_copies(disk, &self.dirs, segment.first)?;
+        let is_known = |(path, now): &(PathBuf, Unread)| {
+            segment.unread.iter().any(|(known, before)| {
+                let (before, now) = (&before.range, &now.range);
+                known == path && before.start <= now.start && now.end <= before.end
+            })
+        };
+        match unread.into_iter().find(|unread| !is_known(unread)) {
+            Some((path, Unread { error, .. })) => {
+                Err(crate::error::disk("read", path)(io::Error::new(error.kind(), error)))
+            }
+            None => Ok(files),
+        }
+    }
+
     /// The bytes of a segment as they should be in every directory.
     pub(crate) fn merged(
         &self,
         disk: &dyn Disk,
         segment: &Segment,
     ) -> Result<Vec<u8>, JournalError> {
-        let Copies { files, .. } = read_copies(disk, &self.dirs, segment.first)?;
+        let files = self.read_again(disk, segment)?;
         Ok(segment::merged(&current(&files, segment.first), segment.first, &segment.scan))
     }
 }
 
-/// The bytes of every copy of a segment.
-struct Copies {
-    /// One for each log directory.
-    files: Vec<Option<Vec<u8>>>,
-    /// Those that could not be read, and count as empty.
-    notes: Vec<String>,
+/// What is bad at a byte of a segment.
+fn damage(path: &Path, unread: &[(PathBuf, Unread)], at: u64) -> Damage {
+    let found = unread.iter().find(|(_, unread)| unread.range.contains(&at));
+    Damage {
+        path: found.map_or(path, |(path, _)| path).to_owned(),
+        offset: at,
+        error: found.map(|(_, unread)| Arc::clone(&unread.error)),
+    }
 }
 
-/// Reads every copy of a segment. One that cannot be read counts as an empty file if another can.
+/// Every copy of a segment.
+struct Copies {
+    /// One for each log directory.
+    files: Vec<Option<Salvaged>>,
+    /// What could not be read.
+    unread: Vec<(PathBuf, Unread)>,
+}
+
+/// Reads every copy of a segment.
 fn read_copies(disk: &dyn Disk, dirs: &[LogDir], first: Txid) -> Result<Copies, JournalError> {
     let name = segment::file_name(first);
-    let mut copies = Copies { files: Vec::new(), notes: Vec::new() };
-    let (mut failed, mut is_any_read) = (None, false);
+    let mut copies = Copies { files: Vec::new(), unread: Vec::new() };
     for LogDir { path, is_believed, .. } in dirs {
         let is_there = *is_believed
             && disk.list(path).map_err(crate::error::disk("list", path))?.contains(&name);
@@ -337,36 +405,31 @@ fn read_copies(disk: &dyn Disk, dirs: &[LogDir], first: Txid) -> Result<Copies, 
             copies.files.push(None);
             continue;
         }
-        match disk::read(disk, &path.join(&name)) {
-            Ok(bytes) => {
-                is_any_read = true;
-                copies.files.push(Some(bytes));
-            }
-            Err(error) => {
-                copies.notes.push(error_chain(&error));
-                copies.files.push(Some(Vec::new()));
-                failed.get_or_insert(error);
-            }
-        }
+        let path = path.join(&name);
+        let file = disk::salvage(disk, &path)?;
+        copies.unread.extend(file.unread.iter().map(|unread| (path.clone(), unread.clone())));
+        copies.files.push(Some(file));
     }
-    match failed {
-        Some(error) if !is_any_read => Err(error),
-        _ => Ok(copies),
-    }
+    Ok(copies)
 }
 
 /// The copies made by the newest of the starts that wrote them, and those whose header cannot be read.
-fn current(files: &[Option<Vec<u8>>], first: Txid) -> Vec<&[u8]> {
-    let epochs = files.iter().flatten().filter_map(|bytes| segment::header_epoch(bytes, first));
-    let newest = epochs.max();
+fn current(files: &[Option<Salvaged>], first: Txid) -> Vec<&[u8]> {
+    let all = || files.iter().flatten().map(|file| &file.bytes[..]);
+    let newest = all().filter_map(|bytes| segment::header_epoch(bytes, first)).max();
     let is_current = |bytes: &&[u8]| {
         segment::header_epoch(bytes, first).is_none_or(|epoch| Some(epoch) == newest)
     };
-    files.iter().flatten().map(Vec::as_slice).filter(is_current).collect()
+    all().filter(is_current).collect()
 }
 
-fn compare(file: Option<&[u8]>, merged: &[u8], scan: &Scan) -> Copy {
+fn compare(file: Option<&Salvaged>, merged: &[u8], scan: &Scan) -> Copy {
     let Some(file) = file else { return Copy::Missing };
+    // Its bytes may be good: it is kept.
+    if file.is_nothing() {
+        return Copy::Differs;
+    }
+    let file = &file.bytes[..];
     let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
     let common = file.len().min(merged.len());
     let tail_is_room = scan.torn.is_some() || is_zero(&file[common..]);

@@ -6,10 +6,13 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{JournalError, disk};
+use crate::sector::SECTOR_BYTES;
 
 /// File system operations.
 pub(crate) trait Disk: Send + Sync {
@@ -19,8 +22,8 @@ pub(crate) trait Disk: Send + Sync {
     /// The names in a directory, sorted; none if there is no such directory.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Opens a file for reading from its start.
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+    /// Opens a file for reading from its start, or anywhere.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>>;
 
     /// Creates a file, or empties an old one, for appending.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -38,6 +41,25 @@ pub(crate) trait Disk: Send + Sync {
 
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// A file open for reading.
+pub(crate) trait ReadFile: Read + Send {
+    /// Its bytes.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Fills `bytes` with what is at `at`.
+    fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
+}
+
+impl ReadFile for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, bytes, at)
+    }
 }
 
 /// A file open for appending.
@@ -86,7 +108,7 @@ impl Disk for RealDisk {
         Ok(names)
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
         Ok(Box::new(File::open(path)?))
     }
 
@@ -171,6 +193,92 @@ pub(crate) fn read(disk_: &dyn Disk, path: &Path) -> Result<Vec<u8>, JournalErro
     Ok(bytes)
 }
 
+/// What a disk returns of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Salvaged {
+    /// [`UNREAD_BYTE`] where nothing could be read; nothing at all if not even the file's length is known.
+    pub(crate) bytes: Vec<u8>,
+    /// What could not be read, in order.
+    pub(crate) unread: Vec<Unread>,
+}
+
+/// A part of a file that its disk does not return.
+#[derive(Clone, Debug)]
+pub(crate) struct Unread {
+    pub(crate) range: Range<u64>,
+    /// What the system said first.
+    pub(crate) error: Arc<io::Error>,
+}
+
+impl Salvaged {
+    fn nothing(error: io::Error) -> Salvaged {
+        let unread = vec![Unread { range: 0..u64::MAX, error: Arc::new(error) }];
+        Salvaged { bytes: Vec::new(), unread }
+    }
+
+    /// True if nothing could be read.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let [Unread { range, .. }] = &self.unread[..] else { return false };
+        range.start == 0 && range.end >= self.bytes.len() as u64
+    }
+
+    /// Takes the next bytes of the file.
+    fn add(&mut self, read: io::Result<()>, bytes: &[u8]) {
+        let from = self.bytes.len() as u64;
+        let to = from + bytes.len() as u64;
+        match (read, self.unread.last_mut()) {
+            (Ok(()), _) => return self.bytes.extend_from_slice(bytes),
+            (Err(_), Some(last)) if last.range.end == from => last.range.end = to,
+            (Err(error), _) => {
+                self.unread.push(Unread { range: from..to, error: Arc::new(error) });
+            }
+        }
+        self.bytes.resize(to as usize, UNREAD_BYTE);
+    }
+}
+
+/// As much of a file as its disk returns, sector by sector. An error that passes leaves no trace: what failed once is read again.
+///
+/// # Errors
+/// Only those that say nothing of the disk: the process or the machine lacks descriptors or memory.
+pub(crate) fn salvage(disk_: &dyn Disk, path: &Path) -> Result<Salvaged, JournalError> {
+    let mut bytes = Vec::new();
+    match disk_.open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => return Ok(Salvaged { bytes, unread: Vec::new() }),
+        Err(error) if sys::fs::is_shortage(&error) => return Err(disk("read", path)(error)),
+        Err(_) => {}
+    }
+    // Before the first sector that fails.
+    bytes.truncate(bytes.len() / SECTOR_BYTES * SECTOR_BYTES);
+    let read_rest = || {
+        let file = disk_.open(path)?;
+        let length = file.length()?;
+        let (mut out, mut failures) = (Salvaged { bytes, unread: Vec::new() }, 0);
+        while (out.bytes.len() as u64) < length {
+            let at = out.bytes.len() as u64;
+            let mut sector = [0; SECTOR_BYTES];
+            let sector = &mut sector[..(length - at).min(SECTOR_BYTES as u64) as usize];
+            let read = match failures < FAILED_READS_MAX {
+                true => file.read_exact_at(sector, at),
+                false => Err(io::Error::other("too much before it cannot be read")),
+            };
+            if let Err(error) = &read {
+                if sys::fs::is_shortage(error) {
+                    return read.map(|()| out);
+                }
+                failures += 1;
+            }
+            out.add(read, sector);
+        }
+        Ok(out)
+    };
+    match read_rest() {
+        Err(error) if sys::fs::is_shortage(&error) => Err(disk("read", path)(error)),
+        Err(error) => Ok(Salvaged::nothing(error)),
+        Ok(salvaged) => Ok(salvaged),
+    }
+}
+
 /// Removes the temporary files that an interrupted [`publish`] left in `dir`.
 pub(crate) fn remove_temporaries(disk_: &dyn Disk, dir: &Path) -> Result<(), JournalError> {
     for name in disk_.list(dir).map_err(disk("list", dir))? {
@@ -182,15 +290,18 @@ pub(crate) fn remove_temporaries(disk_: &dyn Disk, dir: &Path) -> Result<(), Jou
     Ok(())
 }
 
-/// Copies `dir/name` to the first free `dir/name.bad-<n>`, durably; the file itself stays. One that cannot be read is renamed.
+/// Copies what can be read of `dir/name` to the first free `dir/name.bad-<n>`, durably; the file itself stays. One of which nothing can be read is renamed.
 pub(crate) fn keep_aside(
     disk_: &dyn Disk,
     dir: &Path,
     name: &str,
 ) -> Result<PathBuf, JournalError> {
-    let Ok(bytes) = read(disk_, &dir.join(name)) else { return put_aside(disk_, dir, name) };
+    let salvaged = salvage(disk_, &dir.join(name))?;
+    if salvaged.is_nothing() {
+        return put_aside(disk_, dir, name);
+    }
     let bad = free_bad_name(disk_, dir, name)?;
-    publish(disk_, dir, &bad, |file| file.append(&bytes))?;
+    publish(disk_, dir, &bad, |file| file.append(&salvaged.bytes))?;
     Ok(dir.join(bad))
 }
 
@@ -210,5 +321,12 @@ fn free_bad_name(disk_: &dyn Disk, dir: &Path, name: &str) -> Result<String, Jou
         .find(|bad| !names.contains(bad))
         .expect("a directory cannot hold four thousand million entries"))
 }
+
+/// Stands for each byte that cannot be read. Not zero: zeros in a log are room in which nothing was ever written.
+const UNREAD_BYTE: u8 = 0xff;
+
+/// Reads of a file that may fail; what comes after them counts as unreadable, too. 256: more than a few bad places have, and a disk that takes seconds for
+/// each keeps a start waiting for minutes, not for days.
+const FAILED_READS_MAX: u32 = 256;
 
 const TEMPORARY_SUFFIX: &str = ".tmp";

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -59,6 +60,26 @@ pub enum JournalError {
         txid: Txid,
         /// The journal's directory.
         dir: PathBuf,
+    },
+
+    /// Log records are where the disk returns nothing, and there is no other copy.
+    #[error(
+        "log file {} cannot be read at byte {offset} (record {txid}) and no other copy of it is good; \
+         make it readable, or run `hanno admin metadata repair --dir {}`: it tells what would be lost",
+        .path.display(), .dir.display()
+    )]
+    LogUnread {
+        /// The segment.
+        path: PathBuf,
+        /// First byte that cannot be read.
+        offset: u64,
+        /// The record that should be there.
+        txid: Txid,
+        /// The journal's directory.
+        dir: PathBuf,
+        /// What the system says.
+        #[source]
+        source: Arc<io::Error>,
     },
 
     /// Log records are missing.

@@ -1,12 +1,12 @@
 //! Decoders of untrusted bytes, for `fuzz/`: the files of a journal. Where a format has checksums, the bytes also become the content of a
 //! file whose checksums fit.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, ReadFile};
 use crate::home::mark;
 use crate::home::mirrors;
 use crate::id::{Epoch, Txid};
@@ -144,6 +144,17 @@ fn refused<T>() -> io::Result<T> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// An image is read from front to back.
+impl ReadFile for Cursor<Vec<u8>> {
+    fn length(&self) -> io::Result<u64> {
+        refused()
+    }
+
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        refused()
+    }
+}
+
 impl Disk for One {
     fn create_dir(&self, _: &Path) -> io::Result<()> {
         refused()
@@ -153,7 +164,7 @@ impl Disk for One {
         refused()
     }
 
-    fn open(&self, _: &Path) -> io::Result<Box<dyn Read + Send>> {
+    fn open(&self, _: &Path) -> io::Result<Box<dyn ReadFile>> {
         Ok(Box::new(Cursor::new(self.0.clone())))
     }
 

@@ -291,7 +291,7 @@ fn rebuild(places: &Places, base: &Base, notes: &mut Vec<String>) -> Result<Stor
 fn note_losses(chain: &Chain, base: &Base, notes: &mut Vec<String>) {
     for hole in &chain.holes {
         let place = match &hole.damage {
-            Some((path, offset)) => format!("{} is damaged at byte {offset}", path.display()),
+            Some(damage) => damage.to_string(),
             None => "log files are missing".to_owned(),
         };
         notes.push(format!(

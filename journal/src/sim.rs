@@ -6,15 +6,16 @@
 //!   ends before it), independent of the others;
 //! - what a failed sync left behind is never written by a later sync, though it can be read until then;
 //! - of the name changes in a directory since its last sync, a prefix has happened;
+//! - a sector that was chosen does not return what is in it, until its file is written anew;
 //! - of the batches applied to the engine since its last sync, a prefix has happened; and now and then the
 //!   engine does not open any more, or has silently lost a row.
 
-use std::collections::BTreeMap;
-use std::io::{self, Cursor, Read};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, ReadFile};
 use crate::error::StoreError;
 use crate::sector::SECTOR_BYTES;
 use crate::store::{Change, Kv, KvPlace, RowFn};
@@ -56,6 +57,8 @@ struct Inode {
     durable: Vec<u8>,
     /// A sync failed: the bytes from here on count as clean but are not on the disk.
     dropped_from: Option<usize>,
+    /// Sectors that cannot be read.
+    unreadable: BTreeSet<usize>,
 }
 
 #[derive(Clone)]
@@ -138,7 +141,9 @@ impl SimWorld {
         for index in 0..world.inodes.len() {
             let inode = world.inodes[index].clone();
             let torn = world.tear(&inode);
-            world.inodes[index] = Inode { data: torn.clone(), durable: torn, dropped_from: None };
+            let unreadable = inode.unreadable;
+            world.inodes[index] =
+                Inode { data: torn.clone(), durable: torn, dropped_from: None, unreadable };
         }
         let names: Vec<_> = world.engines.keys().copied().collect();
         for name in names {
@@ -171,6 +176,13 @@ impl SimWorld {
         let inode = world.names[path];
         change(&mut world.inodes[inode].data);
         world.inodes[inode].durable = world.inodes[inode].data.clone();
+    }
+
+    /// Makes a sector of a file unreadable.
+    pub(crate) fn spoil(&self, path: &Path, sector: usize) {
+        let mut world = self.world();
+        let inode = world.names[path];
+        world.inodes[inode].unreadable.insert(sector);
     }
 
     /// Removes a file behind everybody's back.
@@ -301,11 +313,12 @@ impl Disk for SimWorld {
         Ok(paths.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
         let mut world = self.world();
         world.step()?;
         let inode = *world.names.get(path).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Box::new(Cursor::new(world.inodes[inode].data.clone())))
+        let Inode { data, unreadable, .. } = world.inodes[inode].clone();
+        Ok(Box::new(SimReader { data, unreadable, at: 0 }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -359,6 +372,39 @@ impl Disk for SimWorld {
         for (_, change) in done {
             apply_name(&mut world.durable_names, &change);
         }
+        Ok(())
+    }
+}
+
+struct SimReader {
+    data: Vec<u8>,
+    unreadable: BTreeSet<usize>,
+    at: usize,
+}
+
+impl Read for SimReader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let sector = self.at / SECTOR_BYTES;
+        let end = self.data.len().min((sector + 1) * SECTOR_BYTES).min(self.at + bytes.len());
+        let len = end - self.at;
+        self.read_exact_at(&mut bytes[..len], self.at as u64)?;
+        self.at = end;
+        Ok(len)
+    }
+}
+
+impl ReadFile for SimReader {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.data.len() as u64)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        let range = at as usize..at as usize + bytes.len();
+        let sectors = range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES);
+        if self.unreadable.range(sectors).next().is_some() {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        bytes.copy_from_slice(self.data.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 }

@@ -17,6 +17,8 @@ use crate::places::Places;
 use crate::sector::SECTOR_BYTES;
 use crate::sim::{Fault, SimKvPlace, SimWorld};
 
+mod unreadable;
+
 type Rows = BTreeMap<u8, Vec<u8>>;
 
 /// A map of small keys. A record is a key and its new value, or the key alone to remove it.

@@ -133,14 +133,14 @@ pub(crate) fn write(
     publish(disk, dir, NAME, |file| file.append(&encode(mark, starts))).map(drop)
 }
 
-/// Reads the file in `dir`.
+/// Reads the file in `dir`. One that its disk does not return is damaged.
 pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<(Found, Starts), JournalError> {
     let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
     if !names.iter().any(|name| name == NAME) {
         return Ok((Found::Nothing, Starts::default()));
     }
     let path = dir.join(NAME);
-    match decode(&disk::read(disk, &path)?) {
+    match decode(&disk::salvage(disk, &path)?.bytes) {
         Ok(Some((mark, starts))) => Ok((Found::Mark(mark), starts)),
         Ok(None) => Ok((Found::Damaged, Starts::default())),
         Err(version) => Err(JournalError::Foreign { path, version, known: LAYOUT }),

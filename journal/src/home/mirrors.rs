@@ -22,7 +22,7 @@ pub(crate) fn remember(disk: &dyn Disk, dir: &Path, dirs: &[PathBuf]) -> Result<
     let bytes = encode(dir, dirs);
     let names = disk.list(dir).map_err(crate::error::disk("list", dir))?;
     let is_known = if names.iter().any(|name| name == NAME) {
-        disk::read(disk, &dir.join(NAME))? == bytes
+        disk::salvage(disk, &dir.join(NAME))?.bytes == bytes
     } else {
         is_default
     };
@@ -35,7 +35,7 @@ pub(crate) fn remember(disk: &dyn Disk, dir: &Path, dirs: &[PathBuf]) -> Result<
 /// The mirrors of the journal in `dir`.
 ///
 /// # Errors
-/// [`JournalError::Foreign`] for another layout; errors of the system. A damaged file counts as none and is noted.
+/// [`JournalError::Foreign`] for another layout; errors of the system. A file that is damaged or cannot be read counts as none and is noted.
 pub(crate) fn read(
     disk: &dyn Disk,
     dir: &Path,
@@ -46,7 +46,7 @@ pub(crate) fn read(
         return Ok(Vec::new());
     }
     let path = dir.join(NAME);
-    match decode(&disk::read(disk, &path)?) {
+    match decode(&disk::salvage(disk, &path)?.bytes) {
         Ok(Some(paths)) => Ok(paths.into_iter().map(|path| dir.join(path)).collect()),
         Ok(None) => {
             notes.push(format!(
