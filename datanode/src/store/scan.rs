@@ -261,7 +261,14 @@ pub(super) fn unfinished(
     let io_error = |source| Error::Io { path: paths.block.clone(), source };
     match paths.open_for_writing() {
         Ok((file, meta_file)) => {
-            let length = proved_length(block, &file, &meta_file).map_err(io_error)?;
+            let proved = proved_length(block, &file, &meta_file).or_else(|error| {
+                // What cannot be read is damage, as anywhere else, and no reason to do without the rest of the disk.
+                match sys::fs::is_shortage(&error) {
+                    true => Err(error),
+                    false => verify::readable_length(block, &file, &meta_file),
+                }
+            });
+            let length = proved.map_err(io_error)?;
             Ok(Some(Replica { block, stamp, length, state: State::Unfinished }))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -94,6 +94,25 @@ fn good_chunks(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
     Ok(good)
 }
 
+/// How many bytes from the start can be read and match the checksums of their chunks.
+///
+/// # Errors
+/// If the process or the machine lacks resources.
+pub(super) fn readable_length(id: BlockId, block: &File, meta_file: &File) -> io::Result<u64> {
+    let (length, mut good) = (block.length()?, 0);
+    while good < length {
+        let end = (good + CHUNK_BYTES as u64).min(length);
+        match verify_range(id, block, meta_file, good, end, |_| ()) {
+            Ok(()) => good = end,
+            Err(StoreError::Io { source, .. }) if sys::fs::is_shortage(&source) => {
+                return Err(source);
+            }
+            Err(_) => break,
+        }
+    }
+    Ok(good)
+}
+
 /// Where the step of [`verify_range`] begins whose bytes do not match their checksums. What cannot be read is not bad.
 fn first_bad(
     id: BlockId,

@@ -2,9 +2,11 @@
 //!
 //! - Each sector written since the last sync is on the disk or is not, independent of the others; the system may also write any of them earlier.
 //! - The length on the disk is any that the file had since the last sync.
+//! - A sector that is spoiled cannot be read until all of it is written.
 //! - A sector that a failed sync did not write counts as clean: it can be read, but no later sync writes it.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// What a disk writes whole.
 pub(super) const SECTOR_BYTES: usize = 512;
@@ -54,6 +56,8 @@ pub(super) struct Inode {
     dirty: BTreeSet<usize>,
     /// Sectors that count as clean and are not on the disk.
     dropped: BTreeSet<usize>,
+    /// Sectors that cannot be read.
+    spoiled: BTreeSet<usize>,
     /// Names that it has.
     pub(super) links: usize,
     /// How often it is open.
@@ -76,9 +80,22 @@ impl Inode {
         }
         self.data[offset..end].copy_from_slice(bytes);
         self.mark(offset, end);
+        let whole = offset.div_ceil(SECTOR_BYTES)..end / SECTOR_BYTES;
+        self.spoiled.retain(|sector| !whole.contains(sector));
         if random.chance(8) {
             self.write_back(random);
         }
+    }
+
+    /// Makes the sectors of these bytes unreadable.
+    pub(super) fn spoil(&mut self, bytes: Range<usize>) {
+        self.spoiled.extend(bytes.start / SECTOR_BYTES..bytes.end.div_ceil(SECTOR_BYTES));
+    }
+
+    /// False if one of the sectors of these bytes is spoiled.
+    pub(super) fn is_readable(&self, bytes: &Range<usize>) -> bool {
+        let mut sectors = bytes.start / SECTOR_BYTES..bytes.end.div_ceil(SECTOR_BYTES);
+        self.spoiled.is_empty() || !sectors.any(|sector| self.spoiled.contains(&sector))
     }
 
     pub(super) fn resize(&mut self, length: usize) {
@@ -94,6 +111,7 @@ impl Inode {
             let is_left = |sector: &usize| sector * SECTOR_BYTES < length;
             self.dirty.retain(is_left);
             self.dropped.retain(is_left);
+            self.spoiled.retain(is_left);
             self.mark(length - length % SECTOR_BYTES, length);
         }
     }

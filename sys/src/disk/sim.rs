@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use super::names::Node;
 pub use super::world::Fault;
-use super::world::{Down, Locked, World};
+use super::world::{Down, EIO, Locked, World};
 
 /// A machine; clones are handles to the same one. It exists until the last of them and the last of its files are dropped.
 #[derive(Clone, Debug)]
@@ -227,6 +227,18 @@ impl Machine {
         })
     }
 
+    /// Makes the sectors of some bytes of a file unreadable, until they are written as a whole.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`].
+    pub fn spoil(&self, path: &Path, bytes: std::ops::Range<usize>) -> io::Result<()> {
+        self.with_disk(path, |disk| {
+            let id = disk.file(path)?;
+            disk.inode(id).spoil(bytes);
+            Ok(())
+        })
+    }
+
     /// Removes a file behind everybody's back.
     ///
     /// # Errors
@@ -234,6 +246,10 @@ impl Machine {
     pub fn lose(&self, path: &Path) -> io::Result<()> {
         self.with_disk(path, |disk| disk.remove(path))
     }
+}
+
+fn unreadable() -> io::Error {
+    io::Error::from_raw_os_error(EIO)
 }
 
 /// How a file is opened.
@@ -340,7 +356,11 @@ impl Machine {
         let disk = world.disk_of(path)?;
         let disk = world.read(disk)?;
         let id = disk.file(path)?;
-        let text = String::from_utf8(disk.inode(id).data.clone());
+        let inode = disk.inode(id);
+        if !inode.is_readable(&(0..inode.data.len())) {
+            return Err(unreadable());
+        }
+        let text = String::from_utf8(inode.data.clone());
         text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
@@ -421,10 +441,14 @@ impl Handle {
     pub(super) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let id = self.id(false)?;
         let mut world = self.world()?;
-        let data = &world.read(self.disk)?.inode(id).data;
+        let inode = world.read(self.disk)?.inode(id);
         let begin = usize::try_from(offset).unwrap_or(usize::MAX);
-        let found = begin.checked_add(bytes.len()).and_then(|end| data.get(begin..end));
-        bytes.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let range = begin..begin.checked_add(bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let found = inode.data.get(range.clone()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        if !inode.is_readable(&range) {
+            return Err(unreadable());
+        }
+        bytes.copy_from_slice(found);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::inode::{Inode, Random};
 use super::names::{Names, Node, is_below};
 
-const EIO: i32 = 5;
+pub(super) const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 /// Least number of inodes of a disk at which unreachable ones are searched for.

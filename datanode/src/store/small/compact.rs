@@ -14,6 +14,7 @@ use sys::disk;
 use super::segment::Segment;
 use super::{Extent, SmallLog};
 use crate::core::replica::{Replica, State};
+use crate::error::StoreError;
 use crate::store::Store;
 use crate::store::folder::Unsynced;
 use crate::store::verify;
@@ -152,7 +153,15 @@ impl Store {
         let log = self.volumes[index].small();
         let mut copies = Vec::with_capacity(few.len());
         for (replica, from) in few {
-            let (meta, data) = from.contents().map_err(Unsynced::Untried)?;
+            let (meta, data) = match from.contents() {
+                Ok(contents) => contents,
+                Err(error) if sys::fs::is_shortage(&error) => return Err(Unsynced::Untried(error)),
+                // It stays where it is, and those beside it leave.
+                Err(error) => {
+                    self.note_unread(replica, &StoreError::io(replica.block, error));
+                    continue;
+                }
+            };
             let crcs = &meta[Layout::CURRENT.header_bytes()..];
             if protocol::checksum::verify(&data, crcs).is_err()
                 || verify::check_header(replica.block, &from.open().1).is_err()

@@ -10,11 +10,14 @@ use parking_lot::Mutex;
 use sys::disk::{self, File};
 
 use super::record::{ALIGNMENT_BYTES, HEADER_BYTES, Header, nonce_of};
+use crate::error::StoreError;
 use crate::store::folder::{Name, Shared, Unsynced};
 use crate::store::verify;
 
 /// Bytes that are read and written again at once.
 const REWRITE_BYTES: u64 = 1 << 20;
+/// Reads of a segment that may fail at a start. 256: more than a few bad places have, and a disk that takes seconds for each delays the start by minutes.
+const FAILED_READS_MAX: u32 = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -109,20 +112,24 @@ impl Segment {
     ///
     /// Records that a sync is known to have covered count whatever their data: readers and the scanner find damage. Behind those, a power cut may have left
     /// any part, so only what matches its checksums counts. A process that ended may have seen a sync of them fail: they are written again before they count.
+    ///
+    /// # Errors
+    /// If the file cannot be read at all. A sector that the disk does not return is damage, and takes no other record than its own.
     pub(super) fn read(path: PathBuf) -> io::Result<Option<(Arc<Self>, Vec<Extent>)>> {
         let file = File::open_writable(&path)?;
         let length = file.length()?;
-        let Some(nonce) = nonce(&file, length)? else { return Ok(None) };
-        let headers = headers(&file, nonce, length)?;
+        let mut reading = Reading { file: &file, path: &path, is_any_read: false, failed: 0 };
+        let Some(nonce) = nonce(&mut reading, length)? else { return Ok(None) };
+        let headers = headers(&mut reading, nonce, length)?;
         let synced = headers.iter().map(|header| header.synced).max().unwrap_or(length);
-        rewrite(&file, synced.min(length)..length)?;
+        rewrite(&mut reading, synced.min(length)..length)?;
         file.sync_data()?;
         let end = length.next_multiple_of(ALIGNMENT_BYTES);
         let segment = Arc::new(Segment::with_end(path, file, nonce, end));
         let mut found = Vec::new();
         for header in headers.into_iter().filter(|header| !header.is_gone) {
             let extent = Extent { segment: Arc::clone(&segment), header };
-            if header.position < synced || extent.is_whole()? {
+            if header.position < synced || extent.is_whole_and_readable()? {
                 found.push(extent);
             }
         }
@@ -130,33 +137,87 @@ impl Segment {
     }
 }
 
+/// A file of an earlier start that its disk may not return as a whole.
+struct Reading<'a> {
+    file: &'a File,
+    path: &'a Path,
+    is_any_read: bool,
+    failed: u32,
+}
+
+impl Reading<'_> {
+    /// Reads; false if the disk returns nothing there, whoever asks. An error that passes is none.
+    ///
+    /// # Errors
+    /// If the process or the machine lacks resources, or more cannot be read than bad places explain.
+    fn read(&mut self, bytes: &mut [u8], at: u64) -> io::Result<bool> {
+        let read = self.file.read_exact_at(bytes, at);
+        match read.or_else(|_| self.file.read_exact_at(bytes, at)) {
+            Ok(()) => {
+                self.is_any_read = true;
+                Ok(true)
+            }
+            Err(error) if sys::fs::is_shortage(&error) || self.failed >= FAILED_READS_MAX => {
+                Err(error)
+            }
+            Err(error) => {
+                self.failed += 1;
+                let segment = self.path.display();
+                tracing::warn!(%segment, at, %error, "cannot read a part of a file of small replicas");
+                Ok(false)
+            }
+        }
+    }
+
+    /// What it means that nobody can tell whose records are in it.
+    ///
+    /// # Errors
+    /// If the reason is that nothing of it can be read: then it may be read another time.
+    fn without_nonce(&mut self, length: u64) -> io::Result<()> {
+        let mut at = 2 * ALIGNMENT_BYTES;
+        while !self.is_any_read {
+            let mut sector = [0; ALIGNMENT_BYTES as usize];
+            if at + ALIGNMENT_BYTES > length {
+                return Err(io::Error::other("nothing of a file of small replicas can be read"));
+            }
+            self.read(&mut sector, at)?;
+            at += ALIGNMENT_BYTES;
+        }
+        Ok(())
+    }
+}
+
 /// What identifies the records of a segment; where its header is damaged, its first record has it, too.
-fn nonce(file: &File, length: u64) -> io::Result<Option<u64>> {
+fn nonce(reading: &mut Reading<'_>, length: u64) -> io::Result<Option<u64>> {
     let mut first = [0; ALIGNMENT_BYTES as usize];
     if length < ALIGNMENT_BYTES {
         return Ok(None);
     }
-    file.read_exact_at(&mut first, 0)?;
-    if let Some(nonce) = nonce_of(&first) {
+    if reading.read(&mut first, 0)?
+        && let Some(nonce) = nonce_of(&first)
+    {
         return Ok(Some(nonce));
     }
     let mut record = [0; HEADER_BYTES];
-    if length < ALIGNMENT_BYTES + HEADER_BYTES as u64 {
-        return Ok(None);
+    if length >= ALIGNMENT_BYTES + HEADER_BYTES as u64
+        && reading.read(&mut record, ALIGNMENT_BYTES)?
+    {
+        let nonce = record.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let is_its = |nonce: &u64| Header::decode(&record, *nonce, ALIGNMENT_BYTES).is_some();
+        return Ok(nonce.filter(is_its));
     }
-    file.read_exact_at(&mut record, ALIGNMENT_BYTES)?;
-    let nonce = record.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    Ok(nonce.filter(|nonce| Header::decode(&record, *nonce, ALIGNMENT_BYTES).is_some()))
+    reading.without_nonce(length)?;
+    Ok(None)
 }
 
-/// All records that are there as a whole. Where one is damaged the search goes on behind it.
-fn headers(file: &File, nonce: u64, length: u64) -> io::Result<Vec<Header>> {
+/// All records that are there as a whole. Where one is damaged or cannot be read the search goes on behind it.
+fn headers(reading: &mut Reading<'_>, nonce: u64, length: u64) -> io::Result<Vec<Header>> {
     let mut headers = Vec::new();
     let mut at = ALIGNMENT_BYTES;
     while at + HEADER_BYTES as u64 <= length {
         let mut bytes = [0; HEADER_BYTES];
-        file.read_exact_at(&mut bytes, at)?;
-        let header = Header::decode(&bytes, nonce, at);
+        let is_read = reading.read(&mut bytes, at)?;
+        let header = is_read.then(|| Header::decode(&bytes, nonce, at)).flatten();
         let header = header.filter(|header| header.data_at() + u64::from(header.length) <= length);
         at = header.map_or(at + ALIGNMENT_BYTES, |header| header.end());
         headers.extend(header);
@@ -164,16 +225,21 @@ fn headers(file: &File, nonce: u64, length: u64) -> io::Result<Vec<Header>> {
     Ok(headers)
 }
 
-/// Writes bytes once more, so that the next sync writes them to the disk. A disk that has no room even for that keeps them as they are.
-fn rewrite(file: &File, range: std::ops::Range<u64>) -> io::Result<()> {
+/// Writes bytes once more, so that the next sync writes them to the disk: all that can be read. A disk that has no room even for that keeps them as they are.
+fn rewrite(reading: &mut Reading<'_>, range: std::ops::Range<u64>) -> io::Result<()> {
     let mut bytes = vec![0; REWRITE_BYTES.min(range.end - range.start) as usize];
-    let mut at = range.start;
+    let (mut at, mut step) = (range.start, REWRITE_BYTES);
     while at < range.end {
-        let count = (range.end - at).min(REWRITE_BYTES) as usize;
-        file.read_exact_at(&mut bytes[..count], at)?;
-        match file.write_all_at(&bytes[..count], at) {
-            Err(error) if sys::fs::is_full(&error) => return Ok(()),
-            written => written?,
+        let count = (range.end - at).min(step) as usize;
+        if reading.read(&mut bytes[..count], at)? {
+            match reading.file.write_all_at(&bytes[..count], at) {
+                Err(error) if sys::fs::is_full(&error) => return Ok(()),
+                written => written?,
+            }
+        } else if step > ALIGNMENT_BYTES {
+            // Once more, sector by sector.
+            step = ALIGNMENT_BYTES;
+            continue;
         }
         at += count as u64;
     }
@@ -220,8 +286,19 @@ impl Extent {
         let (block, meta) = self.open();
         let length = u64::from(self.header.length);
         let id = self.header.block;
-        Ok(verify::good_length(id, &block, &meta)?.length == length
-            && verify::check_header(id, &meta).is_ok())
+        match verify::check_header(id, &meta) {
+            Ok(_) => Ok(verify::good_length(id, &block, &meta)?.length == length),
+            Err(StoreError::Io { source, .. }) => Err(source),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// As [`Extent::is_whole`]; false as well where the disk does not return it.
+    fn is_whole_and_readable(&self) -> io::Result<bool> {
+        match self.is_whole().or_else(|_| self.is_whole()) {
+            Err(error) if !sys::fs::is_shortage(&error) => Ok(false),
+            whole => whole,
+        }
     }
 
     /// Returns once it is on disk, in a file that a start will find.

@@ -7,6 +7,7 @@ mod power;
 mod repeated;
 mod simulation;
 mod small;
+mod unreadable;
 
 use std::cell::Cell;
 use std::fs;
