@@ -132,10 +132,10 @@ impl Link {
                     return Ok(None);
                 }
                 store.adopt_cluster(cluster)?;
-                let replicas = store.replicas();
-                if let Err(OlderNameNode) =
+                let registered = store.report_all(|replicas| {
                     self.session.lock().registered((epoch, registration), replicas)
-                {
+                });
+                if let Err(OlderNameNode) = registered {
                     tracing::error!(%epoch, "the NameNode is older than one that was served before");
                     return Ok(None);
                 }
@@ -289,7 +289,8 @@ impl Link {
                 Ok(())
             }
             Command::ReportAll => {
-                self.session.lock().report_all(self.service.store.replicas());
+                let store = &self.service.store;
+                store.report_all(|replicas| self.session.lock().report_all(replicas));
                 self.service.store.changes().wake();
                 Ok(())
             }

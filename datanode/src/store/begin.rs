@@ -143,7 +143,7 @@ impl Store {
             .map(|(file, meta)| verify_range(block, &file, &meta, 0, replica.length, |_| ()));
         match compared {
             Ok(Ok(())) => {
-                self.changes.push(|pending| pending.received(&replica));
+                self.report_good(&replica);
                 false
             }
             Ok(Err(StoreError::Corrupt { .. } | StoreError::Meta { .. })) => true,

@@ -6,6 +6,7 @@
 //! - a replica has one writer at a time; a request that takes it over stops the writer first and waits for its end;
 //! - a failed sync is never retried: the volume is fenced and its replicas are given up.
 
+mod bad;
 mod begin;
 mod changes;
 mod compare;
@@ -63,8 +64,6 @@ use moves::Moves;
 use syncs::Together;
 use volume::Volume;
 
-/// Most replicas that wait for the scanner out of turn; further ones wait for their turn.
-const SUSPECTS_MAX: usize = 10_000;
 /// Greatest age of a count of used bytes on pages and in metrics: counting walks all replicas, and anybody can ask for it.
 const USAGE_AGE_MAX: Duration = Duration::from_secs(1);
 
@@ -543,65 +542,6 @@ impl Store {
     /// Reports to the NameNode that a copy it ordered was not made.
     pub fn note_failed_copy(&self, block: BlockId) {
         self.changes.push(|pending| pending.copy_failed(block));
-    }
-
-    /// Reports that a replica fails its checksums or cannot be read, if it is still there. The NameNode would keep one that was reported gone, or superseded,
-    /// as bad, and wait for the end of it.
-    pub fn report_bad(&self, replica: &Replica) {
-        let mut replicas = self.replicas.lock();
-        let entry = replicas.get_mut(&replica.block);
-        let Some(entry) = entry.filter(|entry| entry.replica.stamp == replica.stamp) else {
-            return;
-        };
-        entry.is_damaged = true;
-        // Before somebody else changes it: the last report counts.
-        self.changes.push(|pending| pending.bad(replica));
-        drop(replicas);
-        tracing::warn!(block = %replica.block, stamp = %replica.stamp, "bad replica");
-    }
-
-    /// Handles a finalized replica that its disk does not return intact: damage is reported. A disk that fails is checked first. If it works, the scanner reads
-    /// the replica again; what fails twice, for whomever, is reported, too.
-    pub fn note_unread(&self, replica: &Replica, error: &StoreError) {
-        if !replica.is_finalized() || !error.is_bad_replica() {
-            return;
-        }
-        tracing::warn!(error = %protocol::error::chain(error), "cannot read a replica");
-        if !error.is_failed_read() || !self.is_first_failed_read(replica.block) {
-            self.report_bad(replica);
-            return;
-        }
-        let index = self.replicas.lock().get(&replica.block).map(|entry| entry.volume);
-        let Some(index) = index else { return self.forget_failed_read(replica.block) };
-        if let Err(cause) = self.volumes[index].check() {
-            self.fence_unless_short(index, &cause);
-        }
-        if !self.volumes[index].is_fenced() {
-            self.suspect(replica.block);
-        }
-    }
-
-    fn is_first_failed_read(&self, block: BlockId) -> bool {
-        let mut failed = self.failed_reads.lock();
-        failed.len() < SUSPECTS_MAX && failed.insert(block)
-    }
-
-    /// A replica was read and is good, or is gone.
-    pub fn forget_failed_read(&self, block: BlockId) {
-        self.failed_reads.lock().remove(&block);
-    }
-
-    /// Asks the scanner to verify a replica soon.
-    pub fn suspect(&self, block: BlockId) {
-        let mut suspects = self.suspects.lock();
-        if suspects.len() < SUSPECTS_MAX {
-            suspects.insert(block);
-        }
-    }
-
-    /// The next replica to verify before all others.
-    pub fn pop_suspect(&self) -> Option<BlockId> {
-        self.suspects.lock().pop_first()
     }
 
     /// Where the scanner was when this DataNode ended.

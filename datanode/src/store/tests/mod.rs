@@ -1,5 +1,6 @@
 //! The store on real directories: the state a restart finds after every way of ending.
 
+mod bad;
 mod begin;
 mod compare;
 mod failures;
