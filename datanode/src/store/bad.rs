@@ -51,11 +51,14 @@ impl Store {
         }
     }
 
-    /// Handles a finalized replica that its disk does not return intact: damage is reported. A disk that fails is checked first. If it works, the scanner reads
+    /// Handles a replica that its disk does not return intact: damage is reported, at once or, while the replica is written, when it is complete. A disk that fails is checked first. If it works, the scanner reads
     /// the replica again; what fails twice, for whomever, is reported, too.
     pub fn note_unread(&self, replica: &Replica, error: &StoreError) {
-        if !replica.is_finalized() || !error.is_bad_replica() {
+        if !error.is_bad_replica() {
             return;
+        }
+        if !replica.is_finalized() {
+            return self.question(replica, error);
         }
         tracing::warn!(error = %protocol::error::chain(error), "cannot read a replica");
         if !error.is_failed_read() || !self.is_first_failed_read(replica.block) {
@@ -69,6 +72,25 @@ impl Store {
         }
         if !self.volumes[index].is_fenced() {
             self.suspect(replica.block);
+        }
+    }
+
+    /// Has the scanner verify a replica once it is complete.
+    fn question(&self, replica: &Replica, error: &StoreError) {
+        let mut replicas = self.replicas.lock();
+        let entry = replicas.get_mut(&replica.block);
+        let Some(entry) = entry.filter(|entry| entry.replica.stamp == replica.stamp) else {
+            return;
+        };
+        let is_first = !std::mem::replace(&mut entry.is_questioned, true);
+        let is_complete = entry.replica.is_finalized();
+        drop(replicas);
+        if is_complete {
+            self.suspect(replica.block);
+        }
+        if is_first {
+            let error = protocol::error::chain(error);
+            tracing::warn!(error, "cannot read a replica that is being written");
         }
     }
 

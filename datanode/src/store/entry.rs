@@ -27,6 +27,8 @@ pub(super) struct Entry {
     pub(super) is_doubtful: bool,
     /// It was reported as bad: nobody goes on with it.
     pub(super) is_damaged: bool,
+    /// A reader found that bytes of it do not match before it was complete: it is verified once it is.
+    pub(super) is_questioned: bool,
     /// Bytes that were complete before somebody went on with it, as far as this process has seen. See [`Entry::kept`].
     pub(super) kept: u64,
 }
@@ -52,13 +54,24 @@ impl Entry {
     /// A replica without a writer; readers may see all of it.
     pub(super) fn new(replica: Replica, volume: usize) -> Self {
         let (visible, writer, small, kept) = (u64::MAX, None, None, 0);
-        let (is_doubtful, is_damaged) = (false, false);
-        Entry { replica, volume, small, writer, visible, is_doubtful, is_damaged, kept }
+        let (is_doubtful, is_damaged, is_questioned) = (false, false, false);
+        Entry {
+            replica,
+            volume,
+            small,
+            writer,
+            visible,
+            is_doubtful,
+            is_damaged,
+            is_questioned,
+            kept,
+        }
     }
 
     /// A replica that a writer goes on with: `old` is what there was.
     pub(super) fn resumed(replica: Replica, old: &Entry) -> Self {
-        Entry { kept: old.kept(), ..Entry::new(replica, old.volume) }
+        let is_questioned = old.is_questioned;
+        Entry { kept: old.kept(), is_questioned, ..Entry::new(replica, old.volume) }
     }
 
     /// The same entry, with what a write that could not begin has left of it.

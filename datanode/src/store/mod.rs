@@ -54,7 +54,7 @@ pub use compare::Differences;
 pub use cursor::Cursor;
 pub use scans::Scans;
 pub use syncs::SyncThreads;
-pub use verify::{check_header as check_meta_header, verify_range};
+pub use verify::{check_header as check_meta_header, read_open_chunk, verify_range};
 pub use volume::VolumeConfig;
 pub use writer::ReplicaWriter;
 
@@ -615,6 +615,8 @@ impl Store {
     ) -> bool {
         let mut replicas = self.replicas.lock();
         let Some(entry) = held(&mut replicas, block, handle) else { return false };
+        let is_complete = left.as_ref().is_some_and(|left| left.replica.is_finalized());
+        let is_questioned = entry.is_questioned && is_complete;
         match left {
             Some(left) => {
                 entry.replica = left.replica;
@@ -623,11 +625,16 @@ impl Store {
                 entry.visible = handle.acked();
                 entry.is_doubtful = left.is_doubtful;
                 entry.is_damaged = false;
+                entry.is_questioned &= !is_complete;
             }
             None => drop(replicas.remove(&block)),
         }
         // Before somebody else changes it: the last report counts.
         self.changes.push(change);
+        drop(replicas);
+        if is_questioned {
+            self.suspect(block);
+        }
         true
     }
 

@@ -12,6 +12,8 @@ use crate::error::StoreError;
 
 /// Data read at once, with its checksums.
 const STEP_BYTES: usize = 1 << 20;
+/// Reads of a chunk that a writer adds to. One is enough unless it is cut off or its checksum replaced at that very moment; a few more never meet that again.
+const OPEN_READS_MAX: usize = 5;
 
 /// Verifies whole chunks from `offset` (the start of a chunk) to `end`, calling `each` after every step with the bytes it read. The file may continue past
 /// `end` only if `end` is the end of a chunk.
@@ -151,6 +153,63 @@ fn is_proved(block: &File, tail: Tail) -> io::Result<bool> {
         Ok(()) => Ok(tail.proves(bytes)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// Reads the first bytes of a chunk that a writer may be adding to, and which it had before: they, or they and some that follow, match the stored checksum or
+/// a tail.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if nothing proves them.
+pub fn read_open_chunk(
+    (id, layout): (BlockId, Layout),
+    (block, meta_file): (&File, &File),
+    begin: u64,
+    wanted: &mut [u8],
+) -> Result<(), StoreError> {
+    let io_error = |source| StoreError::Io { block: id, source };
+    let mut chunk = [0; CHUNK_BYTES];
+    for _ in 0..OPEN_READS_MAX {
+        // The checksums first: bytes are written before their checksum, so what it covers is there by now.
+        let mut crc = [0; CRC_BYTES];
+        let crc = match meta_file.read_exact_at(&mut crc, layout.crc_position(begin)) {
+            Ok(()) => Some(u32::from_be_bytes(crc)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+            Err(error) => return Err(io_error(error)),
+        };
+        let tails = tails(meta_file, layout).map_err(io_error)?;
+        let there = block.length().map_err(io_error)?.saturating_sub(begin);
+        let chunk = &mut chunk[..there.min(CHUNK_BYTES as u64) as usize];
+        match block.read_exact_at(chunk, begin) {
+            Ok(()) => {}
+            // A recovery cuts it off.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+            Err(error) => return Err(io_error(error)),
+        }
+        let Some(first) = chunk.get(..wanted.len()) else { continue };
+        let by_tail = tails.into_iter().flatten().any(|tail| {
+            let is_enough = tail.chunk_begin() == begin && tail.chunk_bytes() >= wanted.len();
+            is_enough && chunk.get(..tail.chunk_bytes()).is_some_and(|bytes| tail.proves(bytes))
+        });
+        if by_tail || crc.is_some_and(|crc| proves_prefix(crc, chunk, wanted.len())) {
+            wanted.copy_from_slice(first);
+            return Ok(());
+        }
+    }
+    Err(StoreError::Corrupt { block: id, offset: begin })
+}
+
+/// True if a checksum is that of the first `least` bytes or of some more.
+fn proves_prefix(crc: u32, bytes: &[u8], least: usize) -> bool {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[..least]);
+    let mut more = bytes[least..].chunks(1);
+    loop {
+        if hasher.clone().finalize() == crc {
+            return true;
+        }
+        let Some(next) = more.next() else { return false };
+        hasher.update(next);
     }
 }
 

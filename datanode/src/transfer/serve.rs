@@ -1,6 +1,7 @@
 //! What a reader gets of a replica, packet by packet: whole chunks with the checksums that the disk has for them.
 //!
-//! Nothing is verified here: the reader does that. What the disk does not return is reported.
+//! Whole chunks are not verified here: the reader does that. The last chunk of a replica that is being written is: what is sent of it gets a checksum of its
+//! own. What the disk does not return is reported.
 
 use protocol::checksum::{self, CHUNK_BYTES, CRC_BYTES};
 use protocol::meta::Layout;
@@ -8,7 +9,7 @@ use protocol::transfer::{PACKET_DATA_BYTES, PacketHeader, Read};
 use transport::Packet;
 
 use crate::error::StoreError;
-use crate::store::{OpenReplica, Store, check_meta_header};
+use crate::store::{OpenReplica, Store, check_meta_header, read_open_chunk};
 
 /// A replica that is being read.
 #[derive(Debug)]
@@ -54,11 +55,11 @@ impl<'a> Serving<'a> {
             last: self.at + data_bytes >= self.end,
             sync: false,
         });
-        fill(&self.replica, self.layout, packet)
-            .inspect_err(|error| self.store.note_unread(&self.replica.replica, error))?;
+        let mut filled = fill(&self.replica, self.layout, packet);
         if self.replica.is_tail_open {
-            seal_tail(packet);
+            filled = filled.and_then(|()| seal_tail(&self.replica, self.layout, packet));
         }
+        filled.inspect_err(|error| self.store.note_unread(&self.replica.replica, error))?;
         self.at += data_bytes;
         self.sequence += 1;
         Ok(())
@@ -71,14 +72,23 @@ pub(super) fn check_meta(store: &Store, replica: &OpenReplica) -> Result<Layout,
     checked.inspect_err(|error| store.note_unread(&replica.replica, error))
 }
 
-/// Recomputes the checksum of the last chunk if it is partial: the one on disk may cover a longer chunk. Bytes before the replica's length do not change.
-fn seal_tail(packet: &mut Packet) {
+/// Verifies the last chunk if it is partial, and gives it a checksum of its own: the one on disk may cover a longer chunk. Bytes before the replica's length do
+/// not change.
+fn seal_tail(replica: &OpenReplica, layout: Layout, packet: &mut Packet) -> Result<(), StoreError> {
     let begin = packet.data().len() / CHUNK_BYTES * CHUNK_BYTES;
+    let at = packet.header.offset + begin as u64;
+    let tail = &mut packet.data_mut()[begin..];
+    if tail.is_empty() {
+        return Ok(());
+    }
+    let files = (&replica.block, &replica.meta);
+    read_open_chunk((replica.replica.block, layout), files, at, tail)?;
     let mut crc = Vec::with_capacity(CRC_BYTES);
-    checksum::append_crcs(&packet.data()[begin..], &mut crc);
+    checksum::append_crcs(tail, &mut crc);
     let crcs = packet.crcs_mut();
     let at = crcs.len() - crc.len();
     crcs[at..].copy_from_slice(&crc);
+    Ok(())
 }
 
 /// Reads from the files what the packet's header announces.

@@ -8,6 +8,7 @@ mod power;
 mod repeated;
 mod simulation;
 mod small;
+mod tail;
 mod unreadable;
 
 use std::cell::Cell;
