@@ -7,6 +7,7 @@
 //! | [`transfer`] | the block transfer service |
 //! | `namenode` | registration, reports, commands |
 //! | [`scanner`] | verifies replicas in the background |
+//! | `probes` | checks of the data directories |
 //! | `heartbeats` `traffic` `metrics` | figures for monitors |
 //! | `page` `monitor` | what people and monitors see of it |
 
@@ -21,6 +22,7 @@ mod metrics;
 mod monitor;
 mod namenode;
 mod page;
+mod probes;
 pub mod scanner;
 pub mod store;
 mod traffic;
@@ -264,7 +266,7 @@ impl Threads {
         }
         let (store, stopped_checks) = (Arc::clone(&service.store), Arc::clone(&stop));
         let pause = Duration::from_millis(config.volume_check_ms);
-        spawn("volumes", Box::new(move || check_volumes(&store, pause, &stopped_checks)))
+        spawn("volumes", Box::new(move || probes::run(&store, pause, &stopped_checks)))
             .map_err(fail)?;
         let store = Arc::clone(&service.store);
         let scrub = Scrub::new(Duration::from_secs(config.scan_period_s), config.scan_rate_bytes);
@@ -275,13 +277,6 @@ impl Threads {
         spawn("scanner", Box::new(move || scanner::run(&store, scrub, pacing, &stop)))
             .map_err(fail)?;
         Ok(threads)
-    }
-}
-
-/// Checks the data directories until `stop` is notified; blocks. It has a thread of its own: a broken disk can take long to report an error.
-fn check_volumes(store: &Store, pause: Duration, stop: &Wake) {
-    while matches!(stop.wait(pause), Ok(false)) {
-        store.check_volumes();
     }
 }
 

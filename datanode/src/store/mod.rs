@@ -9,6 +9,7 @@
 mod bad;
 mod begin;
 mod changes;
+mod checks;
 mod compare;
 mod cursor;
 mod disk;
@@ -251,45 +252,6 @@ impl Store {
         failed > self.tolerated || failed == self.volumes.len()
     }
 
-    /// Checks every data directory: takes those that fail out of service, and puts those that work again back in.
-    pub fn check_volumes(&self) {
-        for (index, volume) in self.volumes.iter().enumerate() {
-            if volume.is_fenced() {
-                match self.restore(index) {
-                    Ok(count) => tracing::info!(count, "replicas found in a data directory"),
-                    Err(error) => {
-                        let error = protocol::error::chain(&error);
-                        tracing::debug!(error, "data directory stays out of service");
-                    }
-                }
-            } else if let Err(error) = volume.check() {
-                self.fence_unless_short(index, &error);
-            }
-        }
-    }
-
-    /// Takes a volume back; returns how many replicas it brings.
-    fn restore(&self, index: usize) -> Result<usize, Error> {
-        let volume = &self.volumes[index];
-        if !self.have_orphans_ended(index) {
-            return Err(Error::Directory {
-                path: volume.path().to_owned(),
-                reason: "a writer still holds files of it".to_owned(),
-            });
-        }
-        volume.reopen()?;
-        let mut found = scan::Found::default();
-        if let Err(error) = scan::scan(volume, index, &self.volumes, &mut found) {
-            volume.fence_again();
-            return Err(error);
-        }
-        self.returning.fetch_add(1, Ordering::AcqRel);
-        volume.unfence();
-        let count = self.take_back(index, found.replicas);
-        self.returning.fetch_sub(1, Ordering::AcqRel);
-        Ok(count)
-    }
-
     /// Adds a replica to the table, the only way to do so once the store is open. False if its volume is out of service: whoever took it out has emptied, or
     /// will empty, the table, and nobody would do so again.
     fn insert(
@@ -303,13 +265,6 @@ impl Store {
             replicas.insert(block, entry);
         }
         works
-    }
-
-    /// Stops the writers that have lost their replicas with a volume; true once all have let go. Until then they may change files that would count again.
-    fn have_orphans_ended(&self, index: usize) -> bool {
-        let mut orphans = self.orphans.lock();
-        orphans.retain(|(volume, writer)| *volume != index || !writer.stop(Duration::ZERO));
-        !orphans.iter().any(|(volume, _)| *volume == index)
     }
 
     /// Adds the replicas found on a volume that is in service again; returns how many.

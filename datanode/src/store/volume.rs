@@ -488,7 +488,10 @@ impl Volume {
             drop(failure);
             let volume = self.config.path.display();
             tracing::error!(%volume, error = %cause, "data directory is out of service");
-            self.folders.lock().clear();
+            // Whoever has it may be waiting for the disk; it is cleared before the volume is used again.
+            if let Some(mut folders) = self.folders.try_lock() {
+                folders.clear();
+            }
             self.small.close();
             self.trash.lock().clear();
             // A disk that replaces this one must not find it locked.
@@ -535,6 +538,7 @@ impl Volume {
             // A newly created directory would hide a disk that is not mounted.
             return Err(io_error(io::ErrorKind::NotFound.into()));
         }
+        self.folders.lock().clear();
         let (claim, found) = prepare(&self.config)?;
         match found {
             Some(found) if !found.is_of(self.identity()) => {
@@ -695,6 +699,27 @@ mod tests {
         );
         volume.unfence();
         assert_eq!(volume.report(1).failure, None);
+    }
+
+    #[test]
+    fn a_volume_goes_out_of_service_while_somebody_waits_for_its_disk() {
+        let root = tempfile::tempdir().unwrap();
+        let config = VolumeConfig {
+            path: root.path().join("a"),
+            reserved_bytes: None,
+            trash_grace: Duration::ZERO,
+            bypass_cache: false,
+            small_bytes_max: 4096,
+        };
+        let volume = Arc::new(open_all(&[config], 0).unwrap().remove(0));
+        let (folders, small) = (volume.folders.lock(), volume.small.hold());
+        let probing = volume.probing.lock();
+        let (sender, fenced) = std::sync::mpsc::channel();
+        let other = Arc::clone(&volume);
+        std::thread::spawn(move || sender.send(other.fence(&io::ErrorKind::TimedOut.into())));
+        assert_eq!(fenced.recv_timeout(Duration::from_secs(60)), Ok(true));
+        drop((folders, small, probing));
+        assert!(volume.small.append((BlockId(1), GenerationStamp(1)), &[], &[]).is_err());
     }
 
     #[test]

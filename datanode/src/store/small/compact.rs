@@ -79,6 +79,8 @@ impl Store {
             if volume.is_fenced() || is_over() {
                 continue;
             }
+            // Until its end it may change files, so the volume does not come back before.
+            let Some(_moving) = volume.small().quiet() else { continue };
             volume.small().remove_empty(|segment| volume.is_grace_over(segment.last_gone()));
             let sealed = volume.small().sealed();
             if let Some(segment) = self.sparsest(index, volume, &sealed)

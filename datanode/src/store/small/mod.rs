@@ -22,8 +22,9 @@ pub(super) use record::read_any;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use protocol::checksum::{CHUNK_BYTES, CRC_BYTES};
 use protocol::{BlockId, GenerationStamp, meta};
 use sys::disk::{self, File};
@@ -43,13 +44,16 @@ pub(super) const SMALL_BYTES_MAX: u32 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct SmallLog {
     folder: PathBuf,
+    /// False while the volume is out of service.
+    is_open: AtomicBool,
+    /// Held while something is written, perhaps for as long as a disk does not answer.
     inner: Mutex<Inner>,
+    /// Held while replicas are moved.
+    moving: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// False while the volume is out of service.
-    is_open: bool,
     current: Option<Arc<Segment>>,
     /// All others.
     sealed: Vec<Arc<Segment>>,
@@ -76,20 +80,36 @@ impl Extent {
 impl SmallLog {
     /// The log in a folder that exists.
     pub(super) fn new(folder: PathBuf) -> Self {
-        SmallLog { folder, inner: Mutex::default() }
+        let (is_open, inner, moving) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        SmallLog { folder, is_open, inner, moving }
     }
 
-    /// Forgets everything: the volume goes out of service.
+    /// Takes nothing more: the volume goes out of service. Does not wait for who may be waiting for the disk.
     pub(super) fn close(&self) {
-        *self.inner.lock() = Inner::default();
+        self.is_open.store(false, Ordering::Release);
+        if let Some(mut inner) = self.inner.try_lock() {
+            *inner = Inner::default();
+        }
     }
 
-    /// Reads what earlier starts have left.
+    /// Nobody moves replicas until this is dropped; `None` if somebody does, perhaps since before the volume went out of service.
+    pub(super) fn quiet(&self) -> Option<MutexGuard<'_, ()>> {
+        self.moving.try_lock()
+    }
+
+    /// As one who writes to a disk that does not answer.
+    #[cfg(test)]
+    pub(super) fn hold(&self) -> impl Sized + '_ {
+        self.inner.lock()
+    }
+
+    /// Reads what earlier starts have left, once nobody writes any more.
     pub(super) fn open(&self) -> io::Result<Found> {
+        let mut slot = self.inner.lock();
         let mut paths = disk::read_dir(&self.folder)?.collect::<io::Result<Vec<_>>>()?;
         paths.sort_unstable();
         let mut found = Found { extents: Vec::new(), strangers: Vec::new() };
-        let mut inner = Inner { is_open: true, ..Inner::default() };
+        let mut inner = Inner::default();
         for path in paths {
             let Some(number) = parse_name(&path) else {
                 found.strangers.push(path);
@@ -104,7 +124,8 @@ impl SmallLog {
                 None => found.strangers.push(path),
             }
         }
-        *self.inner.lock() = inner;
+        *slot = inner;
+        self.is_open.store(true, Ordering::Release);
         Ok(found)
     }
 
@@ -125,6 +146,10 @@ impl SmallLog {
         data: &[u8],
     ) -> Result<Extent, Unsynced> {
         let mut inner = self.inner.lock();
+        if !self.is_open.load(Ordering::Acquire) {
+            let reason = "the data directory is out of service";
+            return Err(Unsynced::Untried(io::Error::other(reason)));
+        }
         let Inner { current, sealed, .. } = &mut *inner;
         sealed.extend(current.take_if(|segment| segment.end() >= SEGMENT_BYTES_MAX));
         let segment = match &inner.current {
@@ -150,10 +175,6 @@ impl SmallLog {
     }
 
     fn begin_segment(&self, inner: &mut Inner) -> Result<Arc<Segment>, Unsynced> {
-        if !inner.is_open {
-            let reason = "the data directory is out of service";
-            return Err(Unsynced::Untried(io::Error::other(reason)));
-        }
         let path = self.folder.join(format!("{:016x}", inner.next));
         inner.next += 1;
         let nonce = nonce(&path);
