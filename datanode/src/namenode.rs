@@ -280,12 +280,10 @@ impl Link {
     fn obey(self: &Arc<Self>, command: Command, epoch: Epoch) -> Result<(), Ended> {
         match command {
             Command::Delete(replicas) => {
-                let service = Arc::clone(&self.service);
-                tokio::task::spawn_blocking(move || {
-                    for (block, stamp) in replicas {
-                        service.store.delete(block, stamp);
-                    }
-                });
+                if self.service.store.order_deletions(&replicas) {
+                    let service = Arc::clone(&self.service);
+                    tokio::task::spawn_blocking(move || service.store.delete_ordered());
+                }
                 Ok(())
             }
             Command::ReportAll => {

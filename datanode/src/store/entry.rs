@@ -17,6 +17,8 @@ use crate::core::replica::{Replica, State};
 pub(super) struct Entry {
     pub(super) replica: Replica,
     pub(super) volume: usize,
+    /// Distinguishes it from others of the same block and stamp that came before or after it. 0 if it was there at the start.
+    pub(super) number: u64,
     /// Where it is, if it has no files of its own.
     pub(super) small: Option<Extent>,
     pub(super) writer: Option<Arc<WriterHandle>>,
@@ -58,6 +60,7 @@ impl Entry {
         Entry {
             replica,
             volume,
+            number: 0,
             small,
             writer,
             visible,

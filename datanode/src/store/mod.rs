@@ -12,6 +12,7 @@ mod changes;
 mod checks;
 mod compare;
 mod cursor;
+mod deletions;
 mod disk;
 mod entry;
 mod folder;
@@ -35,7 +36,7 @@ mod writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -59,6 +60,7 @@ pub use verify::{check_header as check_meta_header, read_open_chunk, verify_rang
 pub use volume::VolumeConfig;
 pub use writer::ReplicaWriter;
 
+use deletions::Deletions;
 use entry::{Entry, Left, Place, held};
 use handle::WriterHandle;
 use moves::Moves;
@@ -76,6 +78,9 @@ pub struct Store {
     replicas: Mutex<BTreeMap<BlockId, Entry>>,
     /// Locked after `replicas`.
     losses: Mutex<Losses>,
+    /// Replicas that came into the table since it was read from the disks.
+    arrivals: AtomicU64,
+    deletions: Deletions,
     /// Volumes that are in service again and of which not all replicas are in the table yet.
     returning: AtomicUsize,
     /// Locked before `replicas`.
@@ -147,6 +152,8 @@ impl Store {
             next_volume: AtomicUsize::new(0),
             replicas: Mutex::new(replicas),
             losses: Mutex::default(),
+            arrivals: AtomicU64::default(),
+            deletions: Deletions::default(),
             returning: AtomicUsize::new(0),
             moves: Moves::default(),
             orphans: Mutex::default(),
@@ -262,7 +269,8 @@ impl Store {
     ) -> bool {
         let works = !self.volumes[entry.volume].is_fenced();
         if works {
-            replicas.insert(block, entry);
+            let number = self.arrivals.fetch_add(1, Ordering::Relaxed) + 1;
+            replicas.insert(block, Entry { number, ..entry });
         }
         works
     }
@@ -463,30 +471,6 @@ impl Store {
         self.stop_writer(block)?;
         let (replica, _) = self.find(block, |replica| stamps.contains(&replica.stamp))?;
         self.open_replica(block, replica.stamp)
-    }
-
-    /// Deletes a replica unless its stamp is newer than `stamp`: it is then a different one, and its writer continues. A missing replica counts as deleted.
-    pub fn delete(&self, block: BlockId, stamp: GenerationStamp) {
-        if self.find(block, |replica| replica.stamp > stamp).is_ok() {
-            return;
-        }
-        if let Err(error) = self.stop_writer(block) {
-            tracing::warn!(%block, %error, "cannot delete now");
-            return;
-        }
-        let _moving = self.moves.moving(block);
-        let mut replicas = self.replicas.lock();
-        let newer =
-            replicas.get(&block).is_some_and(|e| e.replica.stamp > stamp || e.writer.is_some());
-        if newer {
-            return;
-        }
-        let removed = replicas.remove(&block);
-        drop(replicas);
-        if let Some(entry) = removed {
-            entry.discard(&self.volumes);
-        }
-        self.changes.push(|pending| pending.deleted(block));
     }
 
     /// Number of replicas, unfinished ones included.

@@ -3,6 +3,7 @@
 mod bad;
 mod begin;
 mod compare;
+mod deletions;
 mod failures;
 mod power;
 mod repeated;
