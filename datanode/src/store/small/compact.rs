@@ -1,9 +1,10 @@
 //! Space that deleted and moved replicas leave: a segment is removed once no replica is in it, and what is left in one that is mostly empty moves to the
-//! current segment.
+//! current segment. So does what is in short ones, where it fits into one with others: each start leaves one, with its descriptor.
 //!
 //! Invariant: a replica leaves its segment only after its copy is on disk.
 
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,23 +13,48 @@ use protocol::meta::Layout;
 use sys::disk;
 
 use super::segment::Segment;
-use super::{Extent, SmallLog};
+use super::{Extent, SEGMENT_BYTES_MAX, SmallLog};
 use crate::core::replica::{Replica, State};
 use crate::error::StoreError;
 use crate::store::Store;
 use crate::store::folder::Unsynced;
 use crate::store::verify;
-use crate::store::volume::Volume;
 
-/// Time between two looks for segments to compact: each walks the table. Default 30 s.
+/// Time between two looks for segments to compact: each that finds one walks the table. Default 30 s.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Replicas that are moved under one sync.
 const MOVED_AT_ONCE: usize = 64;
+/// Entries of the table that are looked at under one lock, which others wait for: some hundred microseconds.
+const ENTRIES_AT_ONCE: usize = 1000;
+
+/// Which segment to empty, of those with so many bytes in use of so many in all, beside a current one of `current` bytes: the one with the smallest part in use,
+/// if that is less than half. Otherwise the one with the fewest bytes in use, if these fit into the current one, or there is none and they fit into one with
+/// those of another. What is more than half of the largest size stays where it is: merging it would not halve the number of files.
+fn choose(sizes: &[(u64, u64)], current: Option<u64>) -> Option<usize> {
+    let all = || sizes.iter().enumerate();
+    let part = |(used, end): (u64, u64)| used * 100 / end;
+    let sparsest = all().min_by_key(|(_, size)| part(**size));
+    if let Some((at, _)) = sparsest.filter(|(_, size)| part(**size) < 50) {
+        return Some(at);
+    }
+    let mut short: Vec<(u64, usize)> = all().map(|(at, (used, _))| (*used, at)).collect();
+    short.retain(|(used, _)| *used <= SEGMENT_BYTES_MAX / 2);
+    short.sort_unstable();
+    let (used, at) = *short.first()?;
+    let beside = current.or_else(|| short.get(1).map(|(other, _)| *other))?;
+    (used + beside <= SEGMENT_BYTES_MAX).then_some(at)
+}
 
 impl SmallLog {
-    /// Segments that get no more records.
-    fn sealed(&self) -> Vec<Arc<Segment>> {
-        self.inner.lock().sealed.clone()
+    /// The segment to empty next, of those that are due; `None` if there would be no less of them, or of their bytes.
+    fn to_empty(&self, is_due: impl Fn(&Segment) -> bool) -> Option<Arc<Segment>> {
+        let inner = self.inner.lock();
+        let current = inner.current.as_ref().map(|segment| segment.end());
+        let sealed = inner.sealed.iter().filter(|segment| !segment.is_stuck() && is_due(segment));
+        let sealed: Vec<_> = sealed.cloned().collect();
+        drop(inner);
+        let sizes: Vec<_> = sealed.iter().map(|one| (one.used(), one.end())).collect();
+        choose(&sizes, current).map(|at| Arc::clone(&sealed[at]))
     }
 
     /// Removes segments that no replica is in, and in which none was deleted since `grace`.
@@ -82,53 +108,23 @@ impl Store {
             // Until its end it may change files, so the volume does not come back before.
             let Some(_moving) = volume.small().quiet() else { continue };
             volume.small().remove_empty(|segment| volume.is_grace_over(segment.last_gone()));
-            let sealed = volume.small().sealed();
-            if let Some(segment) = self.sparsest(index, volume, &sealed)
+            let segment = volume.small().to_empty(|one| volume.is_grace_over(one.last_gone()));
+            if let Some(segment) = segment
                 && self.empty(index, &segment, is_over)
             {
-                drop((segment, sealed));
+                drop(segment);
                 volume.small().remove_empty(|segment| volume.is_grace_over(segment.last_gone()));
             }
         }
     }
 
-    /// The segment with the smallest part in use, if that is less than half.
-    fn sparsest(
-        &self,
-        index: usize,
-        volume: &Volume,
-        sealed: &[Arc<Segment>],
-    ) -> Option<Arc<Segment>> {
-        if sealed.is_empty() {
-            return None;
-        }
-        let mut used = vec![0; sealed.len()];
-        let mut after = std::ops::Bound::Unbounded;
-        loop {
-            let chunk = self.small_at_rest(index, after);
-            let Some((last, _)) = chunk.last() else { break };
-            after = std::ops::Bound::Excluded(last.block);
-            for (_, extent) in chunk {
-                if let Some(at) = sealed.iter().position(|segment| extent.is_in(segment)) {
-                    used[at] += extent.bytes();
-                }
-            }
-        }
-        let part = |(segment, used): (&Arc<Segment>, u64)| used * 100 / segment.end();
-        let all = sealed.iter().zip(used);
-        let due = all.filter(|(segment, _)| volume.is_grace_over(segment.last_gone()));
-        let sparsest = due.min_by_key(|(segment, used)| part((segment, *used)));
-        sparsest.filter(|(segment, used)| part((segment, *used)) < 50).map(|(one, _)| one.clone())
-    }
-
     /// Moves the replicas of a segment; false if one of them could not be moved.
     fn empty(&self, index: usize, segment: &Arc<Segment>, is_over: &dyn Fn() -> bool) -> bool {
-        let mut after = std::ops::Bound::Unbounded;
+        let mut after = Some(Bound::Unbounded);
         let mut all = true;
-        loop {
-            let chunk = self.small_at_rest(index, after);
-            let Some((last, _)) = chunk.last() else { return all };
-            after = std::ops::Bound::Excluded(last.block);
+        while let Some(from) = after {
+            let (chunk, next) = self.small_at_rest(index, from);
+            after = next;
             let here: Vec<_> = chunk.into_iter().filter(|(_, at)| at.is_in(segment)).collect();
             for few in here.chunks(MOVED_AT_ONCE) {
                 match self.move_few(index, few) {
@@ -149,6 +145,7 @@ impl Store {
                 return false;
             }
         }
+        all
     }
 
     fn move_few(&self, index: usize, few: &[(Replica, Extent)]) -> Result<bool, Unsynced> {
@@ -160,6 +157,7 @@ impl Store {
                 Err(error) if sys::fs::is_shortage(&error) => return Err(Unsynced::Untried(error)),
                 // It stays where it is, and those beside it leave.
                 Err(error) => {
+                    from.is_bad();
                     self.note_unread(replica, &StoreError::io(replica.block, error));
                     continue;
                 }
@@ -168,6 +166,7 @@ impl Store {
             if protocol::checksum::verify(&data, crcs).is_err()
                 || verify::check_header(replica.block, &from.open().1).is_err()
             {
+                from.is_bad();
                 self.report_bad(replica);
                 continue;
             }
@@ -211,33 +210,34 @@ impl Store {
         true
     }
 
-    /// The next small replicas of a volume without a writer, with their places.
+    /// Small replicas of a volume without a writer, with their places, among the next entries of the table; and where those begin that come after.
     pub(crate) fn small_at_rest(
         &self,
         index: usize,
-        after: std::ops::Bound<BlockId>,
-    ) -> Vec<(Replica, Extent)> {
-        const CHUNK: usize = 1000;
+        after: Bound<BlockId>,
+    ) -> (Vec<(Replica, Extent)>, Option<Bound<BlockId>>) {
         let replicas = self.replicas.lock();
-        let here = replicas.range((after, std::ops::Bound::Unbounded));
-        let at_rest = here.filter(|(_, entry)| {
-            entry.volume == index
+        let (mut found, mut last) = (Vec::new(), None);
+        for (block, entry) in replicas.range((after, Bound::Unbounded)).take(ENTRIES_AT_ONCE) {
+            last = Some(Bound::Excluded(*block));
+            let is_at_rest = entry.volume == index
                 && entry.writer.is_none()
-                && matches!(entry.replica.state, State::Finalized | State::Recovering { .. })
-        });
-        let small = at_rest.filter_map(|(_, entry)| Some((entry.replica, entry.small.clone()?)));
-        small.take(CHUNK).collect()
+                && matches!(entry.replica.state, State::Finalized | State::Recovering { .. });
+            if let Some(small) = entry.small.as_ref().filter(|_| is_at_rest) {
+                found.push((entry.replica, small.clone()));
+            }
+        }
+        (found, last)
     }
 
     /// Gives up the replicas in segments whose files somebody has removed; returns how many.
     pub(crate) fn give_up_lost_segments(&self, index: usize) -> usize {
         let lost = self.volumes[index].small().lost();
         let mut count = 0;
-        let mut after = std::ops::Bound::Unbounded;
-        while !lost.is_empty() {
-            let chunk = self.small_at_rest(index, after);
-            let Some((last, _)) = chunk.last() else { break };
-            after = std::ops::Bound::Excluded(last.block);
+        let mut after = Some(Bound::Unbounded).filter(|_| !lost.is_empty());
+        while let Some(from) = after {
+            let (chunk, next) = self.small_at_rest(index, from);
+            after = next;
             for (replica, extent) in chunk {
                 if lost.iter().any(|segment| extent.is_in(segment)) && self.give_up_small(&extent) {
                     tracing::error!(block = %replica.block, stamp = %replica.stamp, "the file of a small replica is gone from the disk");
@@ -278,5 +278,45 @@ impl Store {
             self.forget_failed_read(block);
         }
         is_there
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: u64 = SEGMENT_BYTES_MAX;
+
+    #[test]
+    fn what_is_sparse_is_emptied_before_what_is_short() {
+        assert_eq!(choose(&[], None), None);
+        assert_eq!(choose(&[(60, 100), (49, 100), (10, 100)], None), Some(2));
+        assert_eq!(choose(&[(MAX, MAX), (MAX / 4, MAX)], None), Some(1));
+        // One alone would only get another file.
+        assert_eq!(choose(&[(60, 100)], None), None);
+        assert_eq!(choose(&[(60, 100)], Some(512)), Some(0));
+        assert_eq!(choose(&[(60, 100), (90, 100), (55, 100)], None), Some(2));
+    }
+
+    #[test]
+    fn what_would_not_fit_into_one_stays() {
+        let half = MAX / 2;
+        assert_eq!(choose(&[(half, half), (half, half)], None), Some(0));
+        assert_eq!(choose(&[(half + 1, half + 1), (half, half)], None), None);
+        assert_eq!(choose(&[(half, half)], Some(half + 1)), None);
+        assert_eq!(choose(&[(MAX, MAX), (MAX, MAX)], Some(512)), None);
+    }
+
+    /// However many starts there were: in the end there is one file for what fits into one.
+    #[test]
+    fn short_ones_become_one() {
+        let (mut sizes, mut current, mut moved) = (vec![(1 << 20, 1 << 20); 40], None, 0);
+        while let Some(at) = choose(&sizes, current) {
+            let (used, _) = sizes.remove(at);
+            current = Some(current.unwrap_or(512) + used);
+            moved += used;
+        }
+        assert!(sizes.is_empty() && current == Some((40 << 20) + 512), "{sizes:?} {current:?}");
+        assert_eq!(moved, 40 << 20, "each is moved once");
     }
 }

@@ -32,17 +32,33 @@ pub(crate) struct Segment {
     syncs: Shared,
     /// How a sync failed: the system reports that once, and success to the next one. So there is no next one.
     failure: Mutex<Option<io::ErrorKind>>,
+    /// Bytes of the records of all [`Extent`]s in it: of its replicas, and for moments of what somebody does with one.
+    used: AtomicU64,
     /// When a replica in it was deleted or moved last.
     gone: Mutex<Option<Instant>>,
+    /// A replica in it is bad, and cannot be moved; for as long as none leaves it.
+    is_stuck: AtomicBool,
     /// True once somebody gives up the replicas in it, because its name has vanished.
     is_given_up: AtomicBool,
 }
 
-/// Where a small replica is.
-#[derive(Clone, Debug)]
+/// Where a small replica is. As long as one exists its bytes count as used.
+#[derive(Debug)]
 pub(crate) struct Extent {
     segment: Arc<Segment>,
     header: Header,
+}
+
+impl Clone for Extent {
+    fn clone(&self) -> Self {
+        Extent::new(Arc::clone(&self.segment), self.header)
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        self.segment.used.fetch_sub(self.bytes(), Ordering::AcqRel);
+    }
 }
 
 impl Segment {
@@ -60,7 +76,9 @@ impl Segment {
             synced: AtomicU64::new(end),
             syncs: Shared::default(),
             failure: Mutex::default(),
+            used: AtomicU64::new(0),
             gone: Mutex::default(),
+            is_stuck: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
         }
     }
@@ -78,6 +96,16 @@ impl Segment {
     /// The end of its records.
     pub(super) fn end(&self) -> u64 {
         self.written.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the records of its replicas.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// True if a replica in it was bad when somebody wanted to move it, and none has left it since.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Acquire)
     }
 
     /// When a replica in it was deleted or moved last, as far as this process knows.
@@ -100,7 +128,7 @@ impl Segment {
         buffer.resize((header.end() - header.position) as usize, 0);
         self.file.write_cached_at(buffer, header.position)?;
         self.written.store(header.end(), Ordering::Release);
-        Ok(Extent { segment: Arc::clone(self), header })
+        Ok(Extent::new(Arc::clone(self), header))
     }
 
     /// Removes what a failed write has left behind the last record; false if that fails, too.
@@ -128,7 +156,7 @@ impl Segment {
         let segment = Arc::new(Segment::with_end(path, file, nonce, end));
         let mut found = Vec::new();
         for header in headers.into_iter().filter(|header| !header.is_gone) {
-            let extent = Extent { segment: Arc::clone(&segment), header };
+            let extent = Extent::new(Arc::clone(&segment), header);
             if header.position < synced || extent.is_whole_and_readable()? {
                 found.push(extent);
             }
@@ -247,6 +275,17 @@ fn rewrite(reading: &mut Reading<'_>, range: std::ops::Range<u64>) -> io::Result
 }
 
 impl Extent {
+    fn new(segment: Arc<Segment>, header: Header) -> Self {
+        let extent = Extent { segment, header };
+        extent.segment.used.fetch_add(extent.bytes(), Ordering::AcqRel);
+        extent
+    }
+
+    /// It is bad, and cannot be moved.
+    pub(super) fn is_bad(&self) {
+        self.segment.is_stuck.store(true, Ordering::Release);
+    }
+
     pub(super) fn header(&self) -> &Header {
         &self.header
     }
@@ -349,6 +388,7 @@ impl Extent {
             let path = self.segment.path().display();
             tracing::warn!(segment = %path, block = %self.header.block, %error, "cannot delete a small replica");
         }
+        self.segment.is_stuck.store(false, Ordering::Release);
         *self.segment.gone.lock() = Some(disk::now(self.segment.path()));
     }
 }

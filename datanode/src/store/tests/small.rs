@@ -188,6 +188,32 @@ fn deleted_ones_stay_away_and_give_back_their_space() {
 }
 
 #[test]
+fn what_many_starts_have_left_becomes_one_file() {
+    let root = tempfile::tempdir().unwrap();
+    for block in 1..=6 {
+        let store = open(root.path());
+        put(&store, block, &sample(1000 + block as usize));
+    }
+    let store = open(root.path());
+    assert_eq!(files(root.path(), SMALL).len(), 6);
+    for _ in 0..10 {
+        store.compacted.lock().take();
+        store.empty_trash(NEVER);
+    }
+    assert_eq!(files(root.path(), SMALL).len(), 1);
+    for block in 1..=6 {
+        assert_eq!(read(&store, block), sample(1000 + block as usize));
+    }
+    drop(store);
+    let store = open(root.path());
+    assert_eq!(blocks(&store), (1..=6).collect::<Vec<_>>());
+    // Nothing is gained by moving that one.
+    let one = files(root.path(), SMALL);
+    store.empty_trash(NEVER);
+    assert_eq!(files(root.path(), SMALL), one);
+}
+
+#[test]
 fn damage_to_one_takes_no_other() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
