@@ -10,6 +10,7 @@ use crate::support::http::{Answer, Connection, request};
 use crate::support::{Cluster, Options, data};
 
 mod attributes;
+mod crowds;
 mod deaths;
 mod directories;
 mod features;

@@ -18,6 +18,7 @@ use protocol::checksum::{CHUNK_BYTES, chunk_count};
 
 use super::client::DfsClient;
 use super::error::DfsError;
+use super::reader::DfsReader;
 
 /// Smallest buffer that HDFS hashes.
 const PADDED_BYTES_MIN: usize = 32;
@@ -46,27 +47,12 @@ impl FileChecksum {
     /// # Errors
     /// [`DfsError`].
     pub fn of(client: &DfsClient, path: &DfsPath) -> Result<Self, DfsError> {
-        let mut reader = client.open(path)?;
-        let blocks: Vec<(u64, u64)> = reader
-            .blocks()
-            .filter(|block| block.length > 0)
-            .map(|block| (block.offset, block.length))
-            .collect();
-        let mut digests = Vec::with_capacity(blocks.len());
-        for &(start, length) in &blocks {
-            let mut sum = BlockSum::new();
-            let mut done = 0;
-            while done < length {
-                let slice = reader.next_slice(start + done, STEP_BYTES)?;
-                if slice.is_empty() {
-                    return Err(DfsError::Short { path: path.clone(), offset: start + done });
-                }
-                sum.update(&slice);
-                done += slice.len() as u64;
+        let mut summing = Summing::begin(client, path)?;
+        loop {
+            if let Some(sum) = summing.step()? {
+                return Ok(sum);
             }
-            digests.push(sum.finish());
         }
-        Ok(FileChecksum::of_blocks(&digests, blocks.first().map_or(0, |block| block.1)))
     }
 
     /// Combines the digests of a file's blocks. `first_length` is the length of the first block.
@@ -99,6 +85,57 @@ impl FileChecksum {
             write!(hex, "{byte:02x}").expect("writing into memory cannot fail");
         }
         hex
+    }
+}
+
+/// A file's checksum being computed, a piece at a time: whoever waits for it can stop after each.
+#[derive(Debug)]
+pub struct Summing {
+    reader: DfsReader,
+    path: DfsPath,
+    /// Offset and length of the blocks that have bytes.
+    blocks: Vec<(u64, u64)>,
+    /// Of the blocks before the present one.
+    digests: Vec<BlockDigest>,
+    /// Of the present block.
+    sum: BlockSum,
+    /// Bytes of the present block that were read.
+    done: u64,
+}
+
+impl Summing {
+    /// Opens the file at `path`; nothing of it is read yet.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn begin(client: &DfsClient, path: &DfsPath) -> Result<Self, DfsError> {
+        let reader = client.open(path)?;
+        let blocks = reader.blocks().filter(|block| block.length > 0);
+        let blocks = blocks.map(|block| (block.offset, block.length)).collect();
+        let (path, sum) = (path.clone(), BlockSum::new());
+        Ok(Summing { reader, path, blocks, digests: Vec::new(), sum, done: 0 })
+    }
+
+    /// Reads the next piece, at most 1 MiB; the checksum when all was read.
+    ///
+    /// # Errors
+    /// [`DfsError`].
+    pub fn step(&mut self) -> Result<Option<FileChecksum>, DfsError> {
+        let Some(&(start, length)) = self.blocks.get(self.digests.len()) else {
+            let first_length = self.blocks.first().map_or(0, |block| block.1);
+            return Ok(Some(FileChecksum::of_blocks(&self.digests, first_length)));
+        };
+        let slice = self.reader.next_slice(start + self.done, STEP_BYTES)?;
+        if slice.is_empty() {
+            return Err(DfsError::Short { path: self.path.clone(), offset: start + self.done });
+        }
+        self.sum.update(&slice);
+        self.done += slice.len() as u64;
+        if self.done >= length {
+            self.digests.push(std::mem::take(&mut self.sum).finish());
+            self.done = 0;
+        }
+        Ok(None)
     }
 }
 

@@ -3,12 +3,15 @@
 //! - memory per transfer is a few packets, whatever the size of the file;
 //! - an upload that ends before its end - no last chunk, fewer bytes than announced, silence - is given up: nothing of it
 //!   stays visible;
-//! - uploads at once are shared by users: one who has most of them gives up the stillest when another needs a place;
+//! - uploads at once are shared by users, and so are checksums: one who has most of them gives up the stillest when another needs a place;
+//! - a file is read in steps, so that what nobody waits for any more ends within one;
+//! - each kind of work has blocking threads of its own ([`threads`]);
 //! - the URL may be used again and again; every use is a call of its own;
 //! - where names are believed, pages of other hosts get nothing and change nothing: they could name anybody.
 
 mod clients;
 mod read;
+mod threads;
 mod write;
 
 use std::sync::Arc;
@@ -26,6 +29,7 @@ use protocol::DfsPath;
 use protocol::auth::Key;
 
 use self::clients::Clients;
+use self::threads::{Kinds, SUMS_MAX};
 use crate::config::Config;
 use crate::error::{Exception, WebError};
 use crate::identity;
@@ -39,11 +43,13 @@ use daemon::params::Ear;
 use daemon::serve::Peer;
 use daemon::session;
 use daemon::shares::PART;
-use daemon::shares::room::{Notified, Room};
+use daemon::shares::room::{Notified, Place, Room};
 
 /// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn. One user alone gets three quarters.
 const UPLOADS_MAX: usize = 256;
-/// How long an upload waits for its turn before it is asked to try again or to go elsewhere: clients wait a minute for an answer.
+/// Checksums at once, each with at most one step under way. More wait their turn. One user alone gets three quarters.
+const CHECKSUMS_MAX: usize = SUMS_MAX;
+/// How long an upload or a checksum waits for its turn before it is asked to try again or to go elsewhere: clients wait a minute for an answer.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Any web page may read what it was given a URL for, where the URL holds a token: it is the permission.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
@@ -80,7 +86,36 @@ pub struct Face {
 struct Inner {
     clients: Clients,
     settings: Settings,
-    uploads: Arc<Room<String, Notified>>,
+    uploads: Turns,
+    checksums: Turns,
+    threads: Kinds,
+}
+
+/// What users share, and what it is called.
+#[derive(Debug)]
+struct Turns {
+    max: usize,
+    what: &'static str,
+    room: Arc<Room<String, Notified>>,
+}
+
+/// The place of an upload or of a checksum.
+type Turn = Place<String, Notified>;
+
+impl Turns {
+    fn new(max: usize, what: &'static str) -> Self {
+        Turns { max, what, room: Room::new(max, PART) }
+    }
+
+    /// A place among what is under way.
+    async fn take(&self, user: &str) -> Result<Turn, WebError> {
+        let turn = self.room.wait(user.to_owned(), 1, Notified::default());
+        tokio::time::timeout(TURN_WAIT_MAX, turn).await.map_err(|_| {
+            let Turns { max, what, .. } = self;
+            let text = format!("{max} {what} are under way here; try again, or another DataNode");
+            WebError::new(Exception::Retriable, text)
+        })
+    }
 }
 
 /// The part of a request that was understood so far.
@@ -98,8 +133,14 @@ struct Asked {
 impl Face {
     /// A face that reads and writes through `client`, as the caller.
     pub fn new(client: DfsClient, settings: Settings) -> Self {
-        let uploads = Room::new(UPLOADS_MAX, PART);
-        Face { inner: Arc::new(Inner { clients: Clients::new(client), settings, uploads }) }
+        let inner = Inner {
+            clients: Clients::new(client),
+            settings,
+            uploads: Turns::new(UPLOADS_MAX, "uploads"),
+            checksums: Turns::new(CHECKSUMS_MAX, "checksums"),
+            threads: Kinds::new(),
+        };
+        Face { inner: Arc::new(inner) }
     }
 
     /// The routes under `/webhdfs/v1`.

@@ -2,18 +2,20 @@
 //!
 //! A file is read step by step on blocking threads: no thread is held while the client is slow, and the next step is read
 //! while the one before is sent. A replica on this machine is mapped, checked and sent from the map, without a copy.
+//!
+//! A checksum is read step by step, too. Each step is begun for a client that still waits; one that has gone ends it within a step.
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use client::dfs::checksum::FileChecksum;
+use client::dfs::checksum::{FileChecksum, Summing};
 use client::dfs::{BlockSlice, DfsError, DfsReader};
 use futures_util::stream;
 use serde_json::json;
-use tokio::task::JoinHandle;
 
-use super::{Asked, Face, panicked};
-use crate::error::WebError;
+use super::threads::{Begun, Threads};
+use super::{Asked, Face, Turn, panicked};
+use crate::error::{Exception, WebError};
 use crate::json;
 use crate::op::Op;
 
@@ -27,8 +29,10 @@ impl Face {
         let length = asked.query.size("length", 0)?.unwrap_or(u64::MAX);
         asked.query.integer("buffersize", 1)?;
         let Asked { client, path, .. } = asked;
-        let opened = tokio::task::spawn_blocking(move || client.open(&path).map(OffThread::new));
+        let threads = &self.inner.threads.reads;
+        let opened = threads.begin(move || client.open(&path).map(OffThread::new));
         let reader = opened
+            .done()
             .await
             .map_err(panicked)?
             .map_err(|error| WebError::from_client(Op::Open, &error))?;
@@ -40,18 +44,21 @@ impl Face {
         if left == 0 {
             return Ok((StatusCode::OK, headers).into_response());
         }
-        let state = Reading { next: Some(step(reader, offset, left)), offset, left };
+        let next = Some(step(threads, reader, offset, left));
+        let state = Reading { threads: threads.clone(), next, offset, left };
         let body = Body::from_stream(stream::try_unfold(state, Reading::advance));
         Ok((StatusCode::OK, headers, body).into_response())
     }
 
     pub(super) async fn checksum(&self, asked: Asked) -> Result<Response, WebError> {
-        let Asked { client, path, .. } = asked;
-        let sum = tokio::task::spawn_blocking(move || FileChecksum::of(&client, &path));
-        let sum = sum
-            .await
-            .map_err(panicked)?
-            .map_err(|error| WebError::from_client(Op::GetFileChecksum, &error))?;
+        let turn = self.inner.checksums.take(&asked.user).await?;
+        let sum = tokio::select! {
+            sum = self.sum(asked, &turn) => sum?,
+            () = turn.tenant().is_over() => {
+                let text = "the checksum was given up: another user needs a place, and this one has most of them; try again";
+                return Err(WebError::new(Exception::Retriable, text));
+            }
+        };
         let body = json!({ "FileChecksum": {
             "algorithm": sum.algorithm(),
             "bytes": sum.hex(),
@@ -60,21 +67,47 @@ impl Face {
         let kind = HeaderValue::from_static("application/json; charset=utf-8");
         Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind)], body.to_string()).into_response())
     }
+
+    async fn sum(&self, asked: Asked, turn: &Turn) -> Result<FileChecksum, WebError> {
+        let Asked { client, path, .. } = asked;
+        let threads = &self.inner.threads.sums;
+        let refused = |error: DfsError| WebError::from_client(Op::GetFileChecksum, &error);
+        let opened = threads.begin(move || Summing::begin(&client, &path).map(OffThread::new));
+        let mut summing = opened.done().await.map_err(panicked)?.map_err(refused)?;
+        loop {
+            let stepping = threads.begin(move || {
+                let stepped = summing.get_mut().step();
+                (summing, stepped)
+            });
+            let (back, stepped) = stepping.done().await.map_err(panicked)?;
+            turn.stir();
+            if let Some(sum) = stepped.map_err(refused)? {
+                return Ok(sum);
+            }
+            summing = back;
+        }
+    }
 }
 
 /// A body being read.
 struct Reading {
+    threads: Threads,
     /// The step under way; `None` at the end.
-    next: Option<JoinHandle<Step>>,
+    next: Option<Begun<Step>>,
     offset: u64,
     left: u64,
 }
 
 /// What a step read, and the reader for the next.
-type Step = (OffThread, Result<BlockSlice, DfsError>);
+type Step = (OffThread<DfsReader>, Result<BlockSlice, DfsError>);
 
-fn step(mut reader: OffThread, offset: u64, left: u64) -> JoinHandle<Step> {
-    tokio::task::spawn_blocking(move || {
+fn step(
+    threads: &Threads,
+    mut reader: OffThread<DfsReader>,
+    offset: u64,
+    left: u64,
+) -> Begun<Step> {
+    threads.begin(move || {
         let max = usize::try_from(left.min(STEP_BYTES_MAX)).expect("a step fits in memory");
         let slice = reader.get_mut().next_slice_of(offset, max, left);
         (reader, slice)
@@ -85,7 +118,7 @@ impl Reading {
     /// The next bytes. An error ends the connection: the client sees fewer bytes than were announced.
     async fn advance(mut self) -> Result<Option<(Bytes, Self)>, std::io::Error> {
         let Some(under_way) = self.next.take() else { return Ok(None) };
-        let (reader, slice) = under_way.await.map_err(std::io::Error::other)?;
+        let (reader, slice) = under_way.done().await.map_err(std::io::Error::other)?;
         let slice = slice.map_err(|error| {
             let error = std::io::Error::from(error);
             tracing::warn!(error = %protocol::error::chain(&error), "a read was broken off");
@@ -98,7 +131,7 @@ impl Reading {
         self.offset += count;
         self.left = self.left.saturating_sub(count);
         if self.left > 0 {
-            self.next = Some(step(reader, self.offset, self.left));
+            self.next = Some(step(&self.threads, reader, self.offset, self.left));
         }
         Ok(Some((Bytes::from_owner(Owned(slice)), self)))
     }
@@ -113,24 +146,24 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-/// A reader that is dropped on a blocking thread: its end may wait for reports of bad replicas.
-struct OffThread(Option<DfsReader>);
+/// What reads a file, dropped on a blocking thread: its end may wait for reports of bad replicas.
+struct OffThread<R: Send + 'static>(Option<R>);
 
-impl OffThread {
-    fn new(reader: DfsReader) -> Self {
+impl<R: Send + 'static> OffThread<R> {
+    fn new(reader: R) -> Self {
         OffThread(Some(reader))
     }
 
-    fn get(&self) -> &DfsReader {
+    fn get(&self) -> &R {
         self.0.as_ref().expect("the reader is there until it is dropped")
     }
 
-    fn get_mut(&mut self) -> &mut DfsReader {
+    fn get_mut(&mut self) -> &mut R {
         self.0.as_mut().expect("the reader is there until it is dropped")
     }
 }
 
-impl Drop for OffThread {
+impl<R: Send + 'static> Drop for OffThread<R> {
     fn drop(&mut self) {
         let reader = self.0.take();
         match tokio::runtime::Handle::try_current() {

@@ -7,13 +7,12 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use client::dfs::{CreateOptions, DfsWriter, Parents};
-use daemon::shares::room::{Notified, Place};
 use http_body_util::BodyExt;
 use protocol::ErrorKind;
 use protocol::address::authority_of;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Asked, Face, TURN_WAIT_MAX, UPLOADS_MAX, panicked};
+use super::{Asked, Face, Turn, panicked};
 use crate::error::{Exception, WebError};
 use crate::op::Op;
 use crate::query::Query;
@@ -33,17 +32,14 @@ enum Piece {
     End,
 }
 
-/// The place of an upload.
-type Turn = Place<String, Notified>;
-
 impl Face {
     pub(super) async fn write(&self, asked: Asked, body: &mut Body) -> Result<Response, WebError> {
         let op = asked.op;
-        let turn = self.turn(&asked.user).await?;
+        let turn = self.inner.uploads.take(&asked.user).await?;
         let url = location(&asked)?;
         let (opened_sender, opened) = oneshot::channel();
         let (sender, receiver) = mpsc::channel(PIECES_MAX);
-        let thread = tokio::task::spawn_blocking(move || {
+        let thread = self.inner.threads.writes.begin(move || {
             let writer = open_writer(&asked)?;
             // The handler may be gone already; then the channel ends too.
             let _ = opened_sender.send(());
@@ -58,7 +54,7 @@ impl Face {
             }
         };
         // Whoever is answered may write the same file again: by then this writer has ended its own.
-        let written = thread.await.map_err(panicked)?;
+        let written = thread.done().await.map_err(panicked)?;
         pumped?;
         written?;
         let headers = [(header::CONTENT_TYPE, json::BYTES)];
@@ -68,16 +64,6 @@ impl Face {
         let more =
             [(header::LOCATION, url), (header::CONNECTION, HeaderValue::from_static("close"))];
         Ok((StatusCode::CREATED, headers, more).into_response())
-    }
-
-    /// A place among the uploads under way.
-    async fn turn(&self, user: &str) -> Result<Turn, WebError> {
-        let turn = self.inner.uploads.wait(user.to_owned(), 1, Notified::default());
-        tokio::time::timeout(TURN_WAIT_MAX, turn).await.map_err(|_| {
-            let text =
-                format!("{UPLOADS_MAX} uploads are under way here; try again, or another DataNode");
-            WebError::new(Exception::Retriable, text)
-        })
     }
 }
 
