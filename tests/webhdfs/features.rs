@@ -485,6 +485,50 @@ fn write_at_once(web: &Web, gateway: &Gateway) {
     }
 }
 
+/// `noredirect=true`: the address that is told does it, for each operation in two steps; its token is good for that alone.
+fn addresses_that_are_told_lead_to_the_data(web: &Web, gateway: &Gateway, content: &[u8]) {
+    let told = |method: &str, rest: &str| {
+        let answer = gateway.ask(method, &format!("{rest}&noredirect=true"), b"").is(200).json();
+        answer["Location"].as_str().unwrap().to_owned()
+    };
+    let open = told("GET", "/g/a%20b?op=OPEN");
+    assert!(open.starts_with(&gateway.address), "{open}");
+    let read = request("GET", &open, b"").is(200).body;
+    assert!(read == [content, b"end"].concat());
+    for (offset, length, expected) in
+        [(1_000_000, 10, &content[1_000_000..1_000_010]), (2_500_000, 9, &b"end"[..])]
+    {
+        let part = format!("{open}&offset={offset}&length={length}");
+        assert_eq!(request("GET", &part, b"").is(200).body, expected, "{part}");
+        let rest = format!("/g/a%20b?op=OPEN&offset={offset}&length={length}");
+        assert_eq!(request("GET", &told("GET", &rest), b"").is(200).body, expected, "{rest}");
+    }
+    let sum = told("GET", "/g/a%20b?op=GETFILECHECKSUM");
+    let direct = gateway.ask("GET", "/g/a%20b?op=GETFILECHECKSUM", b"").is(200).json();
+    assert_eq!(request("GET", &sum, b"").is(200).json(), direct);
+    let create = told("PUT", "/g/told?op=CREATE");
+    request("PUT", &create, b"told").is(201);
+    let append = told("POST", "/g/told?op=APPEND");
+    request("POST", &append, b", twice").is(200);
+    assert_eq!(gateway.ask("GET", "/g/told?op=OPEN", b"").is(200).body, b"told, twice");
+    if web.believes {
+        return;
+    }
+    // A token for one thing does no other.
+    for (method, url) in [
+        ("GET", open.replace("/a%20b?", "/told?")),
+        ("GET", open.replace("op=OPEN", "op=GETFILECHECKSUM")),
+        ("GET", sum.replace("op=GETFILECHECKSUM", "op=OPEN")),
+        ("PUT", open.replace("op=OPEN", "op=CREATE")),
+        ("POST", create.replace("op=CREATE", "op=APPEND")),
+        ("GET", open.replace("op=OPEN", "op=GETFILESTATUS")),
+    ] {
+        let refused = exception(&request(method, &url, b"x"));
+        assert_eq!((refused.0, refused.1.rsplit('$').next()), (403, Some("InvalidToken")), "{url}");
+    }
+    assert_eq!(gateway.ask("GET", "/g/told?op=OPEN", b"").is(200).body, b"told, twice");
+}
+
 fn serve_by_a_gateway(web: &Web) {
     let gateway = Gateway::start(web);
     let content = data::bytes(5, 2_500_000);
@@ -517,6 +561,7 @@ fn serve_by_a_gateway(web: &Web) {
     if !web.believes {
         only_tokens_pass_a_gateway(web, &gateway);
     }
+    addresses_that_are_told_lead_to_the_data(web, &gateway, &content);
     write_at_once(web, &gateway);
     let status = gateway.ask("GET", "/g/a%20b?op=GETFILESTATUS", b"").is(200).json();
     assert_eq!(status["FileStatus"]["length"], 2_500_003);

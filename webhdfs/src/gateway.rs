@@ -2,7 +2,9 @@
 //!
 //! Reads are answered at once, as HttpFS does. Clients that write expect to be redirected first - Python's take the Location
 //! of the first answer - so a gateway redirects writes to itself, marked with `data=true`. Clients of HttpFS that know that mark send their data at once: who
-//! they are is found out as in the first step.
+//! they are is found out as in the first step. Whoever asks not to be redirected (`noredirect=true`) is told that address, of reads, too.
+//!
+//! Invariant: whatever has the token of a redirect is a second step, of a read as of a write, and that token alone decides: see `handle`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -207,14 +209,6 @@ impl Gateway {
         self.data(Request::from_parts(parts, body)).await
     }
 
-    /// The second step of a write: by the token of the redirect, or of a caller who left the first step out.
-    async fn write(&self, request: Request, query: &Query) -> Response {
-        match query.text("delegation").is_some_and(Redirect::is_one) {
-            true => self.data.handle(request).await,
-            false => self.data(request).await,
-        }
-    }
-
     /// A read or a write in one step, for any caller who proves an identity.
     async fn data(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
@@ -269,9 +263,12 @@ async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
         return WebError::parameter(DATA, problem).response();
     };
     match () {
+        // The address that an earlier answer told.
+        () if (is_read || is_write) && is_redirected(&query) => gateway.data.handle(request).await,
         () if op == Op::Open && direct => gateway.open(request, &query).await,
         () if is_read && direct => gateway.data(request).await,
-        () if is_write && is_second => gateway.write(request, &query).await,
+        // The caller left the first step out.
+        () if is_write && is_second => gateway.data(request).await,
         () if !is_read && !is_write => gateway.names.handle(request).await,
         () => {
             let (parts, body) = request.into_parts();
@@ -284,6 +281,11 @@ async fn handle(State(gateway): State<Gateway>, request: Request) -> Response {
             answer
         }
     }
+}
+
+/// True if the caller proves itself by the token of a redirect.
+fn is_redirected(query: &Query) -> bool {
+    query.text("delegation").is_some_and(Redirect::is_one)
 }
 
 fn redirected(url: &str) -> Response {
