@@ -3,7 +3,7 @@
 //! | a request | gets |
 //! |---|---|
 //! | with a head of more than [`HEAD_BYTES_MAX`] | 431 |
-//! | without a `Host`, with two, or with one that the address in its first line contradicts | 400 |
+//! | without a `Host`, with two, with one that is more or less than a host ([`Host`]), or that the address in its first line contradicts | 400 |
 //! | for a name that is not one of this daemon's ([`Hosts`]) | 421 |
 //! | by a method that no route has (`TRACE`, `CONNECT`, …) | 405 |
 //! | whose body has another transfer coding than `chunked`: its bytes would be stored as they are | 501 |
@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
 use tower::Service;
 
-use crate::hosts::Hosts;
+use crate::hosts::{Host, Hosts};
 use crate::metrics;
 use crate::page;
 use crate::params::Ear;
@@ -119,9 +119,9 @@ pub(crate) fn refusal(
         Ok(host) => host,
         Err(text) => return Some((StatusCode::BAD_REQUEST, text.to_owned())),
     };
-    if !hosts.allow(host) {
-        let host: String = host.chars().take(255).collect();
-        let (host, key) = (host.escape_debug(), hosts.key());
+    if !hosts.allow(&host) {
+        let host: String = host.to_string().chars().take(255).collect();
+        let key = hosts.key();
         let text =
             format!("`{host}` is not a name of this daemon; add it to {key} if it should be");
         return Some((StatusCode::MISDIRECTED_REQUEST, text));
@@ -162,17 +162,18 @@ fn head_bytes(method: &Method, uri: &Uri, headers: &HeaderMap) -> usize {
 }
 
 /// The one host that a request is for.
-fn only_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Result<&'a str, &'static str> {
+fn only_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Result<Host<'a>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return Err("a request has one Host header, neither none nor several");
     };
     let host = host.to_str().map_err(|_| "the Host header is no name")?;
+    let parsed = Host::parse(host).ok_or("the Host header is no name or address with a port")?;
     match uri.authority() {
         Some(authority) if !authority.as_str().eq_ignore_ascii_case(host) => {
             Err("the Host header names another host than the address does")
         }
-        _ => Ok(host),
+        _ => Ok(parsed),
     }
 }
 
@@ -213,7 +214,13 @@ mod tests {
             ("http://nn.local:9870/", &[other], Some(400)),
             ("http://evil.example/", &[other], Some(421)),
             ("/", &[other], Some(421)),
-            ("/", &[("host", "")], Some(421)),
+            ("/", &[("host", "evil.example:80")], Some(421)),
+            ("/", &[("host", "")], Some(400)),
+            ("/", &[("host", "nn.local:9870@evil.example")], Some(400)),
+            ("/", &[("host", "nn.local@evil.example")], Some(400)),
+            ("/", &[("host", "[::1]evil.example")], Some(400)),
+            ("http://nn.local:1@evil.example/", &[("host", "nn.local:1@evil.example")], Some(400)),
+            ("/", &[("host", "[::1]:9870")], None),
             ("/healthz", &[("host", "nn.local.evil.example")], Some(421)),
         ] {
             assert_eq!(status("GET", target, headers), expected, "{target} {headers:?}");

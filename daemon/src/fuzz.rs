@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config;
 use crate::front::refusal;
-use crate::hosts::{Hosts, host_part};
+use crate::hosts::{Host, Hosts};
 
 /// The name of a target, and the function that takes its bytes.
 pub type Decoder = (&'static str, fn(&[u8]));
@@ -33,10 +33,16 @@ pub fn request_heads(bytes: &[u8]) {
     }
     let hosts = Hosts::new("nn.local:9870", &["files.example".to_owned()], "`hosts`");
     let refusal = refusal(&hosts, &method, &uri, &headers);
-    let host = headers.get("host").and_then(|host| host.to_str().ok());
-    match host {
-        Some(host) if !hosts.allow(host) => assert!(refusal.is_some(), "{host}"),
-        Some(host) => assert!(host.starts_with('[') || !host_part(host).contains(':')),
+    let named = headers.get("host").and_then(|host| host.to_str().ok());
+    match Host::of(&headers) {
+        Some(host) if !hosts.allow(&host) => assert!(refusal.is_some(), "{host}"),
+        // It leads nowhere else when it is part of an address.
+        Some(host) => {
+            let address: Uri = format!("http://{host}/").parse().expect("a host fits an address");
+            let (found, named) = (address.authority().map(|it| it.as_str()), host.to_string());
+            assert_eq!(found, Some(named.as_str()));
+        }
+        None if named.is_some() => assert!(refusal.is_some()),
         None => assert!(refusal.is_some_and(|(status, _)| status == StatusCode::BAD_REQUEST
             || status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)),
     }

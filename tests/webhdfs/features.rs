@@ -569,7 +569,38 @@ fn serve_by_a_gateway(web: &Web) {
         gateway.ask("DELETE", "/g?op=DELETE&recursive=true", b"").is(200).json()["boolean"],
         true
     );
-    let mut connection = Connection::open(&gateway.address);
-    connection.send(b"PUT /webhdfs/v1/x?op=CREATE HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n").unwrap();
-    assert_eq!(connection.answer().status, 421);
+    redirects_lead_to_this_gateway(&gateway);
+}
+
+/// Nothing of what a request says of the host becomes part of an address but a name and a port.
+fn redirects_lead_to_this_gateway(gateway: &Gateway) {
+    let (_, port) = gateway.address.rsplit_once(':').unwrap();
+    let create = |host: &str| {
+        let mut connection = Connection::open(&gateway.address);
+        let (proof, length) = (&gateway.proof, "Content-Length: 0");
+        let head = format!(
+            "PUT /webhdfs/v1/x?op=CREATE&{proof} HTTP/1.1\r\nHost: {host}\r\n{length}\r\n\r\n"
+        );
+        connection.send(head.as_bytes()).unwrap();
+        connection.answer()
+    };
+    for host in [&format!("localhost:{port}"), "localhost", "127.0.0.1:1", "[::1]", "[::1]:80"] {
+        let answer = create(host).is(307);
+        let location = answer.header("location").unwrap();
+        assert!(location.starts_with(&format!("http://{host}/webhdfs/v1/x?")), "{location}");
+    }
+    for (host, status) in [
+        ("evil.example", 421),
+        ("localhost:1@evil.example", 400),
+        ("localhost@evil.example", 400),
+        ("127.0.0.1:80@evil.example", 400),
+        ("[::1]@evil.example", 400),
+        ("[::1]evil.example", 400),
+        ("[::1].evil.example:80", 400),
+        ("localhost:80/evil", 400),
+        ("localhost#evil", 400),
+    ] {
+        let answer = create(host);
+        assert_eq!((answer.status, answer.header("location")), (status, None), "{host}");
+    }
 }

@@ -279,6 +279,24 @@ const ATTACKS: &[Attack] = &[
     ),
     ("another host's name on health", "GET", "/healthz", "Host: evil.example\r\n"),
     (
+        "another host behind a name of ours",
+        "GET",
+        "/webhdfs/v1/user/eve/f?op=OPEN&delegation={eve}",
+        "Host: localhost:1@evil.example\r\n",
+    ),
+    (
+        "another host behind an address",
+        "PUT",
+        "/webhdfs/v1/user/eve/h?op=CREATE&delegation={eve}",
+        "Host: [::1]@evil.example\r\n",
+    ),
+    (
+        "another host behind a name, in the address, too",
+        "GET",
+        "http://localhost:1@evil.example/webhdfs/v1/user/eve/f?op=OPEN&delegation={eve}",
+        "Host: localhost:1@evil.example\r\n",
+    ),
+    (
         "two hosts",
         "GET",
         "/webhdfs/v1/?op=LISTSTATUS&delegation={eve}",
@@ -576,6 +594,8 @@ fn every_route_of_every_daemon_is_behind_the_same_layer() {
                 (String::new(), Some(400)),
                 (format!("Host: {host}\r\nHost: {host}\r\n"), Some(400)),
                 ("Host: evil.example\r\n".to_owned(), Some(421)),
+                (format!("Host: {host}@evil.example\r\n"), Some(400)),
+                ("Host: [::1]evil.example\r\n".to_owned(), Some(400)),
                 (format!("Host: {host}\r\nSec-Fetch-Site: cross-site\r\n"), Some(403)),
                 (format!("Host: {host}\r\n"), None),
             ] {

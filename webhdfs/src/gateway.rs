@@ -21,7 +21,7 @@ use client::dfs::{DfsClient, DfsError};
 use client::namesystem::Remote;
 use daemon::auth::Authenticator;
 use daemon::front;
-use daemon::hosts::Hosts;
+use daemon::hosts::{Host, Hosts};
 use daemon::params::Ear;
 use daemon::serve::door::{CertificateFiles, Door};
 use daemon::serve::line::Peer;
@@ -233,8 +233,8 @@ impl Gateway {
         let user = self.names.identify(parts, query).await?.user;
         Ear::judged(&parts.extensions, op.judge(query)?);
         let path = path::decode(parts.uri.path())?;
-        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let address = host.unwrap_or(&self.advertised);
+        let host = Host::of(&parts.headers).map(|host| host.to_string());
+        let address = host.as_deref().unwrap_or(&self.advertised);
         let namenode = authority_of(&self.config.namenode);
         let credentials = self.trust.credentials(&user, op, &path);
         // The way that the client found good.
@@ -294,6 +294,6 @@ fn redirected(url: &str) -> Response {
             let headers = [(header::CONTENT_TYPE, json::BYTES), (header::LOCATION, url)];
             (StatusCode::TEMPORARY_REDIRECT, headers).into_response()
         }
-        Err(_) => WebError::illegal("the Host header is no name").response(),
+        Err(_) => WebError::illegal("the address of this gateway is no name").response(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use daemon::hosts::Host;
 use protocol::DfsPath;
 use protocol::namenode::{DatanodeInfo, DatanodeReport};
 
@@ -159,11 +160,11 @@ fn pick<'a>(nodes: &[&'a DatanodeInfo], salt: usize) -> Option<&'a DatanodeInfo>
 
 /// The address to send a client to: the DataNode's own. If it listens on all addresses, a name takes their place: `host`, by which the
 /// client reached this machine, if the DataNode is on it; else the name of the DataNode's machine.
-pub fn address_for(node: &DatanodeInfo, own_host: &str, host: Option<&str>) -> String {
+pub fn address_for(node: &DatanodeInfo, own_host: &str, host: Option<Host<'_>>) -> String {
     let (address, port) = split_address(&node.http_address);
     let unspecified = address.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
     match host {
-        Some(host) if unspecified && node.host == own_host => format!("{host}:{port}"),
+        Some(host) if unspecified && node.host == own_host => host.at(port).to_string(),
         _ if unspecified => format!("{}:{port}", node.host),
         _ => node.http_address.clone(),
     }
@@ -272,8 +273,10 @@ mod tests {
     #[test]
     fn a_node_on_all_addresses_is_named_as_the_client_named_this_machine() {
         let all = DatanodeInfo { http_address: "0.0.0.0:9864".to_owned(), ..node(1, 1) };
-        assert_eq!(address_for(&all, "host1", Some("public")), "public:9864");
-        assert_eq!(address_for(&all, "host2", Some("public")), "host1:9864");
-        assert_eq!(address_for(&node(1, 9864), "host1", Some("public")), "10.0.0.1:9864");
+        let public = Host::parse("public:9870");
+        assert_eq!(address_for(&all, "host1", public), "public:9864");
+        assert_eq!(address_for(&all, "host2", public), "host1:9864");
+        assert_eq!(address_for(&node(1, 9864), "host1", public), "10.0.0.1:9864");
+        assert_eq!(address_for(&all, "host1", Host::parse("[::1]:9870")), "[::1]:9864");
     }
 }

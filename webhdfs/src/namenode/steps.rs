@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use client::namesystem::Namesystem;
-use daemon::hosts::host_part;
+use daemon::hosts::Host;
 use protocol::address::web_url_of;
 use protocol::namenode::{LocatedBlock, LocatedBlocks};
 
@@ -57,8 +57,8 @@ impl<N: Namesystem> Face<N> {
             }
             None => redirect::choose_any(&nodes, &excluded, self.salt())?,
         };
-        let host = asked.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        Ok(redirect::address_for(node, &self.inner.own_host, host.map(host_part)))
+        let host = Host::of(asked.headers);
+        Ok(redirect::address_for(node, &self.inner.own_host, host))
     }
 
     /// Refuses at once what the DataNode would refuse after the data was sent.
