@@ -324,7 +324,7 @@ const REFUSALS: &[Refusal] = &[
     ),
 ];
 
-/// As the superuser; besides, `/snap` may have snapshots, and `/q` may have two names and less than a block.
+/// As the superuser; besides, `/snap` may have snapshots, `/q` may have two names and less than a block, and `/q0` no byte.
 const MORE_REFUSALS: &[Refusal] = &[
     ("GET", "/x?op=GETQUOTAUSAGE", 404, NOT_FOUND, "File does not exist: /x"),
     ("GET", "/x?op=GETFILECHECKSUM", 404, NOT_FOUND, "File /x not found."),
@@ -569,10 +569,10 @@ const MORE_REFUSALS: &[Refusal] = &[
     ),
     (
         "PUT",
-        "/d?op=SETQUOTA&namespacequota=5&storagespacequota=0",
+        "/d?op=SETQUOTA&namespacequota=0&storagespacequota=0",
         400,
         ILLEGAL,
-        "Invalid values for quota : 5 and 0",
+        "Invalid values for quota : 0 and 0",
     ),
     (
         "PUT",
@@ -609,6 +609,13 @@ const MORE_REFUSALS: &[Refusal] = &[
         403,
         SPACE,
         "The DiskSpace quota of /q is exceeded: quota = 10000000 B = 9.54 MB but diskspace consumed = 268435456 B = 256 MB",
+    ),
+    (
+        "PUT",
+        "/q0/f?op=CREATE&overwrite=true",
+        403,
+        SPACE,
+        "The DiskSpace quota of /q0 is exceeded: quota = 0 B = 0 B but diskspace consumed = 268435456 B = 256 MB",
     ),
     ("POST", "/x?op=CONCAT&sources=/d/f", 404, NOT_FOUND, "File does not exist: /x"),
     (
@@ -739,6 +746,10 @@ fn every_refusal_is_hadoops_exception() {
     web.ask("PUT", "/snap?op=ALLOWSNAPSHOT").is(200);
     web.put("/q/f", b"");
     web.ask("PUT", "/q?op=SETQUOTA&namespacequota=2&storagespacequota=10000000").is(200);
+    web.put("/q0/f", b"");
+    web.ask("PUT", "/q0?op=SETQUOTA&storagespacequota=0").is(200);
+    let quota = web.ask("GET", "/q0?op=GETQUOTAUSAGE").is(200).json()["QuotaUsage"].clone();
+    assert_eq!((&quota["quota"], &quota["spaceQuota"]), (&(-1).into(), &0.into()));
     for refusal @ (method, rest, .., text) in REFUSALS.iter().chain(MORE_REFUSALS) {
         let message = refused(&web.send(method, rest, b"x"), refusal);
         assert_eq!(message.lines().next(), Some(*text), "{method} {rest}");

@@ -95,17 +95,17 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
     }
 }
 
-/// Quotas of names and of space: above 0, -1 to have none; Java's largest number or nothing at all leaves the quota unchanged.
+/// Quotas of names (above 0) and of space (0 and above), -1 to have none; Java's largest number or nothing at all leaves the quota unchanged.
 fn quotas(query: &Query) -> Result<(QuotaChange, QuotaChange), WebError> {
     let number = |name| Ok::<_, WebError>(query.long(name, i64::MIN)?.unwrap_or(i64::MAX));
     let (names, space) = (number("namespacequota")?, number("storagespacequota")?);
-    let change = |number| match number {
+    let change = |number, least| match number {
         i64::MAX => Some(QuotaChange::Keep),
         -1 => Some(QuotaChange::Clear),
-        number => u64::try_from(number).ok().filter(|number| *number > 0).map(QuotaChange::Set),
+        number => u64::try_from(number).ok().filter(|it| *it >= least).map(QuotaChange::Set),
     };
-    change(names)
-        .zip(change(space))
+    change(names, 1)
+        .zip(change(space, 0))
         .ok_or_else(|| WebError::illegal(format!("Invalid values for quota : {names} and {space}")))
 }
 
@@ -126,4 +126,34 @@ fn rename_options(asked: &Asked<'_>) -> Result<Option<bool>, WebError> {
         }
     }
     Ok(Some(overwrite))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_of_space_may_be_nothing_and_one_of_names_may_not() {
+        let read = |text: &str| quotas(&Query::parse(text).unwrap());
+        let (keep, clear) = (QuotaChange::Keep, QuotaChange::Clear);
+        let set = QuotaChange::Set;
+        for (text, expected) in [
+            ("", (keep, keep)),
+            ("namespacequota=-1&storagespacequota=-1", (clear, clear)),
+            ("namespacequota=1&storagespacequota=0", (set(1), set(0))),
+            ("storagespacequota=0", (keep, set(0))),
+            ("namespacequota=9223372036854775807&storagespacequota=7", (keep, set(7))),
+        ] {
+            assert_eq!(read(text), Ok(expected), "{text}");
+        }
+        for (text, told) in [
+            ("namespacequota=0", "0 and 9223372036854775807"),
+            ("namespacequota=0&storagespacequota=0", "0 and 0"),
+            ("namespacequota=-2", "-2 and 9223372036854775807"),
+            ("storagespacequota=-7", "9223372036854775807 and -7"),
+        ] {
+            let text_told = format!("Invalid values for quota : {told}");
+            assert_eq!(read(text), Err(WebError::illegal(text_told)), "{text}");
+        }
+    }
 }
