@@ -61,6 +61,8 @@ pub enum ErrorKind {
     ParentNotDirectory,
     /// A change of what a snapshot holds.
     ReadOnlySnapshot,
+    /// A value has more bytes than it may have.
+    TooLarge,
 }
 
 impl ErrorKind {

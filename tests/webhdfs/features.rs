@@ -68,6 +68,13 @@ fn rights_attributes_and_policies() {
         assert_eq!(exception(&web.ask("GET", &format!("/d/f?op={rest}"))).2, text);
     }
 
+    let (status, class, text) = exception(&set(&"v".repeat(16_384), "REPLACE"));
+    let illegal = "org.apache.hadoop.HadoopIllegalArgumentException";
+    assert_eq!((status, class.as_str()), (400, illegal));
+    let told = "The XAttr is too big. The maximum combined size of the name and value is 16384, but the total size is 16385";
+    assert_eq!(text, told);
+    set(&"v".repeat(16_383), "REPLACE").is(200);
+
     let policy = web.ask("GET", "/d/f?op=GETSTORAGEPOLICY").is(200).json();
     assert_eq!(policy["BlockStoragePolicy"]["name"], "HOT");
     let all = web.ask("GET", "/?op=GETALLSTORAGEPOLICY").is(200).json();

@@ -276,6 +276,7 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
         ErrorKind::SpaceQuotaExceeded => Exception::DsQuotaExceeded,
         ErrorKind::Snapshot => Exception::Snapshot,
         ErrorKind::ReadOnlySnapshot => Exception::SnapshotAccessControl,
+        ErrorKind::TooLarge => Exception::HadoopIllegalArgument,
         ErrorKind::Unavailable => Exception::Retriable,
         ErrorKind::Internal => Exception::Runtime,
         ErrorKind::NoDatanodes
@@ -343,6 +344,8 @@ mod tests {
             (Op::Create, ErrorKind::InvalidArgument, Exception::Io),
             (Op::Concat, ErrorKind::InvalidArgument, Exception::HadoopIllegalArgument),
             (Op::SetOwner, ErrorKind::InvalidArgument, Exception::IllegalArgument),
+            (Op::SetXattr, ErrorKind::InvalidArgument, Exception::Io),
+            (Op::SetXattr, ErrorKind::TooLarge, Exception::HadoopIllegalArgument),
             (Op::Open, ErrorKind::IsDirectory, Exception::FileNotFound),
             (Op::Mkdirs, ErrorKind::AlreadyExists, Exception::FileAlreadyExists),
             (Op::Mkdirs, ErrorKind::ParentNotDirectory, Exception::ParentNotDirectory),

@@ -100,6 +100,7 @@ enum RefusalKindForm {
     Snapshot,
     ParentNotDirectory,
     ReadOnlySnapshot,
+    TooLarge,
 }
 
 /// Entries of an access control list.

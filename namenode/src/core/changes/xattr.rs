@@ -21,9 +21,10 @@ impl Planner<'_> {
         let name = allowed_name(name, (self.asked.caller, self.is_raw))?;
         let size = name.name.len() + value.len();
         if size > XATTR_BYTES_MAX {
-            return Err(invalid(format!(
+            let text = format!(
                 "The XAttr is too big. The maximum combined size of the name and value is {XATTR_BYTES_MAX}, but the total size is {size}"
-            )));
+            );
+            return Err(refuse(ErrorKind::TooLarge, text));
         }
         let prefixed = name.prefixed();
         if is_unreadable(&name) && !value.is_empty() {
@@ -210,6 +211,19 @@ mod tests {
         is_closed(&h, "/d/h");
         let delete = Call::Delete { path: dfs("/d/h"), recursive: false };
         assert_eq!(h.call_as(ROOT, delete), Ok(Reply::Flag(true)));
+    }
+
+    #[test]
+    fn a_value_that_is_too_large_is_refused_as_such() {
+        let mut h = of_bob();
+        let fits = vec![b'x'; XATTR_BYTES_MAX - "a".len()];
+        assert_eq!(h.call_as(OWNER, set("/d/f", "user.a", &fits)), Ok(Reply::Done));
+        let large = [fits.as_slice(), b"x"].concat();
+        let text = format!("but the total size is {}", XATTR_BYTES_MAX + 1);
+        // Whoever asks, and whether or not there is a file.
+        for (caller, path) in [(OWNER, "/d/f"), (OTHER, "/d/f"), (ROOT, "/x")] {
+            refused(&mut h, caller, set(path, "user.a", &large), ErrorKind::TooLarge, &text);
+        }
     }
 
     #[test]
