@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-use super::{DENIED, SIMPLE, Web, exception};
+use super::{DENIED, ILLEGAL, IO, SIMPLE, Web, exception};
 use crate::support::Cluster;
 use crate::support::cluster::{Ports, hanno_binary};
 use crate::support::data;
-use crate::support::http::{Answer, Connection, request};
+use crate::support::http::{Answer, Connection, request, request_with};
 
 #[test]
 fn rights_attributes_and_policies() {
@@ -301,7 +301,7 @@ fn tokens_open_a_cluster_that_believes_no_names() {
     let home = |rest: &str| ask(&web, "GET", &format!("/?op=GETHOMEDIRECTORY{rest}"), &alice);
     assert_eq!(home("&doas=bob").is(200).json()["Path"], "/user/bob");
     assert_eq!(home("&doas=eve").status, 403);
-    assert_eq!(ask(&web, "GET", "/?op=GETDELEGATIONTOKEN", &alice).status, 403);
+    no_token_begets_another(&web, &alice);
     // Only its renewer renews it; it survives a restart, until it is cancelled.
     let renew = format!("/?op=RENEWDELEGATIONTOKEN&token={alice}");
     assert_eq!(exception(&ask(&web, "PUT", &renew, &alice)).1, DENIED);
@@ -314,6 +314,22 @@ fn tokens_open_a_cluster_that_believes_no_names() {
     let (status, class, _) = exception(&ask(&web, "GET", "/?op=LISTSTATUS", &alice));
     assert_eq!((status, class.rsplit('$').next()), (403, Some("InvalidToken")));
     assert_eq!(ask(&web, "GET", "/?op=LISTSTATUS", "AAAAAA").status, 403);
+}
+
+/// Hadoop's refusals, of a token in the address and of one in the header.
+fn no_token_begets_another(web: &Web, token: &str) {
+    let plain = format!("{}/webhdfs/v1/?op=GETDELEGATIONTOKEN", web.cluster.namenode);
+    let answer = request("GET", &format!("{plain}&delegation={token}"), b"");
+    let (status, class, text) = exception(&answer);
+    assert_eq!((status, class.as_str()), (400, ILLEGAL));
+    assert_eq!(text, "delegation parameter is not null.");
+    let header = format!("X-Hadoop-Delegation-Token: {token}\r\n");
+    let (status, class, text) = exception(&request_with("GET", &plain, &header, b""));
+    assert_eq!((status, class.as_str()), (403, IO));
+    assert_eq!(text, "Delegation Token can be issued only with kerberos or web authentication");
+    // Who the token is for comes first.
+    let (status, class, _) = exception(&request("GET", &format!("{plain}&delegation=AAAAAA"), b""));
+    assert_eq!((status, class.rsplit('$').next()), (403, Some("InvalidToken")));
 }
 
 /// A gateway of a cluster; ended when dropped.

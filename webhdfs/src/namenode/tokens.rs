@@ -20,6 +20,9 @@ impl<N: Namesystem> Face<N> {
             let text = "delegation tokens are issued, renewed and cancelled by the NameNode alone";
             return Err(WebError::unsupported(text));
         };
+        if asked.op == Op::GetDelegationToken && asked.query.text("delegation").is_some() {
+            return Err(WebError::illegal("delegation parameter is not null."));
+        }
         // This answer says that none is needed; Hadoop's clients then ask for none.
         if *auth == Auth::Simple && asked.op == Op::GetDelegationToken {
             return Ok(json::ok(&json::named("Token", ())));
