@@ -63,6 +63,10 @@ pub enum ErrorKind {
     ReadOnlySnapshot,
     /// A value has more bytes than it may have.
     TooLarge,
+    /// A name breaks a rule for names.
+    InvalidName,
+    /// A name is longer than names may be.
+    NameTooLong,
 }
 
 impl ErrorKind {

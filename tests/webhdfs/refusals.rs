@@ -512,6 +512,13 @@ const MORE_REFUSALS: &[Refusal] = &[
     ),
     (
         "PUT",
+        "/snap?op=CREATESNAPSHOT&snapshotname=a:b",
+        400,
+        NO_PATH,
+        "Invalid path name Invalid snapshot name: a:b",
+    ),
+    (
+        "PUT",
         "/snap?op=RENAMESNAPSHOT&snapshotname=b",
         400,
         ILLEGAL,
@@ -764,10 +771,16 @@ fn every_refusal_is_hadoops_exception() {
         assert!(message.contains(text), "{method} {rest}: {message}");
     }
     let long = "n".repeat(300);
-    let (status, class, message) = exception(&web.ask("PUT", &format!("/d/{long}?op=MKDIRS")));
-    assert_eq!(status, 403);
-    assert!(class.ends_with("FSLimitException$PathComponentTooLongException"), "{class}");
-    assert!(message.ends_with("in directory /d is exceeded: limit=255 length=300"), "{message}");
+    for (rest, directory) in [
+        (format!("/d/{long}?op=MKDIRS"), "/d"),
+        (format!("/snap?op=CREATESNAPSHOT&snapshotname={long}"), "/snap"),
+    ] {
+        let (status, class, message) = exception(&web.ask("PUT", &rest));
+        assert_eq!(status, 403);
+        assert!(class.ends_with("FSLimitException$PathComponentTooLongException"), "{class}");
+        let end = format!("in directory {directory} is exceeded: limit=255 length=300");
+        assert!(message.ends_with(&end), "{message}");
+    }
     web.cluster.hanno(&["admin", "safemode", "enter"]).ok();
     let (status, class, message) = exception(&web.ask("PUT", "/e?op=MKDIRS"));
     assert_eq!((status, class.rsplit('.').next()), (403, Some("SafeModeException")));

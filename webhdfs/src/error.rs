@@ -29,6 +29,7 @@ pub enum Exception {
     /// No credentials where they are needed.
     Unauthenticated,
     Io,
+    EndOfFile,
     BlockMissing,
     NotReplicatedYet,
     SafeMode,
@@ -73,6 +74,7 @@ impl Exception {
                 "org.apache.hadoop.security.token.SecretManager$InvalidToken"
             }
             Exception::Io => "java.io.IOException",
+            Exception::EndOfFile => "java.io.EOFException",
             Exception::BlockMissing => "org.apache.hadoop.hdfs.BlockMissingException",
             Exception::NotReplicatedYet => {
                 "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException"
@@ -277,6 +279,8 @@ fn exception_of(op: Op, kind: ErrorKind) -> Exception {
         ErrorKind::Snapshot => Exception::Snapshot,
         ErrorKind::ReadOnlySnapshot => Exception::SnapshotAccessControl,
         ErrorKind::TooLarge => Exception::HadoopIllegalArgument,
+        ErrorKind::InvalidName => Exception::InvalidPath,
+        ErrorKind::NameTooLong => Exception::PathComponentTooLong,
         ErrorKind::Unavailable => Exception::Retriable,
         ErrorKind::Internal => Exception::Runtime,
         ErrorKind::NoDatanodes
@@ -326,6 +330,7 @@ mod tests {
             (Exception::InvalidToken, "InvalidToken", 403),
             (Exception::Unauthenticated, "AccessControlException", 401),
             (Exception::Io, "IOException", 403),
+            (Exception::EndOfFile, "EOFException", 403),
             (Exception::SafeMode, "SafeModeException", 403),
             (Exception::PathComponentTooLong, "PathComponentTooLongException", 403),
             (Exception::InvalidPath, "InvalidPathException", 400),
@@ -345,6 +350,8 @@ mod tests {
             (Op::Concat, ErrorKind::InvalidArgument, Exception::HadoopIllegalArgument),
             (Op::SetOwner, ErrorKind::InvalidArgument, Exception::IllegalArgument),
             (Op::SetXattr, ErrorKind::InvalidArgument, Exception::Io),
+            (Op::CreateSnapshot, ErrorKind::InvalidName, Exception::InvalidPath),
+            (Op::CreateSnapshot, ErrorKind::NameTooLong, Exception::PathComponentTooLong),
             (Op::SetXattr, ErrorKind::TooLarge, Exception::HadoopIllegalArgument),
             (Op::Open, ErrorKind::IsDirectory, Exception::FileNotFound),
             (Op::Mkdirs, ErrorKind::AlreadyExists, Exception::FileAlreadyExists),

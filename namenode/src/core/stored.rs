@@ -101,6 +101,8 @@ enum RefusalKindForm {
     ParentNotDirectory,
     ReadOnlySnapshot,
     TooLarge,
+    InvalidName,
+    NameTooLong,
 }
 
 /// Entries of an access control list.

@@ -36,7 +36,10 @@ impl Face {
             .await
             .map_err(panicked)?
             .map_err(|error| WebError::from_client(Op::Open, &error))?;
-        let left = reader.get().len().saturating_sub(offset).min(length);
+        let Some(rest) = reader.get().len().checked_sub(offset) else {
+            return Err(WebError::new(Exception::EndOfFile, "Cannot seek after EOF"));
+        };
+        let left = rest.min(length);
         let headers = [
             (header::CONTENT_TYPE, json::BYTES),
             (header::CONTENT_LENGTH, HeaderValue::from(left)),

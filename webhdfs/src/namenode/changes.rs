@@ -84,7 +84,7 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
             Ok(Call::Truncate { path, length: length.ok_or_else(|| required(op, "newlength"))? })
         }
         Op::Concat => {
-            let sources = query.required(op, "sources")?.split(',').map(path::parse);
+            let sources = listed(query.required(op, "sources")?).map(path::parse);
             Ok(Call::Concat { target: path, sources: sources.collect::<Result<_, _>>()? })
         }
         Op::SetQuota => {
@@ -93,6 +93,12 @@ fn changing_call(asked: &Asked<'_>) -> Result<Call, WebError> {
         }
         _ => special_call(asked),
     }
+}
+
+/// The elements of a list as Java's `split` finds them: empty ones at the end are none.
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.trim_end_matches(',');
+    text.split(',').filter(move |_| !text.is_empty())
 }
 
 /// Quotas of names (above 0) and of space (0 and above), -1 to have none; Java's largest number or nothing at all leaves the quota unchanged.
@@ -131,6 +137,16 @@ fn rename_options(asked: &Asked<'_>) -> Result<Option<bool>, WebError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_ends_with_its_last_element() {
+        let all = |text| listed(text).collect::<Vec<_>>();
+        assert_eq!(all("/a"), ["/a"]);
+        assert_eq!(all("/a,/b,"), ["/a", "/b"]);
+        assert_eq!(all("/a,,/b,,,"), ["/a", "", "/b"]);
+        assert_eq!(all(",/a"), ["", "/a"]);
+        assert_eq!(all(",,"), [""; 0]);
+    }
 
     #[test]
     fn a_quota_of_space_may_be_nothing_and_one_of_names_may_not() {

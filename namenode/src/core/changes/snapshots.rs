@@ -190,15 +190,16 @@ fn not_snapshottable(path: &DfsPath) -> RemoteError {
 }
 
 fn check_snapshot_name(path: &DfsPath, name: &str) -> Result<(), RemoteError> {
-    let refused = |text: String| Err(refuse(ErrorKind::InvalidArgument, text));
     if name.len() > ELEMENT_BYTES_MAX {
-        return refused(format!(
-            "The maximum path component name limit of {name} in directory {path} is exceeded: limit={ELEMENT_BYTES_MAX} length={}",
-            name.len()
-        ));
+        let length = name.len();
+        let text = format!(
+            "The maximum path component name limit of {name} in directory {path} is exceeded: limit={ELEMENT_BYTES_MAX} length={length}"
+        );
+        return Err(refuse(ErrorKind::NameTooLong, text));
     }
     if name == DOT_SNAPSHOT || protocol::path::check_element(name).is_err() {
-        return refused(format!("Invalid path name Invalid snapshot name: {name}"));
+        let text = format!("Invalid path name Invalid snapshot name: {name}");
+        return Err(refuse(ErrorKind::InvalidName, text));
     }
     Ok(())
 }

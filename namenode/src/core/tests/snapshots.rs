@@ -676,6 +676,23 @@ fn refusals_are_hdfs_words() {
     let (from, to) = (dfs("/e"), dfs("/d/e"));
     let nested = harness.call(Call::Rename { from, to, overwrite: Some(true) }).unwrap_err();
     assert_eq!(nested.kind, ErrorKind::Snapshot);
+    // Names have kinds of their own, of a new snapshot and of one that gets another name.
+    harness.call(Call::CreateSnapshot { path: dfs("/e"), name: Some("s".to_owned()) }).unwrap();
+    let (long, longest) = ("n".repeat(256), "n".repeat(255));
+    for (name, kind) in [
+        ("a:b", ErrorKind::InvalidName),
+        ("..", ErrorKind::InvalidName),
+        (".snapshot", ErrorKind::InvalidName),
+        (long.as_str(), ErrorKind::NameTooLong),
+    ] {
+        let make = Call::CreateSnapshot { path: dfs("/e"), name: Some(name.to_owned()) };
+        assert_eq!(harness.call(make).unwrap_err().kind, kind, "{name}");
+        let from = "s".to_owned();
+        let rename = Call::RenameSnapshot { path: dfs("/e"), from, to: name.to_owned() };
+        assert_eq!(harness.call(rename).unwrap_err().kind, kind, "{name}");
+    }
+    let make = Call::CreateSnapshot { path: dfs("/e"), name: Some(longest) };
+    assert!(harness.call(make).is_ok());
 }
 
 #[test]
