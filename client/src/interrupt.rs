@@ -1,16 +1,17 @@
 //! Handles Ctrl-C, SIGTERM and SIGHUP while something is half done: has it undone, the newest first, and ends the process with 130 (143, 129).
 //!
 //! Whoever begins what must not stay half done holds an [`Unfinished`] for it. After a signal no new one is handed out: a thread that requests one, or lets go of
-//! one, waits for the end. A signal that the process was started to ignore (`nohup`) stays ignored.
+//! one, waits for the end. So does who is about to complete something and asks ([`Undisturbed`]): Ctrl-C in a pipeline also ends the program that writes into
+//! the pipe, and its end would be taken for the end of the data. A signal that the process was started to ignore (`nohup`) stays ignored.
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::mpsc;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{io, process};
+use std::{io, process, thread};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use transport::rpc::runtime;
+use sys::signals;
 
 /// Exit code after Ctrl-C, as shells give it.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -22,6 +23,12 @@ const EXIT_HUNG_UP: i32 = 129;
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 /// Of that, the time for what cannot be undone yet: an answer of the NameNode takes milliseconds.
 const BEGINNING_MAX: Duration = Duration::from_secs(2);
+
+/// How long who completes what came through a pipe waits for a signal: the writer at the other end may have got it first, and be gone. Ctrl-C reaches both in
+/// one step; whoever ends processes one by one takes some milliseconds.
+const PIPE_PAUSE: Duration = Duration::from_millis(20);
+/// Only signals end the wait for signals.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// What became of an attempt to undo something.
 pub type Undone = Result<(), Box<dyn Error + Send + Sync>>;
@@ -71,6 +78,7 @@ impl Unfinished {
     }
 
     fn of(begun: Begun) -> Self {
+        let _now = Undisturbed::now();
         let mut registry = registry();
         while registry.is_ending {
             registry = CHANGED.wait(registry).unwrap_or_else(PoisonError::into_inner);
@@ -92,57 +100,104 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        registry().unfinished.remove(&self.number);
+        let mut registry = registry();
+        let begun = registry.unfinished.get(&self.number).is_some_and(|it| it.undo.is_some());
+        // What can be undone is left to the signal that has come.
+        if !begun || signals::caught().is_none() {
+            registry.unfinished.remove(&self.number);
+        }
+        drop(registry);
         CHANGED.notify_all();
+        let _now = Undisturbed::now();
     }
 }
 
-/// From now on, a signal has undone what is unfinished and ends the process; `tell` hears what could not be undone.
+/// No signal has come: what is written may become complete. Whatever publishes a file takes one of these.
+#[derive(Debug)]
+pub struct Undisturbed(());
+
+impl Undisturbed {
+    /// At this moment. After a signal, waits for the end of the process.
+    pub fn now() -> Self {
+        if signals::caught().is_some() {
+            wait_for_end();
+        }
+        Undisturbed(())
+    }
+
+    /// The same, for what was read to the end of a pipe or socket: whoever wrote into it may have ended by a signal that is to come here, too.
+    pub fn behind_a_pipe() -> Self {
+        // What keeps it from waiting keeps nothing from being complete.
+        let _ = signals::wait(PIPE_PAUSE);
+        Undisturbed::now()
+    }
+}
+
+/// The thread that handles signals ends the process.
+fn wait_for_end() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
+/// From now on, a signal has undone what is unfinished and ends the process; `tell` hears what could not be undone. Who calls this again changes nothing.
 ///
 /// # Errors
 /// If the system refuses the handlers.
 pub fn watch(tell: fn(&str)) -> io::Result<()> {
-    let _inside = runtime().enter();
-    let listen = |kind: SignalKind| match sys::process::ignores(kind.as_raw_value()) {
-        true => Ok(None),
-        false => signal(kind).map(Some),
+    static IS_WATCHED: Mutex<bool> = Mutex::new(false);
+    let mut is_watched = IS_WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *is_watched {
+        return Ok(());
+    }
+    // First the thread: without it a signal would end nothing.
+    let (all_caught, begin) = mpsc::channel();
+    let handle = move || {
+        if begin.recv().is_ok() {
+            end(tell);
+        }
     };
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut hangup = listen(SignalKind::hangup())?;
-    runtime().spawn(async move {
-        let code = tokio::select! {
-            () = next(&mut interrupt) => EXIT_INTERRUPTED,
-            () = next(&mut terminate) => EXIT_TERMINATED,
-            () = next(&mut hangup) => EXIT_HUNG_UP,
-        };
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        std::thread::spawn(move || {
-            let mut registry = registry();
-            registry.is_ending = true;
-            let is_beginning =
-                |registry: &mut Registry| registry.unfinished.values().any(|it| it.undo.is_none());
-            let waited = CHANGED.wait_timeout_while(registry, BEGINNING_MAX, is_beginning);
-            // Held to the end of the process: nobody completes what is undone here.
-            let (mut registry, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            undo_all(&mut registry, tell);
-            // The waiting side may have given up.
-            let _ = sender.send(());
-            std::thread::sleep(CLEAN_UP_MAX);
-        });
-        // Either way the process ends now.
-        let _ = tokio::time::timeout(CLEAN_UP_MAX, receiver).await;
-        process::exit(code);
-    });
+    thread::Builder::new().name("signals".to_owned()).spawn(handle)?;
+    for signal in [signals::INTERRUPT, signals::TERMINATE, signals::HANG_UP] {
+        signals::catch(signal)?;
+    }
+    // It waits for this.
+    let _ = all_caught.send(());
+    *is_watched = true;
     Ok(())
 }
 
-/// Waits for a signal; forever if it is ignored.
-async fn next(signal: &mut Option<Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
+/// Waits for a signal, undoes and ends the process.
+fn end(tell: fn(&str)) {
+    let code = loop {
+        match signals::wait(LONG) {
+            Ok(Some(signals::INTERRUPT)) => break EXIT_INTERRUPTED,
+            Ok(Some(signals::HANG_UP)) => break EXIT_HUNG_UP,
+            Ok(Some(_)) => break EXIT_TERMINATED,
+            Ok(None) => {}
+            // No descriptors or no memory for a wait: the next one may work.
+            Err(_) => thread::sleep(PIPE_PAUSE),
+        }
+    };
+    let (sender, receiver) = mpsc::channel();
+    let undo = move || {
+        let mut registry = registry();
+        registry.is_ending = true;
+        let is_beginning =
+            |registry: &mut Registry| registry.unfinished.values().any(|it| it.undo.is_none());
+        let waited = CHANGED.wait_timeout_while(registry, BEGINNING_MAX, is_beginning);
+        // Held to the end of the process: nobody completes what is undone here.
+        let (mut registry, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        undo_all(&mut registry, tell);
+        // The waiting side may have given up.
+        let _ = sender.send(());
+        thread::sleep(CLEAN_UP_MAX);
+    };
+    if thread::Builder::new().spawn(undo).is_ok() {
+        // Either way the process ends now.
+        let _ = receiver.recv_timeout(CLEAN_UP_MAX);
     }
+    process::exit(code);
 }
 
 fn undo_all(registry: &mut Registry, tell: fn(&str)) {

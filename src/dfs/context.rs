@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use client::interrupt::Undisturbed;
 use protocol::glob;
 use protocol::namenode::FileStatus;
 
@@ -94,14 +95,14 @@ impl Context {
 
     /// Creates an empty file, or truncates the existing one.
     pub(crate) fn create_empty(&self, named: &Named) -> Result<(), Failure> {
-        self.store.create(named, &self.empty(true))?.close()
+        self.store.create(named, &self.empty(true))?.close(Undisturbed::now())
     }
 
     /// Creates an empty file unless something is there, perhaps since just now.
     pub(crate) fn create_missing(&self, named: &Named) -> Result<(), Failure> {
         match self.store.create(named, &self.empty(false)) {
             Err(failure) if failure.problem() == Some(&Problem::Exists) => Ok(()),
-            created => created?.close(),
+            created => created?.close(Undisturbed::now()),
         }
     }
 

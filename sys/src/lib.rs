@@ -2,7 +2,7 @@
 //! between processes, facts about the host, the walls around a process.
 //!
 //! The only crate that may import `rustix`, `libc`, `memmap2`, `landlock` and `seccompiler`, and the only one with `unsafe` (in [`allocator`], [`map`], [`detach`],
-//! [`environment`], [`clock`], [`socket`], [`streams`] and `cgroup::enter`, with its proofs).
+//! [`environment`], [`clock`], [`signals`], [`socket`], [`streams`] and `cgroup::enter`, with its proofs).
 
 pub mod allocator;
 pub mod beneath;
@@ -25,6 +25,7 @@ pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod sandbox;
+pub mod signals;
 pub mod socket;
 pub mod streams;
 pub mod wake;

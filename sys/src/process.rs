@@ -83,14 +83,6 @@ pub fn resume(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::CONT))
 }
 
-/// True if this process ignores the signal of this number, as one that `nohup` started ignores SIGHUP.
-pub fn ignores(signal: i32) -> bool {
-    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    signal.checked_sub(1).is_some_and(|bit| mask & 1u64.checked_shl(bit as u32).unwrap_or(0) != 0)
-}
-
 /// True if a process with this id exists.
 pub fn is_alive(pid: u32) -> bool {
     i32::try_from(pid)

@@ -1,8 +1,10 @@
-//! Signals while the shell writes: nothing half-written is left, a file that is appended to is closed, and the exit code says which signal it was.
+//! Signals while the shell writes: nothing half-written is left, a file that is appended to is closed, and the exit code says which signal it was. Also if the
+//! signal ends the writer of a pipe, too.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use protocol::DfsPath;
 
@@ -67,8 +69,67 @@ fn signals_leave_nothing_half_written() {
             assert_eq!(cluster.dfs(&["-test", "-e", path]).code, 1, "{signal}: {path} is left");
         }
     }
+    nothing_is_published_whose_pipe_ends_with_the_signal(&cluster);
     nohup_is_respected(&cluster);
     nothing_of_others_is_ended(&cluster);
+}
+
+/// Ctrl-C in a pipeline ends the program that writes into the pipe, too, before or after its reader has the signal: its end is not that of the data.
+fn nothing_is_published_whose_pipe_ends_with_the_signal(cluster: &Cluster) {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let named = fifo.to_str().unwrap();
+    let here = directory.path().join("here");
+    let mut judged = 0;
+    for round in 0..20 {
+        for source in ["-", named] {
+            let path = format!("/cut-{round}-{}", source.len());
+            let mut child = begin(cluster, &["dfs", "-put", source, &path]);
+            let mut input: Box<dyn Write> = match source {
+                "-" => Box::new(child.stdin.take().unwrap()),
+                _ => Box::new(std::fs::OpenOptions::new().write(true).open(&fifo).unwrap()),
+            };
+            input.write_all(&vec![b'b'; 300_000]).unwrap();
+            let temporary = format!("{path}._COPYING_");
+            cluster.wait_until("the file is written", 60, |it| is_open(it, &temporary));
+            let at_once = end_both(&child, input, round);
+            let outcome = Outcome::from(child.wait_with_output().unwrap());
+            if !at_once {
+                continue;
+            }
+            assert_eq!(outcome.code, 143, "{round} {source}: {outcome:?}");
+            assert_eq!(cluster.dfs(&["-test", "-e", &path]).code, 1, "{round} {source}");
+        }
+        // Onto this machine, where the target is published by a rename.
+        let (from, to) = (format!("file://{named}"), here.to_str().unwrap());
+        let child = begin(cluster, &["dfs", "-get", &from, to]);
+        let mut input = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        input.write_all(b"begin").unwrap();
+        let at_once = end_both(&child, Box::new(input), round);
+        let outcome = Outcome::from(child.wait_with_output().unwrap());
+        if at_once {
+            assert_eq!(outcome.code, 143, "{round}: {outcome:?}");
+            assert!(!here.try_exists().unwrap(), "{round}");
+            judged += 1;
+        }
+        let _ = std::fs::remove_file(&here);
+    }
+    assert!(judged > 10, "this machine is too slow for any of it: {judged}");
+}
+
+/// Ends the writer of a pipe and its reader, the one or the other first. False if the machine was at other things between the two: then the pipe seemed to have
+/// ended by itself.
+fn end_both(reader: &Child, writer: Box<dyn Write>, round: usize) -> bool {
+    let began = Instant::now();
+    if round.is_multiple_of(2) {
+        sys::process::terminate(reader.id()).unwrap();
+        drop(writer);
+    } else {
+        drop(writer);
+        sys::process::terminate(reader.id()).unwrap();
+    }
+    began.elapsed() < Duration::from_millis(10)
 }
 
 /// A file that somebody else has put in the place of one being written stays when that writer is interrupted.

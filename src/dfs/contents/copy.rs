@@ -11,7 +11,7 @@ use protocol::acl::AclChange;
 use protocol::namenode::FileStatus;
 use protocol::xattr::XattrFlag;
 
-use super::interrupt;
+use super::interrupt::{self, Input};
 use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::publish::{self, Naming};
@@ -133,7 +133,8 @@ impl Copy<'_> {
         if let Some(path) = source.named.path.machine() {
             publish::check_source(self.context, (path, &source.named.typed), target)?;
         }
-        publish::write(self.context, (target, *naming), &mut |writer| {
+        let input = Input::at(&source.named.path);
+        publish::write(self.context, (target, *naming), input, &mut |writer| {
             self.context.store.read(&source.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());
                 writer.write(bytes)

@@ -15,7 +15,7 @@ use protocol::namenode::FileStatus;
 use sys::fs::{create_anew, open_in_place, rename_new, write_cached_at};
 use sys::host::users;
 
-use super::interrupt::{self, Temporary};
+use super::interrupt::{self, Input, Temporary};
 use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::{publish, read};
@@ -149,7 +149,8 @@ impl Get<'_> {
         if self.context.args.has("f") && sys::fs::is_written_in_place(target) {
             return self.fill_in_place(task, progress);
         }
-        publish_local(self.context.args.has("f"), target, |temporary| {
+        let input = Input::at(&item.named.path);
+        publish_local(self.context.args.has("f"), target, input, |temporary| {
             self.fill(item, target, temporary, progress)
         })
     }
@@ -316,20 +317,23 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
         files.iter().try_for_each(|item| refuse_itself_here(context, &item.named, &target))?;
         return merge(context, &files, (&target, open_in_place(&target, FILE_MODE)));
     }
-    publish_local(true, &target, |temporary| {
+    let input = Input::of_all(files.iter().map(|item| Input::at(&item.named.path)));
+    publish_local(true, &target, input, |temporary| {
         merge(context, &files, (temporary, create_anew(temporary, FILE_MODE)))
     })
 }
 
-/// Lets `fill` write a file beside `target`, and gives it that name. On any failure the file is removed.
+/// Lets `fill` write all of `input` into a file beside `target`, and gives it that name. On any failure the file is removed.
 fn publish_local(
     overwrites: bool,
     target: &Path,
+    input: Input,
     fill: impl FnOnce(&Path) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let temporary = local::copying(target);
     let guard = Temporary::new(FsPath::Machine(temporary.clone()));
     let done = fill(&temporary).and_then(|()| {
+        let _undisturbed = input.ended();
         let renamed = match overwrites {
             true => fs::rename(&temporary, target),
             false => rename_new(&temporary, target),

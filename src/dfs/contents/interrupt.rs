@@ -4,10 +4,13 @@
 //! Whoever creates a temporary file or appends holds a [`Temporary`] for it. A file of the cluster is ended by its inode, under this process's lease: what others
 //! have put at its path meanwhile is not touched.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::OnceLock;
 
-use client::interrupt::{self, Unfinished};
+use client::interrupt::{self, Undisturbed, Unfinished};
 
 use crate::dfs::fs::{Failure, FsPath, Named, Store, Writer};
 use crate::output::report;
@@ -51,6 +54,51 @@ impl Temporary {
         let keep = self.keep;
         let abandon = move |store: &Store| store.abandon(&named, file, keep);
         self.unfinished.begun(Box::new(|| end(abandon)));
+    }
+}
+
+/// What a copy reads, which says what its end means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Input {
+    /// A file: all of it was there.
+    Stored,
+    /// A pipe, a terminal, a socket: it ends when whoever writes into it does, also by a signal that ends this process, too.
+    Passing,
+}
+
+impl Input {
+    /// A source of the cluster or of this machine.
+    pub(super) fn at(place: &FsPath) -> Self {
+        Input::of(place.machine().is_none_or(Path::is_file))
+    }
+
+    /// A file that is open.
+    pub(super) fn opened(file: &File) -> Self {
+        // Nobody knows: then it may be a pipe.
+        Input::of(file.metadata().is_ok_and(|metadata| metadata.is_file()))
+    }
+
+    /// Of several sources, in order.
+    pub(super) fn of_all(inputs: impl IntoIterator<Item = Input>) -> Self {
+        Input::of(inputs.into_iter().all(|input| input == Input::Stored))
+    }
+
+    /// Standard input.
+    pub(super) fn standard() -> Self {
+        let owned = io::stdin().as_fd().try_clone_to_owned();
+        owned.map_or(Input::Passing, |input| Input::opened(&File::from(input)))
+    }
+
+    fn of(is_file: bool) -> Self {
+        if is_file { Input::Stored } else { Input::Passing }
+    }
+
+    /// Its end is there. Leave to complete what was written; after a signal, this waits for the end of the process.
+    pub(super) fn ended(self) -> Undisturbed {
+        match self {
+            Input::Stored => Undisturbed::now(),
+            Input::Passing => Undisturbed::behind_a_pipe(),
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use client::interrupt::Undisturbed;
 use protocol::namenode::COPYING_SUFFIX;
 use protocol::path::RESERVED_RAW;
 
-use super::interrupt::Temporary;
+use super::interrupt::{Input, Temporary};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Named, Problem, WriteOptions, Writer};
 use crate::dfs::target::{missing_parent, refuse_itself_here};
@@ -47,15 +48,16 @@ impl Naming {
     }
 }
 
-/// Creates the temporary file, lets `fill` write it, publishes it. A writer that fails deletes what it wrote. Options `-f`, `-d` and `-l` are those of the
+/// Creates the temporary file, lets `fill` write all of `input`, publishes it. A writer that fails deletes what it wrote. Options `-f`, `-d` and `-l` are those of the
 /// command.
 pub(super) fn write(
     context: &Context,
     (target, naming): (&Named, Naming),
+    input: Input,
     fill: &mut dyn FnMut(&mut Writer) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (temporary, mut writer) = begin(context, target, naming)?;
-    let done = fill(&mut writer).and_then(|()| writer.close());
+    let done = fill(&mut writer).and_then(|()| writer.close(input.ended()));
     drop(temporary);
     done
 }
@@ -122,7 +124,7 @@ pub(super) fn write_small(context: &Context, files: Vec<Whole<'_>>) -> Vec<Resul
             (target, temporary)
         }));
     }
-    let mut written = context.store.write_small(small).into_iter();
+    let mut written = context.store.write_small(small, Undisturbed::now()).into_iter();
     let ended_early = || Err(Failure::Text("a file has no outcome".to_owned()));
     let outcome = |begun: Result<(&Named, Temporary), Failure>| {
         let (target, _temporary) = begun?;

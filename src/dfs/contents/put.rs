@@ -14,7 +14,7 @@ use client::dfs::SMALL_FILE_BYTES_MAX;
 use protocol::namenode::FileStatus;
 use sys::host::users;
 
-use super::interrupt;
+use super::interrupt::{self, Input};
 use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::publish::{self, Naming};
@@ -265,7 +265,9 @@ impl Put<'_> {
                     None
                 }
                 Ok(Opened::Large(beginning, rest)) => {
-                    Some(self.write(task, io::Cursor::new(beginning).chain(rest), progress))
+                    let input = Input::opened(&rest);
+                    let all = io::Cursor::new(beginning).chain(rest);
+                    Some(self.write(task, (all, input), progress))
                 }
                 Err(error) => Some(Err(Failure::local(&task.source, &error))),
             });
@@ -294,11 +296,18 @@ impl Put<'_> {
     }
 
     fn file(&self, task: &Task, progress: &Progress) -> Result<(), Failure> {
-        let file = File::open(&task.source);
-        self.write(task, file.map_err(|error| Failure::local(&task.source, &error))?, progress)
+        let file =
+            File::open(&task.source).map_err(|error| Failure::local(&task.source, &error))?;
+        let input = Input::opened(&file);
+        self.write(task, (file, input), progress)
     }
 
-    fn write(&self, task: &Task, inner: impl Read, progress: &Progress) -> Result<(), Failure> {
+    fn write(
+        &self,
+        task: &Task,
+        (inner, input): (impl Read, Input),
+        progress: &Progress,
+    ) -> Result<(), Failure> {
         let Task { source, target, naming, .. } = task;
         let typed = source.to_string_lossy();
         match self.moves {
@@ -307,7 +316,7 @@ impl Put<'_> {
             false => publish::check_source(self.context, (source, &typed), target)?,
         }
         let mut bytes = Counted { inner, progress };
-        publish::write(self.context, (target, *naming), &mut |writer| {
+        publish::write(self.context, (target, *naming), input, &mut |writer| {
             writer.write_from(&mut bytes, &|error| Failure::local(source, error))
         })?;
         self.after(task)
@@ -331,9 +340,10 @@ impl Put<'_> {
         let fail =
             |error: &io::Error| Failure::Text(format!("cannot read standard input: {error}"));
         publish::check_source(self.context, (Path::new("/dev/stdin"), "-"), target)?;
-        let mut input = Counted { inner: io::stdin().lock(), progress: &progress };
-        let written = publish::write(self.context, (target, Naming::Plain), &mut |writer| {
-            writer.write_from(&mut input, &fail)
+        let mut bytes = Counted { inner: io::stdin().lock(), progress: &progress };
+        let (to, input) = ((target, Naming::Plain), Input::standard());
+        let written = publish::write(self.context, to, input, &mut |writer| {
+            writer.write_from(&mut bytes, &fail)
         });
         progress.end();
         written

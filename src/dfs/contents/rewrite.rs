@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::interrupt::{self, Temporary};
+use super::interrupt::{self, Input, Temporary};
 use crate::dfs::args::flag;
 use crate::dfs::command::{Command, MANY, command};
 use crate::dfs::context::{Context, Screen};
@@ -83,13 +83,15 @@ fn append_to_file(context: &Context) -> Result<(), Failure> {
     let mut writer = context.store.append(&target, context.args.has("n"))?;
     unfinished.opened(&writer);
     let fail = |path: &Path, error: &io::Error| Failure::local(path, error);
+    let mut inputs: Vec<Input> = files.iter().map(|(_, file)| Input::opened(file)).collect();
     if has_stdin {
+        inputs.push(Input::standard());
         writer.write_from(&mut io::stdin().lock(), &|error| fail(Path::new("-"), error))?;
     }
     for (path, mut file) in files {
         writer.write_from(&mut file, &|error| fail(&path, error))?;
     }
-    let closed = writer.close();
+    let closed = writer.close(Input::of_all(inputs).ended());
     drop(unfinished);
     closed
 }

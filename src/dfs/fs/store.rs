@@ -12,6 +12,7 @@ use std::thread;
 use client::ClientConfig;
 use client::dfs::checksum::FileChecksum;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsReader, DfsWriter, Parents, SmallFile};
+use client::interrupt::Undisturbed;
 use protocol::acl::AclStatus;
 use protocol::namenode::{ClusterStatus, ContentSummary, FileStatus, LocatedBlocks, Room};
 use protocol::permission::Action;
@@ -349,6 +350,7 @@ impl Store {
     pub(crate) fn write_small(
         &self,
         files: Vec<(Named, WriteOptions, Vec<u8>)>,
+        _: Undisturbed,
     ) -> Vec<Result<bool, Failure>> {
         let client = match self.client() {
             Ok(client) => client,
@@ -561,7 +563,7 @@ impl Writer {
     }
 
     /// Completes the file and publishes it. Dropping the writer instead deletes the file.
-    pub(crate) fn close(self) -> Result<(), Failure> {
+    pub(crate) fn close(self, _: Undisturbed) -> Result<(), Failure> {
         match self.sink {
             Sink::Cluster(writer) => asked(&self.named, writer.close()),
             Sink::Machine(writer) => done(&self.named, writer.close()),
