@@ -1,30 +1,25 @@
 //! `-get`, `-copyToLocal`, `-getmerge`: files and trees of the cluster onto this machine.
 //!
-//! A file is written beside its target under a temporary name that ends in `._COPYING_`, and renamed when it is complete; on any failure it is removed. Without
-//! `-f` it replaces nothing, also nothing that appeared meanwhile. A target that is a link, FIFO, device or socket is written in place.
+//! A file is written beside its target, and gets its name when it is complete ([`draft`]). Without `-f` it replaces nothing, also nothing that appeared
+//! meanwhile. A target that is a link, FIFO, device or socket is written in place.
 
-use std::fs::{self, File, FileTimes, Permissions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
 
-use protocol::checksum::{CHUNK_BYTES, append_crcs};
 use protocol::namenode::FileStatus;
-use sys::fs::{create_anew, open_in_place, rename_new, write_cached_at};
-use sys::host::users;
+use sys::fs::{open_in_place, write_cached_at};
 
-use super::interrupt::{self, Input, Temporary};
+use super::draft::{self, Draft, FILE_MODE};
+use super::interrupt::{self, Input};
 use super::pool::{self, Queue, Repeatable};
 use super::progress::Progress;
 use super::{publish, read};
 use crate::dfs::context::Context;
-use crate::dfs::fs::{Failure, FsPath, Item, MODE_MASK, Named, Problem, local};
+use crate::dfs::fs::sums::{self, Checksums};
+use crate::dfs::fs::{Failure, FsPath, Item, Named, Problem, local};
 use crate::dfs::target;
-
-/// Permissions of new files, less the process's mask.
-const FILE_MODE: u32 = 0o666;
 
 /// Copies files of the cluster to this machine.
 pub(super) fn get(context: &Context) -> Result<(), Failure> {
@@ -120,13 +115,11 @@ impl Get<'_> {
     fn finish(&self) {
         let made = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         for (target, status) in made.iter() {
-            let set = set_owner(target, status);
-            let set = set.and_then(|()| set_mode(target, status.mode)).and_then(|()| {
+            let set = draft::set_owner_and_mode(target, status).and_then(|()| {
                 sys::fs::set_times(target, Some(status.mtime_ms), Some(status.atime_ms))
-                    .map_err(|error| Failure::local(target, &error))
             });
-            if let Err(failure) = set {
-                self.context.report(&failure);
+            if let Err(error) = set {
+                self.context.report(&Failure::local(target, &error));
             }
         }
     }
@@ -150,9 +143,8 @@ impl Get<'_> {
             return self.fill_in_place(task, progress);
         }
         let input = Input::at(&item.named.path);
-        publish_local(self.context.args.has("f"), target, input, |temporary| {
-            self.fill(item, target, temporary, progress)
-        })
+        let overwrites = self.context.args.has("f");
+        draft::publish(overwrites, target, input, |draft| self.fill(item, draft, progress))
     }
 
     /// The bytes alone, in order.
@@ -166,6 +158,8 @@ impl Get<'_> {
         }
         refuse_itself_here(self.context, &item.named, target)?;
         let fail = |error| Failure::local(target, &error);
+        let remains = |(path, error): (PathBuf, _)| Failure::local(path, &error);
+        sums::remove_beside(target).map_err(remains)?;
         let mut file = open_in_place(target, FILE_MODE).map_err(fail)?;
         self.context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
             progress.bytes(bytes.len());
@@ -173,19 +167,20 @@ impl Get<'_> {
         })
     }
 
+    /// The checksums to keep beside it, if they are wanted.
     fn fill(
         &self,
         item: &Item,
-        target: &Path,
-        temporary: &Path,
+        draft: &Draft<'_>,
         progress: &Progress,
-    ) -> Result<(), Failure> {
-        let fail = |error| Failure::local(temporary, &error);
-        let file = create_anew(temporary, FILE_MODE).map_err(fail)?;
+    ) -> Result<Option<Checksums>, Failure> {
+        let fail = |error| draft.fail(&error);
+        let file = draft.create()?;
         let store = &self.context.store;
-        if self.context.args.has("crc") {
+        let mut sums = self.context.args.has("crc").then(Checksums::default);
+        if let Some(sums) = &mut sums {
             // Checksums must cover the bytes in order.
-            let (mut sums, mut at) = (Checksums::default(), 0);
+            let mut at = 0;
             store.read(&item.named, 0, u64::MAX, &mut |bytes| {
                 progress.bytes(bytes.len());
                 sums.update(bytes);
@@ -193,10 +188,6 @@ impl Get<'_> {
                 at += bytes.len() as u64;
                 Ok(())
             })?;
-            let path = checksum_path(target);
-            let sums = sums.finish();
-            let written = create_anew(&path, FILE_MODE).and_then(|mut file| file.write_all(&sums));
-            written.map_err(|error| Failure::local(&path, &error))?;
         } else {
             store.read_by_blocks(&item.named, &|at, bytes| {
                 progress.bytes(bytes.len());
@@ -204,11 +195,9 @@ impl Get<'_> {
             })?;
         }
         if self.context.args.has("p") {
-            set_owner(temporary, &item.status)?;
-            set_mode(temporary, item.status.mode)?;
-            file.set_times(times(&item.status)).map_err(fail)?;
+            draft.preserve(&file, &item.status)?;
         }
-        Ok(())
+        Ok(sums)
     }
 }
 
@@ -219,75 +208,6 @@ fn refuse_itself_here(context: &Context, from: &Named, target: &Path) -> Result<
     let there = std::path::absolute(target).map_err(|error| Failure::local(target, &error))?;
     let to = Named { typed, path: FsPath::Machine(there) };
     target::refuse_itself_here(context, (path, &from.typed), &to)
-}
-
-/// The checksum file that Hadoop keeps beside a local file: `"crc\0" | u32 512 | a CRC-32 for each 512 bytes`, big-endian.
-struct Checksums {
-    out: Vec<u8>,
-    /// Start of a chunk that is not complete yet.
-    partial: Vec<u8>,
-}
-
-impl Default for Checksums {
-    fn default() -> Self {
-        let chunk = u32::try_from(CHUNK_BYTES).expect("512 fits");
-        let out = [&b"crc\0"[..], &chunk.to_be_bytes()].concat();
-        Checksums { out, partial: Vec::with_capacity(CHUNK_BYTES) }
-    }
-}
-
-impl Checksums {
-    fn update(&mut self, mut bytes: &[u8]) {
-        if !self.partial.is_empty() {
-            let missing = CHUNK_BYTES - self.partial.len();
-            let (now, later) = bytes.split_at(bytes.len().min(missing));
-            self.partial.extend_from_slice(now);
-            bytes = later;
-            if self.partial.len() == CHUNK_BYTES {
-                append_crcs(&self.partial, &mut self.out);
-                self.partial.clear();
-            }
-        }
-        let (whole, rest) = bytes.split_at(bytes.len() / CHUNK_BYTES * CHUNK_BYTES);
-        append_crcs(whole, &mut self.out);
-        self.partial.extend_from_slice(rest);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        append_crcs(&self.partial, &mut self.out);
-        self.out
-    }
-}
-
-/// `.name.crc` beside `name`.
-fn checksum_path(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".crc");
-    path.with_file_name(name)
-}
-
-/// Owner and group, if this machine knows both names.
-fn set_owner(path: &Path, status: &FileStatus) -> Result<(), Failure> {
-    let fail = |error| Failure::local(path, &error);
-    let Some(ids) = users::user_id(&status.owner).zip(users::group_id(&status.group)) else {
-        return Ok(());
-    };
-    let has = fs::metadata(path).map_err(fail)?;
-    if (has.uid(), has.gid()) == ids {
-        return Ok(());
-    }
-    chown(path, Some(ids.0), Some(ids.1)).map_err(fail)
-}
-
-fn set_mode(path: &Path, mode: u16) -> Result<(), Failure> {
-    fs::set_permissions(path, Permissions::from_mode(u32::from(mode) & MODE_MASK))
-        .map_err(|error| Failure::local(path, &error))
-}
-
-fn times(status: &FileStatus) -> FileTimes {
-    let at = |ms| UNIX_EPOCH + Duration::from_millis(ms);
-    FileTimes::new().set_modified(at(status.mtime_ms)).set_accessed(at(status.atime_ms))
 }
 
 /// Joins files into one local file.
@@ -310,51 +230,33 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
     if context.has_failed() {
         return Ok(());
     }
+    if target.is_dir() {
+        return Err(Failure::at(target.to_string_lossy(), Problem::IsDirectory));
+    }
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(|error| Failure::local(parent, &error))?;
     }
     if sys::fs::is_written_in_place(&target) {
         files.iter().try_for_each(|item| refuse_itself_here(context, &item.named, &target))?;
-        return merge(context, &files, (&target, open_in_place(&target, FILE_MODE)));
+        let fail = |error: io::Error| Failure::local(&target, &error);
+        let remains = |(path, error): (PathBuf, _)| Failure::local(path, &error);
+        sums::remove_beside(&target).map_err(remains)?;
+        return merge(context, &files, open_in_place(&target, FILE_MODE).map_err(fail)?, &fail);
     }
     let input = Input::of_all(files.iter().map(|item| Input::at(&item.named.path)));
-    publish_local(true, &target, input, |temporary| {
-        merge(context, &files, (temporary, create_anew(temporary, FILE_MODE)))
+    draft::publish(true, &target, input, |draft| {
+        merge(context, &files, draft.create()?, &|error| draft.fail(&error)).map(|()| None)
     })
 }
 
-/// Lets `fill` write all of `input` into a file beside `target`, and gives it that name. On any failure the file is removed.
-fn publish_local(
-    overwrites: bool,
-    target: &Path,
-    input: Input,
-    fill: impl FnOnce(&Path) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let temporary = local::copying(target);
-    let guard = Temporary::new(FsPath::Machine(temporary.clone()));
-    let done = fill(&temporary).and_then(|()| {
-        let _undisturbed = input.ended();
-        let renamed = match overwrites {
-            true => fs::rename(&temporary, target),
-            false => rename_new(&temporary, target),
-        };
-        renamed.map_err(|error| Failure::local(target, &error))
-    });
-    if done.is_err() {
-        // The file may not exist; the user must see the original failure.
-        let _ = fs::remove_file(&temporary);
-    }
-    drop(guard);
-    done
-}
-
+/// Writes all files, one after the other; `fail` names what they are written to.
 fn merge(
     context: &Context,
     files: &[Item],
-    (path, file): (&Path, io::Result<File>),
+    file: File,
+    fail: &dyn Fn(io::Error) -> Failure,
 ) -> Result<(), Failure> {
-    let fail = |error| Failure::local(path, &error);
-    let mut out = BufWriter::new(file.map_err(fail)?);
+    let mut out = BufWriter::new(file);
     for item in files {
         if item.status.length == 0 && context.args.has("skip-empty-file") {
             continue;
@@ -367,23 +269,4 @@ fn merge(
         }
     }
     out.flush().map_err(fail)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksum_files_do_not_depend_on_pieces() {
-        let data: Vec<u8> = (0..1500u32).map(|n| (n % 251) as u8).collect();
-        let mut expected = b"crc\0\0\0\x02\0".to_vec();
-        data.chunks(512).for_each(|chunk| append_crcs(chunk, &mut expected));
-        for piece in [1, 511, 512, 700, 1500] {
-            let mut sums = Checksums::default();
-            data.chunks(piece).for_each(|piece| sums.update(piece));
-            assert_eq!(sums.finish(), expected, "{piece}");
-        }
-        assert_eq!(Checksums::default().finish(), b"crc\0\0\0\x02\0");
-        assert_eq!(checksum_path(Path::new("/a/b")), Path::new("/a/.b.crc"));
-    }
 }

@@ -4,9 +4,10 @@
 //! |---|---|
 //! | one file per command | [`copy`], [`get`], [`put`], [`read`], [`rewrite`], [`text`] |
 //! | many files at a time, and their progress | [`pool`], [`progress`] |
-//! | nothing is left half written | [`publish`], [`interrupt`] |
+//! | nothing is left half written | [`publish`], [`draft`], [`interrupt`] |
 
 mod copy;
+mod draft;
 mod get;
 mod interrupt;
 mod pool;

@@ -17,6 +17,8 @@ use protocol::property::Umask;
 use sys::fs::tree::{self, is_missing};
 use sys::host::users;
 
+use super::sums;
+
 /// Hadoop's block size for a local file (`fs.local.block.size`).
 const BLOCK_BYTES: u64 = 32 << 20;
 /// Bytes moved at a time: few system calls, and little memory for a copy.
@@ -169,6 +171,7 @@ impl Machine {
         overwrite: bool,
         mode: u16,
     ) -> io::Result<MachineWriter> {
+        sums::begin(publish_as.unwrap_or(path));
         let is_new = publish_as.is_some() || !overwrite;
         let in_place = !is_new && sys::fs::is_written_in_place(path);
         let file = match in_place {
@@ -181,6 +184,9 @@ impl Machine {
                 .mode(u32::from(mode))
                 .open(path)?,
         };
+        if publish_as.is_none() {
+            sums::remove_beside(path).map_err(|(_, error)| error)?;
+        }
         let publish_as = publish_as.map(Path::to_owned);
         let path = path.to_owned();
         Ok(MachineWriter { file, path, publish_as, overwrite, stays: in_place })
@@ -276,6 +282,7 @@ impl MachineWriter {
     /// Gives the file its final name.
     pub(crate) fn close(mut self) -> io::Result<()> {
         if let Some(target) = &self.publish_as {
+            sums::remove_beside(target).map_err(|(_, error)| error)?;
             match self.overwrite {
                 true => fs::rename(&self.path, target)?,
                 false => sys::fs::rename_new(&self.path, target)?,

@@ -7,6 +7,7 @@ mod machine;
 mod named;
 mod path;
 mod store;
+pub(super) mod sums;
 pub(super) mod temporary;
 
 pub(crate) use self::error::{Failure, Problem};
