@@ -128,18 +128,13 @@ fn context(
     let wrong = |error: anyhow::Error| Failure::Text(connect::describe(error.as_ref()));
     // What the configuration names as the file system is only the default, as our own configuration's is.
     let configured = overrides.site.iter().filter(|(name, _)| !generic::names_file_system(name));
-    let mut properties: Vec<_> = configured.cloned().collect();
-    properties.extend(generic::properties_of(&parsed.files).map_err(|error| match error {
+    let mut of_files: Vec<_> = configured.cloned().collect();
+    of_files.extend(generic::properties_of(&parsed.files).map_err(|error| match error {
         SiteError::Read { path, source } => Failure::local(path, &source),
         error => Failure::Text(error.to_string()),
     })?);
-    properties.extend(parsed.properties.iter().cloned());
-    let warn = |name: &str| {
-        if parsed.properties.iter().any(|(given, _)| given == name) {
-            connect::warn_unused(&format!("property {name}"));
-        }
-    };
-    let properties = Properties::new(&properties, warn)?;
+    let warn = |name: &str| connect::warn_unused(&format!("property {name}"));
+    let properties = Properties::new(&of_files, &parsed.properties, warn)?;
     parsed.unused.iter().for_each(|option| connect::warn_unused(option));
     let of_property = || properties.file_system.clone().map(|text| ("fs.defaultFS", text));
     let named = parsed.file_system.clone().map(|text| ("-fs", text)).or_else(of_property);

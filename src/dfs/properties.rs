@@ -1,7 +1,8 @@
-//! `-D key=value`: the properties that shell commands know.
+//! The properties that shell commands know, from configuration files and from `-D key=value`.
 //!
 //! Scripts pass many properties of Hadoop's without a meaning here; a warning names them. A name with a typing error, close to a known one, is an error:
-//! continuing would do something else than intended.
+//! continuing would do something else than intended. Not so in files: they are for other programs, too, whose names may be close.
+//! Values are read as Hadoop reads them.
 
 use protocol::property::{Umask, Value};
 
@@ -55,17 +56,18 @@ static KEYS: &[Key] = &[
 ];
 
 fn block_size(properties: &mut Properties, value: &str) -> Option<()> {
-    properties.block_size = Some(size(value).filter(|size| *size > 0)?);
+    properties.block_size = Some(size(value.trim()).filter(|size| *size > 0)?);
     Some(())
 }
 
 fn replication(properties: &mut Properties, value: &str) -> Option<()> {
-    properties.replication = Some(value.parse().ok().filter(|replication| *replication > 0)?);
+    properties.replication =
+        Some(value.trim().parse().ok().filter(|replication| *replication > 0)?);
     Some(())
 }
 
 fn short_circuit(properties: &mut Properties, value: &str) -> Option<()> {
-    properties.short_circuit = Some(value.parse().ok()?);
+    properties.short_circuit = Some(bool::parse(value)?);
     Some(())
 }
 
@@ -80,12 +82,14 @@ fn umask(properties: &mut Properties, value: &str) -> Option<()> {
 }
 
 fn trash_interval(properties: &mut Properties, value: &str) -> Option<()> {
-    properties.trash_interval_ms = value.parse::<u64>().ok()?.checked_mul(MINUTE_MS)?;
+    let minutes: f64 = value.trim().parse().ok().filter(|minutes: &f64| minutes.is_finite())?;
+    // Less than none is none.
+    properties.trash_interval_ms = (minutes * MINUTE_MS as f64) as u64;
     Some(())
 }
 
 fn delete_limit(properties: &mut Properties, value: &str) -> Option<()> {
-    properties.delete_limit = value.parse().ok()?;
+    properties.delete_limit = value.trim().parse().ok()?;
     Some(())
 }
 
@@ -104,16 +108,20 @@ impl Default for Properties {
 }
 
 impl Properties {
-    /// Reads `-D` arguments; later ones win. Passes names without a meaning here to `unknown`.
+    /// Reads what files say and then `-D` arguments; later ones win. Passes names of arguments without a meaning here to `unknown`.
     pub(crate) fn new(
+        of_files: &[(String, String)],
         given: &[(String, String)],
         mut unknown: impl FnMut(&str),
     ) -> Result<Self, Failure> {
         let mut properties = Properties::default();
-        for (name, value) in given {
+        let all = of_files.iter().map(|property| (property, false));
+        for ((name, value), is_given) in all.chain(given.iter().map(|property| (property, true))) {
             let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-                check_spelling(name)?;
-                unknown(name);
+                if is_given {
+                    check_spelling(name)?;
+                    unknown(name);
+                }
                 continue;
             };
             (key.read)(&mut properties, value).ok_or_else(|| {
@@ -158,7 +166,12 @@ mod tests {
 
     fn read(pairs: &[(&str, &str)]) -> Result<Properties, String> {
         let pairs: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Properties::new(&pairs, |_| ()).map_err(|failure| failure.to_string())
+        Properties::new(&[], &pairs, |_| ()).map_err(|failure| failure.to_string())
+    }
+
+    fn of_files(pairs: &[(&str, &str)]) -> Properties {
+        let pairs: Vec<_> = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Properties::new(&pairs, &[], |name| panic!("{name}")).unwrap()
     }
 
     #[test]
@@ -173,7 +186,7 @@ mod tests {
         }
         let mut unknown = Vec::new();
         let pair = ("x.y".to_owned(), "1".to_owned());
-        Properties::new(&[pair], |name| unknown.push(name.to_owned())).unwrap();
+        Properties::new(&[], &[pair], |name| unknown.push(name.to_owned())).unwrap();
         assert_eq!(unknown, ["x.y"]);
     }
 
@@ -203,6 +216,30 @@ mod tests {
                 delete_limit: -1,
             }
         );
+    }
+
+    /// One such value would keep every command from working.
+    #[test]
+    fn files_for_hadoop_are_read_as_there() {
+        for (value, ms) in
+            [("0.5", 30_000), ("1440.0", 86_400_000), ("1440", 86_400_000), ("0", 0), ("-1", 0)]
+        {
+            assert_eq!(of_files(&[("fs.trash.interval", value)]).trash_interval_ms, ms, "{value}");
+        }
+        for (value, expected) in [("True", true), ("TRUE", true), ("False", false)] {
+            let properties = of_files(&[("dfs.client.read.shortcircuit", value)]);
+            assert_eq!(properties.short_circuit, Some(expected), "{value}");
+        }
+        let all = [("dfs.blocksize", " 64m "), ("dfs.replication", " 2 ")];
+        let properties = of_files(&all);
+        assert_eq!((properties.block_size, properties.replication), (Some(64 << 20), Some(2)));
+        // Names of another file system, and one that nobody knows.
+        let others = [("kfs.blocksize", "1"), ("kfs.replication", "x"), ("dfs.replicaton", "2")];
+        assert_eq!(of_files(&others), Properties::default());
+        // What a command line says wins.
+        let pair = |value: &str| [("dfs.replication".to_owned(), value.to_owned())];
+        let both = Properties::new(&pair("2"), &pair("3"), |_| ()).unwrap();
+        assert_eq!(both.replication, Some(3));
     }
 
     #[test]
@@ -237,6 +274,7 @@ mod tests {
             read(&[("dfs.replicaton", "2")]).unwrap_err(),
             "unknown property `dfs.replicaton'; did you mean `dfs.replication'?"
         );
+        assert!(read(&[("kfs.blocksize", "1")]).unwrap_err().contains("did you mean"));
         for (key, value) in [
             ("dfs.blocksize", "0"),
             ("dfs.blocksize", "12q"),
@@ -247,6 +285,8 @@ mod tests {
             ("fs.permissions.umask-mode", "9"),
             ("fs.permissions.umask-mode", "u=y"),
             ("fs.trash.interval", "1d"),
+            ("fs.trash.interval", "NaN"),
+            ("fs.trash.interval", "inf"),
         ] {
             assert!(read(&[(key, value)]).unwrap_err().starts_with(key), "{key}={value}");
         }
