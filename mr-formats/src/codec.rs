@@ -2,8 +2,8 @@
 //!
 //! | extension | |
 //! |---|---|
-//! | `.gz` | gzip, several members in a row too |
-//! | `.deflate` | zlib, Hadoop's default codec, several streams in a row too |
+//! | `.gz` | gzip, several members in a row too; zeros behind the last are padding |
+//! | `.deflate` | zlib, Hadoop's default codec, several streams in a row too; likewise |
 //! | `.bz2` | bzip2, several streams in a row too |
 //! | `.zst` | Zstandard, several frames in a row too |
 //! | `.lz4`, `.snappy` | Hadoop's blocks: u32 raw length, then pieces of u32 stored length and bytes until it is reached |
@@ -17,6 +17,8 @@ use protocol::property::{CodecClass, Value};
 
 /// Largest block of Hadoop's framing that is accepted (64 MiB); Hadoop writes 256 KiB.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
+/// Stored bytes read at a time, as flate2 does itself.
+const READ_BYTES: usize = 32 << 10;
 /// Raw bytes in a written block: Hadoop's default.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Zstandard's own default, as in Hadoop.
@@ -90,10 +92,16 @@ impl FileCodec {
     /// If no decoder can be made.
     pub fn decoder<'a>(self, from: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
-            FileCodec::Gzip => Box::new(flate2::read::MultiGzDecoder::new(from)),
-            FileCodec::Deflate => {
-                Box::new(ZlibStreams { stream: None, from: Some(BufReader::new(from)) })
+            // A gzip file has at least one member; no bytes are no zlib stream.
+            FileCodec::Gzip => {
+                let first = flate2::bufread::GzDecoder::new(buffered(from));
+                Box::new(Streams { stream: Some(first), from: None, behind: Behind::Nothing })
             }
+            FileCodec::Deflate => Box::new(Streams::<_, flate2::bufread::ZlibDecoder<_>> {
+                stream: None,
+                from: Some(buffered(from)),
+                behind: Behind::Nothing,
+            }),
             FileCodec::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(from)),
             FileCodec::Zstd => Box::new(zstd::stream::read::Decoder::new(from)?),
             FileCodec::Lz4 | FileCodec::Snappy => Box::new(BlockReader::new(self, from)),
@@ -178,15 +186,73 @@ encoder!(
     zstd::stream::write::Encoder<'static, W>
 );
 
-/// Reads zlib streams, one after the other.
-struct ZlibStreams<R: Read> {
-    /// The one that is being read.
-    stream: Option<flate2::bufread::ZlibDecoder<BufReader<R>>>,
-    /// Between two of them.
-    from: Option<BufReader<R>>,
+/// A decoder of one stream, which leaves what follows in what it reads from.
+trait Single<B>: Read {
+    fn of(from: B) -> Self;
+    fn into_inner(self) -> B;
 }
 
-impl<R: Read> Read for ZlibStreams<R> {
+macro_rules! single {
+    ($($type:ident),*) => {$(
+        impl<B: BufRead> Single<B> for flate2::bufread::$type<B> {
+            fn of(from: B) -> Self {
+                flate2::bufread::$type::new(from)
+            }
+
+            fn into_inner(self) -> B {
+                flate2::bufread::$type::into_inner(self)
+            }
+        }
+    )*};
+}
+
+single!(GzDecoder, ZlibDecoder);
+
+fn buffered<R: Read>(from: R) -> BufReader<R> {
+    BufReader::with_capacity(READ_BYTES, from)
+}
+
+/// Reads streams, one after the other. No stream begins with a zero: those behind the last fill its file up to a whole record of a tape or sector of a disk.
+struct Streams<B, D> {
+    /// The one that is being read.
+    stream: Option<D>,
+    /// Between two of them.
+    from: Option<B>,
+    behind: Behind,
+}
+
+/// What was read last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Behind {
+    Nothing,
+    Stream,
+    /// Nothing else may follow.
+    Zeros,
+}
+
+impl<B: BufRead, D: Single<B>> Streams<B, D> {
+    /// Begins the next stream; false at the end.
+    fn begin(&mut self) -> io::Result<bool> {
+        while let Some(from) = &mut self.from {
+            let bytes = from.fill_buf()?;
+            let (count, other) = (bytes.len(), bytes.iter().position(|byte| *byte != 0));
+            match (self.behind, other) {
+                _ if count == 0 => return Ok(false),
+                (Behind::Nothing, _) | (Behind::Stream, Some(0)) => {
+                    self.stream = self.from.take().map(D::of);
+                }
+                (Behind::Stream | Behind::Zeros, None) => {
+                    from.consume(count);
+                    self.behind = Behind::Zeros;
+                }
+                _ => return Err(damaged("something follows the zeros behind its end")),
+            }
+        }
+        Ok(self.stream.is_some())
+    }
+}
+
+impl<B: BufRead, D: Single<B>> Read for Streams<B, D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -197,13 +263,12 @@ impl<R: Read> Read for ZlibStreams<R> {
                 if count > 0 {
                     return Ok(count);
                 }
-                self.from = self.stream.take().map(|stream| stream.into_inner());
+                self.from = self.stream.take().map(D::into_inner);
+                self.behind = Behind::Stream;
             }
-            let Some(from) = &mut self.from else { return Ok(0) };
-            if from.fill_buf()?.is_empty() {
+            if !self.begin()? {
                 return Ok(0);
             }
-            self.stream = self.from.take().map(flate2::bufread::ZlibDecoder::new);
         }
     }
 }
@@ -344,6 +409,35 @@ impl<W: Write + Send + 'static> Encoder<W> for BlockWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As tapes and block devices pad what they store.
+    #[test]
+    fn zeros_behind_the_last_stream_are_padding() {
+        let raw = b"some text".repeat(100);
+        for codec in [FileCodec::Gzip, FileCodec::Deflate] {
+            let stored = codec.compress(&raw).unwrap();
+            let read = |parts: &[&[u8]]| {
+                let mut back = Vec::new();
+                codec.decompress(&parts.concat(), u64::MAX, &mut back).map(|()| back)
+            };
+            for count in [1, 3, 512, READ_BYTES, 3 * READ_BYTES + 1] {
+                let zeros = vec![0; count];
+                assert!(read(&[&stored, &zeros]).unwrap() == raw, "{codec:?} {count}");
+                let double = read(&[&stored, &stored, &zeros]).unwrap();
+                assert!(double == raw.repeat(2), "{codec:?} {count}");
+                // Whoever put them there did not pad.
+                assert!(read(&[&stored, &zeros, b"junk"]).is_err(), "{codec:?} {count}");
+                assert!(read(&[&stored, &zeros, &stored]).is_err(), "{codec:?} {count}");
+                // The last bytes of a length may be zeros themselves.
+                let cut = &stored[..stored.len() - 3];
+                assert!(read(&[cut, &zeros, &zeros]).is_err(), "{codec:?} {count}");
+            }
+        }
+        assert!(FileCodec::Gzip.decompress(b"", 9, &mut Vec::new()).is_err(), "no member");
+        for codec in [FileCodec::Gzip, FileCodec::Deflate] {
+            assert!(codec.decompress(&[0; 9], 9, &mut Vec::new()).is_err(), "{codec:?}");
+        }
+    }
 
     #[test]
     fn every_codec_reads_what_it_wrote_and_refuses_what_is_cut_off() {
