@@ -120,7 +120,10 @@ pub(crate) enum SafeMode {
 /// Runs a command of `hanno admin` and returns the exit code.
 pub(crate) fn run(command: &AdminCommand, overrides: &Overrides) -> u8 {
     let outcome = match command {
-        AdminCommand::Report { json: true } => operator(overrides, report::report_as_json),
+        AdminCommand::Report { json: true } => {
+            crate::output::only_json();
+            operator(overrides, report::report_as_json)
+        }
         AdminCommand::Report { json: false } => {
             operator(overrides, |session| report::report(session, &[]))
         }

@@ -71,6 +71,9 @@ impl Finding {
 
 /// Prints all findings; the exit code says whether something will not work.
 pub(crate) fn run(args: &DoctorArgs) -> Result<u8> {
+    if args.json {
+        crate::output::only_json();
+    }
     let findings = findings(&args.directories, args.worker_config.as_deref())?;
     if args.json {
         print_json(&findings)?;

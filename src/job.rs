@@ -253,6 +253,9 @@ fn command(arguments: &[OsString], overrides: &Overrides) -> u8 {
         report!("job: {} has no --json", words[0]);
         return EXIT_USAGE;
     }
+    if json {
+        crate::output::only_json();
+    }
     match answer(&request, json, overrides) {
         Ok(code) => code,
         Err(error) => {

@@ -3,12 +3,14 @@
 //! Invariants: nothing else in this program writes to the standard streams, except the drawing of progress and the console of jobs, which keeps the same
 //! rules. So text from others reaches a terminal only in printable form; a pipe or file gets it unchanged. The buffer ([`Buffered`]) is flushed before
 //! anything else goes to either stream, so both streams in one file keep the order of the command. A reader that leaves ends no command; any other failure
-//! to write standard output is remembered, and told at the end.
+//! to write standard output is remembered, and told at the end. Once a command is asked for JSON ([`only_json`]), standard output gets nothing else: whatever text
+//! it prints goes to standard error.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
@@ -27,6 +29,18 @@ pub(crate) const EXIT_USAGE: u8 = 255;
 /// Why standard output was not written; empty while all went well.
 static UNWRITTEN: OnceLock<String> = OnceLock::new();
 
+/// True once standard output is for JSON alone.
+static IS_FOR_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on standard output gets nothing but JSON ([`print_json`], [`print_json_lines`]): all other text of this process goes to standard error.
+pub(crate) fn only_json() {
+    IS_FOR_JSON.store(true, Ordering::Relaxed);
+}
+
+fn is_for_json() -> bool {
+    IS_FOR_JSON.load(Ordering::Relaxed)
+}
+
 /// Remembers why standard output could not be written, for [`ended`]; only the first reason counts. A reader that left is none.
 fn remember(error: &io::Error) {
     if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) {
@@ -37,7 +51,7 @@ fn remember(error: &io::Error) {
 /// The exit code of this process after a command that returned `code`. If something that it printed is lost, says so.
 pub(crate) fn ended(code: u8) -> u8 {
     // What fails is remembered.
-    let _ = pass_on().and_then(|()| out().flush());
+    let _ = pass_on().and_then(|()| out_for_json().flush());
     let Some(reason) = UNWRITTEN.get() else { return code };
     report!("hanno: cannot write to standard output: {reason}");
     if code == EXIT_OK { EXIT_FAILED } else { code }
@@ -74,17 +88,28 @@ pub(crate) fn without_number(text: &str) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Standard output itself: a failure is remembered.
-pub(crate) struct Standard<W>(W);
+/// Standard output itself: a failure is remembered. Or standard error in its place.
+pub(crate) enum Standard<O, E> {
+    Output(O),
+    Error(E),
+}
 
-impl<W: Write> Write for Standard<W> {
+impl<O: Write, E: Write> Write for Standard<O, E> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = sys::streams::check_stdout().and_then(|()| self.0.write(bytes));
-        written.inspect_err(remember)
+        match self {
+            Standard::Output(out) => {
+                let written = sys::streams::check_stdout().and_then(|()| out.write(bytes));
+                written.inspect_err(remember)
+            }
+            Standard::Error(err) => err.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().inspect_err(remember)
+        match self {
+            Standard::Output(out) => out.flush().inspect_err(remember),
+            Standard::Error(err) => err.flush(),
+        }
     }
 }
 
@@ -110,7 +135,7 @@ impl<W: Write> Write for Stream<W> {
 }
 
 /// Output of [`Buffered`] that is not flushed yet.
-static BUFFER: Mutex<Option<BufWriter<Standard<File>>>> = Mutex::new(None);
+static BUFFER: Mutex<Option<BufWriter<Standard<File, File>>>> = Mutex::new(None);
 /// Large enough that a listing of thousands of lines takes a handful of writes.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -126,10 +151,16 @@ impl Buffered {
     pub(crate) fn new() -> io::Result<Self> {
         let mut buffer = BUFFER.lock().unwrap_or_else(PoisonError::into_inner);
         if buffer.is_none() {
-            let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            *buffer = Some(BufWriter::with_capacity(BUFFER_BYTES, Standard(out)));
+            let copy = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
+            let out = match is_for_json() {
+                true => Standard::Error(copy(io::stderr().as_fd())?),
+                false => Standard::Output(copy(io::stdout().as_fd())?),
+            };
+            *buffer = Some(BufWriter::with_capacity(BUFFER_BYTES, out));
         }
-        Ok(Buffered { is_terminal: io::stdout().is_terminal() })
+        let is_terminal =
+            if is_for_json() { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+        Ok(Buffered { is_terminal })
     }
 
     /// Prints one line.
@@ -181,7 +212,7 @@ impl Drop for Buffered {
 }
 
 fn with_buffer(
-    work: impl FnOnce(&mut BufWriter<Standard<File>>) -> io::Result<()>,
+    work: impl FnOnce(&mut BufWriter<Standard<File, File>>) -> io::Result<()>,
 ) -> io::Result<()> {
     match &mut *BUFFER.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(out) => work(out),
@@ -194,11 +225,23 @@ fn pass_on() -> io::Result<()> {
     with_buffer(BufWriter::flush)
 }
 
+/// Standard output, or what is in its place.
+type Out = Stream<Standard<io::StdoutLock<'static>, io::StderrLock<'static>>>;
+
+/// Standard output for text.
+pub(crate) fn out() -> Out {
+    if !is_for_json() {
+        return out_for_json();
+    }
+    let Stream { inner, is_terminal } = err();
+    Stream { inner: Standard::Error(inner), is_terminal }
+}
+
 /// Standard output.
-pub(crate) fn out() -> Stream<Standard<io::StdoutLock<'static>>> {
+fn out_for_json() -> Out {
     let _ = pass_on();
     let inner = io::stdout().lock();
-    Stream { is_terminal: inner.is_terminal(), inner: Standard(inner) }
+    Stream { is_terminal: inner.is_terminal(), inner: Standard::Output(inner) }
 }
 
 /// Standard error.
@@ -245,8 +288,13 @@ pub(crate) use report_text;
 /// Prints `value` as indented JSON.
 pub(crate) fn print_json<T: serde::Serialize>(value: &T) -> io::Result<()> {
     // No part of it may be split between two writes.
-    let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-    unless_reader_left(out().write_all(format!("{text}\n").as_bytes())).map(drop)
+    print_json_lines(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
+}
+
+/// Prints text that is JSON: a document, or one for each line.
+pub(crate) fn print_json_lines(json: &str) -> io::Result<()> {
+    debug_assert!(is_for_json(), "text may be on standard output, too");
+    unless_reader_left(out_for_json().write_all(format!("{json}\n").as_bytes())).map(drop)
 }
 
 const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];

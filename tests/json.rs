@@ -43,6 +43,27 @@ const OTHERS: &[&[&str]] = &[
     &["fsck", "/", "-files"],
 ];
 
+/// Lines that have a note to tell, or that ask for what is not there.
+const ODD: &[&[&str]] = &[
+    &["dfs", "-count", "-q", "-x", "--json", "/f"],
+    &["dfs", "-count", "-u", "-v", "--json", "/f", "/none"],
+    &["dfs", "-du", "-v", "-x", "--json", "/none", "/f"],
+    &["dfs", "-ls", "-R", "--json", "/none"],
+    &["dfs", "-lsr", "--json", "/"],
+    &["dfs", "-stat", "--json", "/none"],
+    &["fsck", "/none", "--json"],
+    &["fsck", "/none", "-list-corruptfileblocks", "--json"],
+    &["fsck", "/", "-delete", "-move", "--json"],
+    &["fsck", "-blockId", "nonsense", "--json"],
+    &["fsck", "-blockId", "blk_9999", "--json"],
+    &["job", "-status", "nonsense", "--json"],
+    &["job", "-history", "job_1_0001", "--json"],
+    &["job", "-counter", "job_1_0001", "a", "b", "--json"],
+    &["job", "-events", "job_1_0001", "0", "1", "--json"],
+    &["queue", "-info", "none", "--json"],
+    &["admin", "doctor", "--json"],
+];
+
 #[test]
 fn who_asks_for_json_gets_a_document_or_a_refusal() {
     let cluster = Cluster::start(Options { datanodes: 1, workers: 1, ..Options::tight() });
@@ -102,6 +123,7 @@ fn who_asks_for_json_gets_a_document_or_a_refusal() {
         assert!(is_named, "{words:?}: {outcome:?}");
         assert!(outcome.stdout.is_empty(), "{words:?}: {outcome:?}");
     }
+    odd_lines_print_nothing_else(&cluster);
     let value =
         told(&["job", "-counter", id, "Map-Reduce Framework", "Map input records", "--json"]);
     assert_eq!(value["value"], 1);
@@ -111,4 +133,22 @@ fn who_asks_for_json_gets_a_document_or_a_refusal() {
     assert_eq!((&found[0]["block"], &found[0]["facts"]["path"]), (&block.into(), &"/f".into()));
     // Nothing of the refused was done.
     cluster.dfs(&["-test", "-e", "/f"]).ok();
+}
+
+/// Notes and failures are for people, and go to standard error.
+fn odd_lines_print_nothing_else(cluster: &Cluster) {
+    for words in ODD {
+        let outcome = cluster.hanno(words);
+        match outcome.stdout.is_empty() {
+            true => assert!(outcome.code != 0 && !outcome.stderr.is_empty(), "{words:?}"),
+            false => drop(
+                serde_json::from_slice::<Value>(&outcome.stdout)
+                    .unwrap_or_else(|error| panic!("{words:?}: {error}: {outcome:?}")),
+            ),
+        }
+    }
+    let absent = cluster.hanno(&["fsck", "/none", "--json"]);
+    assert_eq!((absent.code, absent.stderr.trim()), (255, "fsck: Path '/none' does not exist"));
+    let noted = cluster.hanno(&["dfs", "-count", "-q", "-x", "--json", "/f"]).ok();
+    assert_eq!(noted.stderr.trim(), "q or u option is given, the -x option is ignored.");
 }

@@ -80,6 +80,9 @@ fn namenode(
     json: bool,
     overrides: &Overrides,
 ) -> Result<()> {
+    if json {
+        crate::output::only_json();
+    }
     let config = overrides.config()?;
     let rpc = RpcClient::new(
         namenode_address(&config)?,

@@ -23,6 +23,9 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) fn new(json: bool) -> Self {
+        if json {
+            crate::output::only_json();
+        }
         Figures { json, all: Vec::new() }
     }
 

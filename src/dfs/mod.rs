@@ -88,6 +88,9 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     if let Err(error) = args::parse(rest, &format, &mut parsed) {
         return usage_error(command, &error.to_string());
     }
+    if parsed.has("json") {
+        crate::output::only_json();
+    }
     let context = match context(command, parsed, overrides) {
         Ok(context) => context,
         Err(failure) => return end(command, Err(failure), false),

@@ -1,7 +1,7 @@
 //! `hanno fsck`: the health of every file below a path, in HDFS's words.
 //!
 //! Files come from the NameNode in pages; totals, texts and repairs are this side's. The exit code is HDFS's: 0 healthy or no such path, 1 corrupt, 255 could
-//! not run or not do all that it should; with `-blockId` 2 to 5 for the admin state of the last replica's DataNode.
+//! not run or not do all that it should, and with `--json` no such path; with `-blockId` 2 to 5 for the admin state of the last replica's DataNode.
 
 mod actions;
 mod lines;
@@ -63,6 +63,9 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     if request.help {
         say!("{}", USAGE.trim_end());
         return EXIT_OK;
+    }
+    if request.json {
+        crate::output::only_json();
     }
     let outcome = match (&request.block_ids[..], request.list_corrupt) {
         ([], false) => check(&request, &overrides),
@@ -155,6 +158,9 @@ fn examine(
         unless_reader_left(written).context("cannot write to standard output")
     })?;
     let Some(directory_count) = whole else {
+        if request.json {
+            return Err(missing(path));
+        }
         unless_reader_left(writeln!(out, "\nPath '{path}' does not exist"))?;
         unless_reader_left(out.flush())?;
         return Ok(EXIT_OK);
@@ -179,6 +185,11 @@ fn examine(
     Ok(code)
 }
 
+/// With `--json` this is an error: there is nothing that a document could tell of.
+fn missing(path: &DfsPath) -> anyhow::Error {
+    anyhow::anyhow!("Path '{path}' does not exist")
+}
+
 /// `-list-corruptfileblocks`: blocks without a good replica, and their files.
 fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
     let client = connect(overrides, &request.query())?;
@@ -194,6 +205,7 @@ fn list_corrupt(request: &Request, overrides: &Overrides) -> Result<u8> {
     })?;
     let code = if found.is_empty() { EXIT_OK } else { EXIT_USAGE };
     if request.json {
+        whole.ok_or_else(|| missing(&path))?;
         print_json(&found)?;
         return Ok(code);
     }

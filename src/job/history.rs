@@ -16,7 +16,7 @@ use protocol::jobs::Counters;
 use super::exit::unknown;
 use super::wrong::{Wrong, too_many};
 use crate::connect::Overrides;
-use crate::output::{EXIT_OK, report, say, second_time};
+use crate::output::{EXIT_OK, only_json, print_json_lines, report, say, second_time};
 
 /// Permissions of `-outfile`: a history names what only some may see.
 const FILE_MODE: u32 = 0o600;
@@ -28,6 +28,9 @@ const SLOWEST_SHOWN: usize = 10;
 /// Prints the history of a job, given by its id or by a file.
 pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
     let what = &wanted.what;
+    if wanted.json {
+        only_json();
+    }
     let text = match what.parse::<JobId>() {
         Ok(id) => match of_job(&super::job_client(&overrides.config()?)?, id)? {
             Some(text) => text,
@@ -45,6 +48,7 @@ pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
             sys::fs::write_output(file.as_ref(), FILE_MODE, text.as_bytes())
                 .with_context(|| format!("cannot write {file}"))?;
         }
+        None if wanted.json => print_json_lines(text.trim_end())?,
         None => say!("{}", text.trim_end()),
     }
     Ok(EXIT_OK)

@@ -37,6 +37,9 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     let count = words.len();
     words.retain(|word| word != "--json" && word != "-json");
     let json = words.len() < count;
+    if json {
+        crate::output::only_json();
+    }
     let words: Vec<&str> = words.iter().map(|word| word.trim_start_matches('-')).collect();
     let outcome = match words[..] {
         ["list"] => show(None, false, json, &overrides),
