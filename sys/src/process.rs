@@ -83,12 +83,21 @@ pub fn resume(pid: u32) -> io::Result<()> {
     signal(pid, |pid| rustix::process::kill_process(pid, Signal::CONT))
 }
 
-/// True if a process with this id exists.
+/// True if a process with this id runs. One that has ended is not alive, though its id stays until its parent, perhaps this process, waits for it.
 pub fn is_alive(pid: u32) -> bool {
-    i32::try_from(pid)
+    let exists = i32::try_from(pid)
         .ok()
         .and_then(Pid::from_raw)
-        .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+        .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok());
+    // Without `/proc` it is taken for alive.
+    exists && !fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| has_ended(&stat))
+}
+
+/// True for the state of a zombie, or of a process that goes just now.
+fn has_ended(stat: &str) -> bool {
+    // The name of a program may have brackets itself.
+    let state = stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next());
+    matches!(state, Some('Z' | 'X'))
 }
 
 /// Has the kernel end this process when the thread that started it ends. Call first thing in a child.
@@ -293,6 +302,27 @@ mod tests {
             let line = told.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             let found: Vec<&str> = line.split_whitespace().take(2).collect();
             assert_eq!(found, [value, value], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_child_that_has_ended_is_not_alive_before_anybody_waits_for_it() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        assert!(is_alive(child.id()));
+        drop(child.stdin.take());
+        assert!(wait_for_end(child.id()).unwrap());
+        assert!(!is_alive(child.id()), "nobody has waited for it");
+        assert!(child.wait().unwrap().success());
+        assert!(!is_alive(child.id()));
+        assert!(is_alive(std::process::id()));
+        for (stat, ended) in [
+            ("7 (a) Z b) S 1 7", false),
+            ("7 (a) Z 1 7", true),
+            ("7 (a) X 1 7", true),
+            ("7 (Z", false),
+        ] {
+            assert_eq!(has_ended(stat), ended, "{stat}");
         }
     }
 
