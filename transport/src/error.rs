@@ -32,12 +32,15 @@ pub enum TransferFailure {
         /// The address.
         address: String,
     },
-    /// The connection broke or a timeout passed.
+    /// The connection broke.
     #[error("connection to the DataNode failed")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
+    /// It stayed, and nothing came.
+    #[error(transparent)]
+    Silent(Silent),
     /// A message could not be read.
     #[error(transparent)]
-    Frame(#[from] FrameError),
+    Frame(FrameError),
     /// A packet or ack breaks the rules.
     #[error(transparent)]
     Malformed(#[from] TransferError),
@@ -50,6 +53,37 @@ pub enum TransferFailure {
     /// An answer to something else, or data that was not asked for.
     #[error("DataNode answered something that was not asked for")]
     Unexpected,
+}
+
+impl From<io::Error> for TransferFailure {
+    fn from(error: io::Error) -> Self {
+        match error.downcast() {
+            Ok(silent) => TransferFailure::Silent(silent),
+            Err(error) => TransferFailure::Io(error),
+        }
+    }
+}
+
+impl From<FrameError> for TransferFailure {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::Io(error) => match error.downcast() {
+                Ok(silent) => TransferFailure::Silent(silent),
+                Err(error) => TransferFailure::Frame(FrameError::Io(error)),
+            },
+            error => TransferFailure::Frame(error),
+        }
+    }
+}
+
+/// Who is connected and neither says nor takes anything. It is what an [`io::Error`] of a [`Stream`](crate::Stream) holds whose time is over.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{peer} did not answer within {} s", limit.as_secs())]
+pub struct Silent {
+    /// The name of the other end.
+    pub peer: String,
+    /// How long it was waited for.
+    pub limit: Duration,
 }
 
 /// A call without a usable answer.

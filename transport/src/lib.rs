@@ -24,7 +24,7 @@ pub mod web;
 use std::time::Duration;
 
 pub use connection::{Asked, Connection, Ready, wait_for_any};
-pub use error::{RpcError, TransferFailure};
+pub use error::{RpcError, Silent, TransferFailure};
 pub use listener::{Listener, Origin};
 pub use packet::{Packet, PacketPool, PooledPacket};
 pub use pipe::Pipe;

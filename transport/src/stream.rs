@@ -18,7 +18,7 @@ use tls::Certificate;
 
 use crate::secure::Secure;
 use crate::wait::awake_of;
-use crate::{Timeouts, TransferFailure};
+use crate::{Silent, Timeouts, TransferFailure};
 
 /// Bytes read and dropped after a refusal.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
@@ -49,9 +49,13 @@ impl Local {
     }
 }
 
-/// A connected socket with timeouts on reads and writes.
+/// A connected socket with timeouts on reads and writes. Once one has passed, the error is [`Silent`].
 #[derive(Debug)]
-pub struct Stream(Socket);
+pub struct Stream {
+    socket: Socket,
+    /// The address of a DataNode that this end has connected to.
+    peer: Option<String>,
+}
 
 #[derive(Debug)]
 enum Socket {
@@ -72,7 +76,7 @@ impl Stream {
     ) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        Ok(Stream(match is_here(peer) {
+        Ok(Stream::of(match is_here(peer) {
             true => Socket::Tcp(stream),
             false => Socket::Secure(Box::new(Secure::accepted(stream, own)?)),
         }))
@@ -87,15 +91,20 @@ impl Stream {
         local: &Local,
         timeouts: Timeouts,
     ) -> Result<Self, TransferFailure> {
-        let fail = |source| TransferFailure::Connect {
-            address: datanode.transfer_address.clone(),
-            source,
+        let address = datanode.transfer_address.clone();
+        let fail = |source: io::Error| match is_late(&source) {
+            // It took the connection, and nothing else.
+            true => TransferFailure::Silent(silent(Some(&address), timeouts.connect)),
+            false => TransferFailure::Connect { address: address.clone(), source },
         };
-        if let Some(stream) = Self::connect_local(datanode, local) {
-            stream.set_timeouts(timeouts.io).map_err(fail)?;
-            return Ok(stream);
-        }
-        Self::connect_tcp(&datanode.transfer_address, timeouts).map_err(fail)
+        let stream = match Self::connect_local(datanode, local) {
+            Some(stream) => {
+                stream.set_timeouts(timeouts.io).map_err(fail)?;
+                stream
+            }
+            None => Self::connect_tcp(&address, timeouts).map_err(fail)?,
+        };
+        Ok(Stream { peer: Some(address), ..stream })
     }
 
     /// Connects to the Unix socket of a DataNode on this machine; `None` if none answers.
@@ -108,7 +117,7 @@ impl Stream {
         };
         let connected = connected.ok()?;
         match sys::socket::check_listener(&connected, user) {
-            Ok(()) => Some(Stream(Socket::Unix(connected))),
+            Ok(()) => Some(Stream::of(Socket::Unix(connected))),
             Err(error) => {
                 tracing::warn!(name, %error, "not a DataNode's local socket any more, TCP is used");
                 None
@@ -130,11 +139,11 @@ impl Stream {
     fn connected_tcp(stream: TcpStream, peer: IpAddr, timeouts: Timeouts) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let stream = match is_here(peer) {
-            true => Stream(Socket::Tcp(stream)),
+            true => Stream::of(Socket::Tcp(stream)),
             false => {
                 stream.set_read_timeout(Some(timeouts.connect))?;
                 stream.set_write_timeout(Some(timeouts.connect))?;
-                Stream(Socket::Secure(Box::new(Secure::connect(stream)?)))
+                Stream::of(Socket::Secure(Box::new(Secure::connect(stream)?)))
             }
         };
         stream.set_timeouts(timeouts.io)?;
@@ -143,7 +152,7 @@ impl Stream {
 
     /// The certificate of the DataNode's end, if it is encrypted.
     pub(crate) fn certificate(&self) -> Option<Fingerprint> {
-        match &self.0 {
+        match &self.socket {
             Socket::Secure(secure) => Some(secure.certificate()),
             Socket::Tcp(_) | Socket::Unix(_) => None,
         }
@@ -151,12 +160,12 @@ impl Stream {
 
     /// True if there is no key yet by which anything could be said.
     pub(crate) fn is_handshaking(&self) -> bool {
-        matches!(&self.0, Socket::Secure(secure) if secure.is_handshaking())
+        matches!(&self.socket, Socket::Secure(secure) if secure.is_handshaking())
     }
 
     /// The TCP socket, if it is one, with or without encryption.
     fn tcp(&self) -> Option<&TcpStream> {
-        match &self.0 {
+        match &self.socket {
             Socket::Tcp(stream) => Some(stream),
             Socket::Secure(secure) => Some(secure.socket()),
             Socket::Unix(_) => None,
@@ -168,7 +177,7 @@ impl Stream {
     /// # Errors
     /// The system's error.
     pub fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
-        match &self.0 {
+        match &self.socket {
             Socket::Tcp(stream) => {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
@@ -209,7 +218,7 @@ impl Stream {
     /// Ends the connection; wakes whoever waits on it.
     pub fn shutdown(&self) {
         // Fails only if the peer was faster.
-        let _ = match &self.0 {
+        let _ = match &self.socket {
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Socket::Secure(secure) => secure.socket().shutdown(Shutdown::Both),
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
@@ -218,7 +227,7 @@ impl Stream {
 
     /// True if bytes were received that nobody has read.
     pub(crate) fn is_buffered(&self) -> bool {
-        matches!(&self.0, Socket::Secure(secure) if secure.is_buffered())
+        matches!(&self.socket, Socket::Secure(secure) if secure.is_buffered())
     }
 
     /// True if there is something to read now: bytes or the end.
@@ -229,18 +238,37 @@ impl Stream {
 
     /// The Unix socket, if it is one.
     pub(crate) fn unix(&self) -> Option<&UnixStream> {
-        match &self.0 {
+        match &self.socket {
             Socket::Tcp(_) | Socket::Secure(_) => None,
             Socket::Unix(stream) => Some(stream),
+        }
+    }
+
+    fn of(socket: Socket) -> Self {
+        Stream { socket, peer: None }
+    }
+
+    /// An error of the socket; if its time is over, says whose answer it was that did not come.
+    fn error(&self, error: io::Error) -> io::Error {
+        match is_late(&error) {
+            true => {
+                let limit = self.read_timeout().unwrap_or_default();
+                io::Error::new(io::ErrorKind::TimedOut, silent(self.peer.as_deref(), limit))
+            }
+            false => error,
         }
     }
 
     /// Writes all of `slices` with as few calls as the system allows. Returns how long the peer kept it waiting, counting only time while this process ran.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] if the peer takes nothing for the time of [`Stream::set_timeouts`]; else the system's error.
-    pub fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<Duration> {
-        if let Socket::Secure(secure) = &self.0 {
+    /// [`Silent`] if the peer takes nothing for the time of [`Stream::set_timeouts`]; else the system's error.
+    pub fn write_all_vectored(&self, slices: &mut [IoSlice<'_>]) -> io::Result<Duration> {
+        self.write_slices(slices).map_err(|error| self.error(error))
+    }
+
+    fn write_slices(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<Duration> {
+        if let Socket::Secure(secure) = &self.socket {
             return secure.write_all_vectored(slices);
         }
         let mut waited = Duration::ZERO;
@@ -264,28 +292,46 @@ impl Stream {
     /// Waits until a read would not block; returns how long, counting only time while this process ran.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] if nothing comes for the time of [`Stream::set_timeouts`]; else the system's error.
+    /// [`Silent`] if nothing comes for the time of [`Stream::set_timeouts`]; else the system's error.
     pub fn wait_readable(&self) -> io::Result<Duration> {
         if self.is_buffered() {
             return Ok(Duration::ZERO);
         }
-        let timeout = match &self.0 {
+        let waited = sys::poll::wait_readable_awake([self.as_fd()], self.read_timeout()?);
+        waited.and_then(awake_of).map_err(|error| self.error(error))
+    }
+
+    fn read_timeout(&self) -> io::Result<Duration> {
+        let timeout = match &self.socket {
             Socket::Tcp(stream) => stream.read_timeout(),
             Socket::Secure(secure) => secure.socket().read_timeout(),
             Socket::Unix(stream) => stream.read_timeout(),
         };
-        let timeout = timeout?.unwrap_or(Duration::MAX);
-        awake_of(sys::poll::wait_readable_awake([self.as_fd()], timeout)?)
+        Ok(timeout?.unwrap_or(Duration::MAX))
     }
 
     fn write_timeout(&self) -> io::Result<Duration> {
-        let timeout = match &self.0 {
+        let timeout = match &self.socket {
             Socket::Tcp(stream) => stream.write_timeout(),
             Socket::Secure(secure) => secure.socket().write_timeout(),
             Socket::Unix(stream) => stream.write_timeout(),
         };
         Ok(timeout?.unwrap_or(Duration::MAX))
     }
+}
+
+/// True if the time for a socket is over: the system says that it would block, our own waits that they ended.
+fn is_late(error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => true,
+        io::ErrorKind::TimedOut => error.raw_os_error().is_none() && error.get_ref().is_none(),
+        _ => false,
+    }
+}
+
+fn silent(peer: Option<&str>, limit: Duration) -> Silent {
+    let name = |address: &str| format!("DataNode {address}");
+    Silent { peer: peer.map_or_else(|| "the other side".to_owned(), name), limit }
 }
 
 /// True if what an address sends and receives stays on this machine.
@@ -295,7 +341,7 @@ fn is_here(peer: IpAddr) -> bool {
 
 impl Stream {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.0 {
+        match &self.socket {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Secure(secure) => secure.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
@@ -305,30 +351,31 @@ impl Stream {
 
 impl From<UnixStream> for Stream {
     fn from(stream: UnixStream) -> Self {
-        Stream(Socket::Unix(stream))
+        Stream::of(Socket::Unix(stream))
     }
 }
 
 impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &self.0 {
+        match &self.socket {
             Socket::Tcp(stream) => (&mut &*stream).read(buffer),
             Socket::Secure(secure) => secure.read(buffer),
             Socket::Unix(stream) => (&mut &*stream).read(buffer),
         }
+        .map_err(|error| self.error(error))
     }
 }
 
 impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &self.0 {
+        match &self.socket {
             Socket::Tcp(stream) => (&mut &*stream).write(bytes),
             Socket::Secure(secure) => {
-                secure.write_all_vectored(&mut [IoSlice::new(bytes)])?;
-                Ok(bytes.len())
+                secure.write_all_vectored(&mut [IoSlice::new(bytes)]).map(|_| bytes.len())
             }
             Socket::Unix(stream) => (&mut &*stream).write(bytes),
         }
+        .map_err(|error| self.error(error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -341,9 +388,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_did_not_answer_is_named_once() {
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        let stream = Stream { socket: Socket::Unix(socket), peer: Some("d1:9866".to_owned()) };
+        let limit = Duration::from_millis(50);
+        stream.set_timeouts(limit).unwrap();
+        let expected = Silent { peer: "DataNode d1:9866".to_owned(), limit };
+        let mut connection = crate::Connection::new(stream);
+        let failures = [
+            connection.wait_readable().unwrap_err(),
+            connection.read_answer().unwrap_err(),
+            connection.read_ack().unwrap_err(),
+            connection.send_bytes(&vec![0; 4 << 20]).unwrap_err(),
+        ];
+        for failure in failures {
+            let text = protocol::error::chain(&failure);
+            assert_eq!(text, "DataNode d1:9866 did not answer within 0 s");
+            assert!(
+                matches!(&failure, TransferFailure::Silent(found) if *found == expected),
+                "{failure:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_write_waits_for_its_peer_and_no_longer_than_it_may() {
         let (socket, mut peer) = UnixStream::pair().unwrap();
-        let stream = Stream(Socket::Unix(socket));
+        let stream = Stream::from(socket);
         let timeout = Duration::from_millis(50);
         stream.set_timeouts(timeout).unwrap();
         let data: Vec<u8> = (0..4 << 20).map(|at: u32| (at / 4096) as u8).collect();

@@ -38,8 +38,7 @@ pub enum DfsError {
         path: DfsPath,
         /// The block.
         block: BlockId,
-        /// The last failure.
-        #[source]
+        /// The last failure; the message tells its causes.
         failure: MemberFailure,
     },
     /// No replica of a block can be read.
@@ -123,5 +122,26 @@ impl From<DfsError> for io::Error {
             },
         };
         io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use transport::Silent;
+
+    use super::*;
+
+    #[test]
+    fn the_failure_of_a_write_is_told_once() {
+        let silent = Silent { peer: "DataNode d:1".to_owned(), limit: Duration::from_secs(60) };
+        let path = DfsPath::parse("/f").unwrap();
+        let failure = TransferFailure::from(io::Error::new(io::ErrorKind::TimedOut, silent));
+        let error = DfsError::Write { path, block: BlockId(7), failure: failure.into() };
+        assert_eq!(
+            protocol::error::chain(&error),
+            "cannot write block blk_7 of /f: DataNode d:1 did not answer within 60 s"
+        );
     }
 }
