@@ -1,8 +1,9 @@
 //! `hanno job top` and `hanno admin top`: the pages' overviews for people on a terminal, drawn again until Ctrl-C. Where standard output is
-//! no terminal, or with `--once`, they are printed once.
+//! no terminal, or one that cannot be cleared, or with `--once`, they are printed once.
 //!
 //! Names come from other people: characters that could steer a terminal are replaced.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ impl Tracker {
 
 fn watch(args: &TopArgs, mut refresh: impl FnMut() -> Result<Vec<String>>) -> Result<u8> {
     let term = Term::stdout();
-    if args.once || !term.is_term() {
+    if args.once || !term.is_term() || !can_be_cleared(std::env::var_os("TERM").as_deref()) {
         refresh()?.iter().for_each(|line| say!("{line}"));
         return Ok(EXIT_OK);
     }
@@ -96,6 +97,11 @@ fn watch(args: &TopArgs, mut refresh: impl FnMut() -> Result<Vec<String>>) -> Re
         term.flush()?;
         std::thread::sleep(Duration::from_secs(args.interval));
     }
+}
+
+/// False for a terminal that shows codes as text, as editors and logs of builds do, and for one that nothing is known of.
+fn can_be_cleared(kind: Option<&OsStr>) -> bool {
+    kind.is_some_and(|kind| !kind.is_empty() && kind != "dumb")
 }
 
 /// A name in a form that is safe for a terminal.
@@ -258,6 +264,19 @@ mod tests {
     use super::*;
     use protocol::DfsPath;
     use protocol::jobs::{Counters, Priority, TaskCounts};
+
+    #[test]
+    fn only_a_terminal_that_is_known_is_cleared() {
+        for (kind, expected) in [
+            (Some("xterm-256color"), true),
+            (Some("linux"), true),
+            (Some("dumb"), false),
+            (Some(""), false),
+            (None, false),
+        ] {
+            assert_eq!(can_be_cleared(kind.map(OsStr::new)), expected, "{kind:?}");
+        }
+    }
 
     fn job(name: &str, state: JobState) -> JobReport {
         JobReport {

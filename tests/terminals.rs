@@ -15,13 +15,17 @@ const TURN: &str = "\u{202e}";
 
 /// Runs `hanno WORDS` on a terminal.
 fn on_terminal(cluster: &Cluster, words: &[&str]) -> String {
+    on_terminal_of_kind("xterm", cluster, words)
+}
+
+fn on_terminal_of_kind(kind: &str, cluster: &Cluster, words: &[&str]) -> String {
     let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
     let line: Vec<String> = std::iter::once(hanno_binary().to_str().unwrap())
         .chain(words.iter().copied())
         .map(quoted)
         .collect();
     let mut command = cluster.command(Path::new("script"), &["-qec", &line.join(" "), "/dev/null"]);
-    command.env("TERM", "xterm").env("LC_ALL", "C.UTF-8");
+    command.env("TERM", kind).env("LC_ALL", "C.UTF-8");
     let outcome = Outcome::of(command);
     // The terminal's own line ends.
     outcome.stdout_text().replace("\r\n", "\n")
@@ -56,6 +60,13 @@ fn nothing_that_others_wrote_steers_a_terminal() {
         "-mapper",
         &format!("sh -c \"{script}\""),
     ];
+    // A terminal that knows no codes gets none, and the overview ends at once.
+    for kind in ["dumb", ""] {
+        for words in [["job", "top"], ["admin", "top"]] {
+            let seen = on_terminal_of_kind(kind, &cluster, &words);
+            assert!(seen.contains("jobs 0 running") && !seen.contains('\x1b'), "{kind}: {seen:?}");
+        }
+    }
     let mut shown = vec![on_terminal(&cluster, &job)];
     assert!(shown[0].contains("failed"), "{:?}", shown[0]);
     let list = cluster.hanno(&["job", "-list", "all"]).ok().stdout_text();
