@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use webhdfs::Auth;
 use super::child::Spec;
 use super::kept::{self, PORTS_FILE, WRITTEN};
 use crate::daemons::Kind;
+use crate::output::without_number;
 
 pub(super) use super::kept::Ports;
 
@@ -293,9 +294,9 @@ fn ports_from(base: u16, plan: &Plan) -> Result<Ports> {
     let mut ports = (base..=u16::MAX).take(port_count(plan));
     let mut take = || {
         let port = ports.next().expect("as many ports as there are daemons");
-        match is_free(port) {
-            true => Ok(port),
-            false => bail!("port {port} is in use; try another --port-base"),
+        match bind(port) {
+            Ok(()) => Ok(port),
+            Err(error) => bail!("{}", why_not(port, &error)),
         }
     };
     let mut ports = Ports { namenode: take()?, jobtracker: take()?, ..Ports::default() };
@@ -338,7 +339,7 @@ impl Chooser {
         let others = (start..start.saturating_add(span)).map(|n| {
             PORTS.start + u16::try_from(n % span).expect("a remainder below a span of ports")
         });
-        let usable = |port: &u16| *port != 0 && !self.taken.contains(port) && is_free(*port);
+        let usable = |port: &u16| *port != 0 && !self.taken.contains(port) && bind(*port).is_ok();
         let found = preferred.iter().copied().chain(others).find(usable);
         let port = found.context("no free port on this machine")?;
         self.taken.push(port);
@@ -347,8 +348,20 @@ impl Chooser {
     }
 }
 
-fn is_free(port: u16) -> bool {
-    TcpListener::bind(("127.0.0.1", port)).is_ok()
+/// Whether a daemon could listen there now.
+fn bind(port: u16) -> io::Result<()> {
+    TcpListener::bind(("127.0.0.1", port)).map(drop)
+}
+
+/// Why no daemon can.
+fn why_not(port: u16, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!("port {port} is in use; try another --port-base"),
+        io::ErrorKind::PermissionDenied => {
+            format!("only root may listen at port {port}; try a --port-base from 1024 on")
+        }
+        _ => format!("cannot listen at port {port}: {}", without_number(&error.to_string())),
+    }
 }
 
 #[cfg(test)]
@@ -385,6 +398,24 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_cannot_be_had_is_refused_with_the_reason() {
+        let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let refusal = ports_from(port, &plan(1, 1)).unwrap_err().to_string();
+        assert_eq!(refusal, format!("port {port} is in use; try another --port-base"));
+        for (kind, expected) in [
+            (
+                io::ErrorKind::PermissionDenied,
+                "only root may listen at port 80; try a --port-base from 1024 on",
+            ),
+            (io::ErrorKind::AddrInUse, "port 80 is in use; try another --port-base"),
+            (io::ErrorKind::AddrNotAvailable, "cannot listen at port 80: address not available"),
+        ] {
+            assert_eq!(why_not(80, &kind.into()), expected);
+        }
+    }
+
+    #[test]
     fn datanodes_stop_before_the_masters_they_share_a_disk_with() {
         let mib = 1 << 20;
         for (capacity, need, reserve) in [
@@ -401,8 +432,10 @@ mod tests {
 
     #[test]
     fn a_base_is_followed_exactly_or_refused() {
-        let base =
-            (0..50).map(|n| 21_000 + n * 20).find(|base| (*base..base + 10).all(is_free)).unwrap();
+        let base = (0..50)
+            .map(|n| 21_000 + n * 20)
+            .find(|base| (*base..base + 10).all(|port| bind(port).is_ok()))
+            .unwrap();
         let ports = ports_from(base, &plan(3, 2)).unwrap();
         assert_eq!((ports.namenode, ports.jobtracker), (base, base + 1));
         assert_eq!(ports.worker, [base + 8, base + 9]);
