@@ -106,7 +106,13 @@ impl RemoteError {
         if sent == own {
             return Ok(());
         }
-        let text = format!("version {sent} of the protocol is not {own}");
+        let (age, remedy) = match sent < own {
+            true => ("older", "install here the version that the daemon has"),
+            false => ("newer", "upgrade the daemon, or install here the version that it has"),
+        };
+        let text = format!(
+            "this program is {age} than the daemon that it calls (version {sent} of the protocol, not {own}): {remedy}"
+        );
         Err(RemoteError::new(ErrorKind::InvalidArgument, text))
     }
 }
@@ -138,4 +144,30 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_which_side_is_older() {
+        assert_eq!(RemoteError::check_version(5, 5), Ok(()));
+        for (sent, expected) in [
+            (
+                4,
+                "this program is older than the daemon that it calls (version 4 of the protocol, not 5): install here the version that the daemon has",
+            ),
+            (
+                6,
+                "this program is newer than the daemon that it calls (version 6 of the protocol, not 5): upgrade the daemon, or install here the version that it has",
+            ),
+        ] {
+            let refusal = RemoteError::check_version(sent, 5).unwrap_err();
+            assert_eq!(
+                (refusal.kind, refusal.message.as_str()),
+                (ErrorKind::InvalidArgument, expected)
+            );
+        }
+    }
 }
