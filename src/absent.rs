@@ -27,8 +27,7 @@ const DAEMON: &str =
     "a daemon is started by `hanno namenode|datanode|jobtracker|worker --config FILE`";
 const ONE_NAMENODE: &str = "there is one NameNode, without failover; `log_dirs` keeps its metadata on further disks, and \
                             `hdfs dfsadmin -safemode get` tells whether it serves";
-const NO_KEYS: &str =
-    "nothing is encrypted here; encrypt the disks or the data before they are put in";
+const NO_KEYS: &str = "files are not encrypted on the disks of the cluster: encrypt the disks, or the data before they are put in; between machines everything is encrypted (TLS 1.3)";
 const NO_ROUTER: &str = "there is no federation: a path belongs to the one cluster that is called";
 const NO_PROXY: &str = "other file systems speak to the cluster over WebHDFS (docs/clients.md)";
 const NO_JAVA: &str = "there are no Java classes here; programs in Java use Hadoop's own client over WebHDFS (docs/clients.md)";

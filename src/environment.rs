@@ -28,7 +28,7 @@ const LIBRARIES: [(&str, bool, &str); 7] = [
     ("zlib:    ", true, "built in"),
     ("zstd  :  ", true, "built in"),
     ("bzip2:   ", true, "built in"),
-    ("openssl: ", false, "nothing is encrypted"),
+    ("openssl: ", true, "TLS 1.3 between machines is built in; files on disks are not encrypted"),
     ("ISA-L:   ", false, "nothing is erasure coded"),
     ("PMDK:    ", false, "blocks are not kept in persistent memory"),
 ];

@@ -194,9 +194,9 @@ fn value(key: &str, authority: &str, status: &ClusterStatus) -> Option<String> {
         "dfs.webhdfs.enabled" | "dfs.namenode.acls.enabled" | "dfs.namenode.xattrs.enabled" => {
             "true".to_owned()
         }
-        "dfs.ha.automatic-failover.enabled"
-        | "dfs.encrypt.data.transfer"
-        | "hadoop.security.authorization" => "false".to_owned(),
+        // Between machines, whatever the settings.
+        "dfs.encrypt.data.transfer" => "true".to_owned(),
+        "dfs.ha.automatic-failover.enabled" | "hadoop.security.authorization" => "false".to_owned(),
         // Nobody needs a ticket of Kerberos.
         "hadoop.security.authentication" => "simple".to_owned(),
         "dfs.namenode.replication.min" => "1".to_owned(),
@@ -279,6 +279,8 @@ mod tests {
             ("dfs.blocksize", Some("134217728")),
             ("fs.trash.interval", Some("1440")),
             ("dfs.replication.max", Some("512")),
+            ("dfs.encrypt.data.transfer", Some("true")),
+            ("hadoop.security.authorization", Some("false")),
             ("hadoop.security.authentication", Some("simple")),
             ("dfs.nothing", None),
         ] {
