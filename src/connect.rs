@@ -36,6 +36,9 @@ pub(crate) struct Overrides {
     /// What one of Hadoop's options names as the file system, and that option.
     #[arg(skip)]
     pub(crate) file_system: Option<(&'static str, String)>,
+    /// The JobTracker that Hadoop's `-jt` names.
+    #[arg(skip)]
+    pub(crate) jobtracker_by_jt: Option<String>,
     /// Properties of the directory that `--config` or `HADOOP_CONF_DIR` names; options win over them.
     #[arg(skip)]
     pub(crate) site: Vec<(String, String)>,
@@ -60,6 +63,9 @@ impl Overrides {
         }
         if let Some(address) = &self.jobtracker {
             config.set_jobtracker("--jobtracker", address)?;
+        }
+        if let Some(address) = &self.jobtracker_by_jt {
+            config.set_jobtracker("-jt", address)?;
         }
         let file_system = match &self.file_system {
             Some((option, text)) => config.set_file_system(option, text)?,

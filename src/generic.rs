@@ -149,7 +149,7 @@ pub(crate) fn generic_with(
         words.drain(..taken);
         match (option.as_str(), value.split_once('=')) {
             ("-fs", _) => by_option = Some(("-fs", value)),
-            ("-jt", _) => overrides.jobtracker = Some(value),
+            ("-jt", _) => overrides.jobtracker_by_jt = Some(value),
             ("-conf", _) => files.push(value),
             ("-D", Some((name, value))) if names_file_system(name) => {
                 by_property = Some(("fs.defaultFS", value.to_owned()));
@@ -262,7 +262,7 @@ mod tests {
             let (_, overrides) = generic(&words(line), &Overrides::default()).unwrap();
             let expected = Some(("fs.defaultFS", "hanno://g:2".to_owned()));
             assert_eq!(
-                (overrides.file_system, overrides.jobtracker.as_deref()),
+                (overrides.file_system, overrides.jobtracker_by_jt.as_deref()),
                 (expected, Some("j:1"))
             );
         }

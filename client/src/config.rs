@@ -164,7 +164,7 @@ impl ClientConfig {
     /// # Errors
     /// [`AddressError`] if the text is not an address.
     pub fn set_jobtracker(&mut self, option: &'static str, text: &str) -> Result<(), AddressError> {
-        self.jobtracker = Some(address::daemon_address(option, text)?);
+        self.jobtracker = Some(address::jobtracker_address(option, text)?);
         self.bindings.jobtracker_file = None;
         Ok(())
     }
@@ -305,12 +305,12 @@ impl ClientConfig {
             reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
         };
         let mut config: Self = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
-        for (address, read) in [
-            (&mut config.namenode, address::namenode_address as fn(_, &str) -> _),
-            (&mut config.jobtracker, address::daemon_address),
+        for (key, address, read) in [
+            ("namenode", &mut config.namenode, address::namenode_address as fn(_, &str) -> _),
+            ("jobtracker", &mut config.jobtracker, address::jobtracker_address),
         ] {
             if let Some(text) = address {
-                let read = read("key", text).map_err(|error| fail(error.to_string()))?;
+                let read = read(key, text).map_err(|error| fail(error.to_string()))?;
                 *text = read;
             }
         }
@@ -424,7 +424,8 @@ mod tests {
     fn mistakes_in_a_file_are_named() {
         for (text, expected) in [
             ("namenode = \"hdfs://h:1\"", "hdfs://h:1"),
-            ("jobtracker = \"h\"", "has no port"),
+            ("jobtracker = \"h\"", "jobtracker: `h' has no port; give it like http://host:8088"),
+            ("namenode = \"http://h:1/x\"", "namenode: `http://h:1/x' has a path"),
             ("namenod = \"h:1\"", "namenod"),
         ] {
             let error = ClientConfig::parse(Path::new("hanno.toml"), text).unwrap_err().to_string();

@@ -16,6 +16,8 @@ use std::net::IpAddr;
 
 /// Port of a NameNode whose address names none, as in HDFS.
 pub const NAMENODE_PORT: u16 = 9870;
+/// Port of a JobTracker, as `hanno cluster` chooses it and examples name it.
+const JOBTRACKER_PORT: u16 = 8088;
 /// Longest part of an address that an error message repeats, characters.
 const TEXT_CHARS_MAX: usize = 200;
 /// How the URL of a daemon that is called from elsewhere begins.
@@ -241,7 +243,7 @@ impl FileSystem {
     /// # Errors
     /// [`AddressError`] if it is not a file system that can be reached.
     pub fn parse(option: &'static str, text: &str, site: &Site) -> Result<Self, AddressError> {
-        let malformed = |reason| AddressError::Malformed { option, text: shortened(text), reason };
+        let malformed = |reason| AddressError::malformed(option, text, reason);
         if text == "local" || text == "file:" {
             return Ok(FileSystem::Machine);
         }
@@ -279,37 +281,51 @@ impl FileSystem {
 pub fn namenode_address(option: &'static str, text: &str) -> Result<String, AddressError> {
     let typed = Typed::new(text);
     let has_port = typed.scheme.is_some() || text.contains(':');
+    let malformed = |reason| AddressError::malformed(option, text, reason);
     match typed.scheme {
-        None if has_port => daemon_address(option, text),
+        None if has_port => daemon_address(text).map_err(malformed),
         Some(Scheme::Namenode) if matches!(typed.path, "" | "/") => {
-            daemon_address(option, &with_port(typed.authority))
+            daemon_address(&with_port(typed.authority)).map_err(malformed)
         }
-        Some(Scheme::Unknown(_)) => daemon_address(option, text),
-        _ => Err(AddressError::Malformed {
-            option,
-            text: shortened(text),
-            reason: "is no HTTP address of a NameNode",
-        }),
+        Some(Scheme::Namenode) => Err(malformed(HAS_PATH)),
+        Some(Scheme::Unknown(_)) => daemon_address(text).map_err(malformed),
+        _ => Err(malformed("is no HTTP address of a NameNode")),
     }
+}
+
+/// The address of a JobTracker, `http://host:port`, from the value of `option`, with or without `http://`.
+///
+/// # Errors
+/// [`AddressError::Malformed`]; [`AddressError::NoJobtracker`] for `local`, as Hadoop calls its local runner.
+pub fn jobtracker_address(option: &'static str, text: &str) -> Result<String, AddressError> {
+    if text.eq_ignore_ascii_case("local") {
+        return Err(AddressError::NoJobtracker { option });
+    }
+    daemon_address(text).map_err(|reason| {
+        let (text, example) = (shortened(text), JOBTRACKER_PORT);
+        AddressError::Malformed { option, text, reason, example }
+    })
 }
 
 /// The scheme of the URLs of daemons, spelled here alone.
 const SCHEME: &str = "http://";
 
-/// The address of a daemon, `http://host:port`, from the value of `option`, with or without `http://`.
-///
-/// # Errors
-/// [`AddressError::Malformed`].
-pub fn daemon_address(option: &'static str, text: &str) -> Result<String, AddressError> {
-    let malformed = |reason| AddressError::Malformed { option, text: shortened(text), reason };
+/// What is wrong with an address that goes on behind its port.
+const HAS_PATH: &str = "has a path, which an address of a daemon has not";
+
+/// The address of a daemon, `http://host:port`, with or without `http://`; or what is wrong with it, as a verb phrase.
+fn daemon_address(text: &str) -> Result<String, &'static str> {
     let scheme = text.get(..SCHEME.len()).filter(|start| start.eq_ignore_ascii_case(SCHEME));
     let bare = &text[scheme.map_or(0, str::len)..];
     let bare = bare.trim_end_matches('/');
     if bare.contains("://") {
-        return Err(malformed("has another scheme than http"));
+        return Err("has another scheme than http");
+    }
+    if bare.contains('/') {
+        return Err(HAS_PATH);
     }
     let Some((host, port)) = bare.rsplit_once(':') else {
-        return Err(malformed("has no port"));
+        return Err("has no port");
     };
     let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
@@ -319,9 +335,9 @@ pub fn daemon_address(option: &'static str, text: &str) -> Result<String, Addres
         }
     };
     match port.parse::<u16>() {
-        _ if !is_host => Err(malformed("has no host")),
+        _ if !is_host => Err("has no host"),
         Ok(port) if port > 0 => Ok(url_of(bare)),
-        _ => Err(malformed("has no port from 1 to 65535")),
+        _ => Err("has no port from 1 to 65535"),
     }
 }
 
@@ -436,7 +452,7 @@ pub enum AddressError {
         scheme: String,
     },
     /// The value of an option or variable is not an address.
-    #[error("{option}: `{text}' {reason}; give it like http://host:9870")]
+    #[error("{option}: `{text}' {reason}; give it like http://host:{example}")]
     Malformed {
         /// The option, variable or key.
         option: &'static str,
@@ -444,10 +460,24 @@ pub enum AddressError {
         text: String,
         /// What is wrong, as a verb phrase.
         reason: &'static str,
+        /// The port of a daemon that is meant.
+        example: u16,
+    },
+    /// Hadoop's local runner where a JobTracker is to be named.
+    #[error("{option} local: for a job in this process, give it --local")]
+    NoJobtracker {
+        /// The option, variable or key.
+        option: &'static str,
     },
 }
 
 impl AddressError {
+    /// A value that names no NameNode.
+    fn malformed(option: &'static str, text: &str, reason: &'static str) -> Self {
+        let (text, example) = (shortened(text), NAMENODE_PORT);
+        AddressError::Malformed { option, text, reason, example }
+    }
+
     fn wrong(text: &str, expected: String) -> Self {
         AddressError::Wrong { typed: shortened(text), expected }
     }
@@ -628,11 +658,28 @@ mod tests {
         }
         assert!(namenode_address("HANNO_NAMENODE", "hdfs://b:1").is_err());
         assert!(namenode_address("HANNO_NAMENODE", "file:///").is_err());
-        assert_eq!(daemon_address("-jt", "b:1").unwrap(), "http://b:1");
-        assert!(
-            daemon_address("-jt", "webhdfs://b:1").is_err()
-                && daemon_address("-jt", "local").is_err()
-        );
+        assert_eq!(jobtracker_address("-jt", "b:1").unwrap(), "http://b:1");
+        for (text, expected) in [
+            (
+                "webhdfs://b:1",
+                "-jt: `webhdfs://b:1' has another scheme than http; give it like http://host:8088",
+            ),
+            ("b", "-jt: `b' has no port; give it like http://host:8088"),
+            ("local", "-jt local: for a job in this process, give it --local"),
+            (
+                "http://b:1/x",
+                "-jt: `http://b:1/x' has a path, which an address of a daemon has not; give it like http://host:8088",
+            ),
+        ] {
+            assert_eq!(jobtracker_address("-jt", text).unwrap_err().to_string(), expected);
+        }
+        for text in ["http://b:1/x", "b:1/x", "b/x:1", "webhdfs://b:1/x", "webhdfs://b/x"] {
+            let told = namenode_address("namenode", text).unwrap_err().to_string();
+            let expected = format!(
+                "namenode: `{text}' has a path, which an address of a daemon has not; give it like http://host:9870"
+            );
+            assert_eq!(told, expected);
+        }
     }
 
     #[test]

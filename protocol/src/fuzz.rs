@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::address::{FileSystem, Site, Typed, daemon_address, namenode_address};
+use crate::address::{FileSystem, Site, Typed, jobtracker_address, namenode_address};
 use crate::auth::{AnswerSignature, Hello, Key, Signature};
 use crate::meta::{self, Tail};
 use crate::pass::PassName;
@@ -252,8 +252,8 @@ pub fn addresses(bytes: &[u8]) {
     if let Ok(found) = namenode_address("option", text) {
         assert_eq!(namenode_address("option", &found), Ok(found));
     }
-    if let Ok(found) = daemon_address("option", text) {
-        assert_eq!(daemon_address("option", &found), Ok(found));
+    if let Ok(found) = jobtracker_address("option", text) {
+        assert_eq!(jobtracker_address("option", &found), Ok(found));
     }
     let site = Site::new("http://nn:9870", &["alias".to_owned()]);
     let _ = FileSystem::parse("option", text, &site);
