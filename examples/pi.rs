@@ -11,7 +11,7 @@
 //! There is no input: [`rows`] hands each map the numbers of its points. A map only counts, and emits its two numbers in
 //! [`Mapper::cleanup`], once it has seen all its points. The program reads the sums from an [`intermediate`] output and prints the estimate.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use mr_api::formats::Rows;
@@ -52,7 +52,11 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
     let Some(points) = points.checked_mul(maps.into()).filter(|points| *points > 0) else {
         return usage_error("there must be a point, and less than 2 to the 64th");
     };
-    writeln!(stdout(), "Estimated value of Pi is {:.20}", estimate(cluster, maps, points)?)?;
+    writeln!(
+        mr_api::stdout(),
+        "Estimated value of Pi is {:.20}",
+        estimate(cluster, maps, points)?
+    )?;
     Ok(())
 }
 

@@ -21,7 +21,7 @@
 //! Each triangle is found once, by its middle corner. The lists of neighbours are fixed; what moves are questions.
 
 use std::collections::BTreeMap;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use mr_api::datum::Serde;
@@ -55,7 +55,9 @@ fn main() -> ExitCode {
 fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
     let done = cluster.run(count, &args.inputs_and_output()?)?;
     done.for_each(&Lines, |line| match line.bytes.strip_prefix(ALL.as_bytes()) {
-        Some(count) => Ok(writeln!(stdout(), "{} triangles", String::from_utf8_lossy(count))?),
+        Some(count) => {
+            Ok(writeln!(mr_api::stdout(), "{} triangles", String::from_utf8_lossy(count))?)
+        }
         None => enough(),
     })
 }

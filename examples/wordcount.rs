@@ -17,7 +17,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use mr_api::{
@@ -88,7 +88,7 @@ fn print_top(count: usize, output: &mut Finished<'_>) -> Result<()> {
         }
         Ok(())
     })?;
-    let mut out = stdout().lock();
+    let mut out = mr_api::stdout();
     for Reverse((number, Reverse(word))) in top.into_sorted_vec() {
         writeln!(out, "{number:>12} {}", String::from_utf8_lossy(&word))?;
     }

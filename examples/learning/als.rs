@@ -18,7 +18,7 @@
 //! The lists that a task makes in a round must fit in its memory: a vector for each rating that its nodes gave or got. More tasks
 //! (`--reducers`) make that less for each.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use learning::chance;
@@ -61,7 +61,7 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
     }
     let (inputs, output) = args.inputs_and_output()?;
     let done = cluster.run(factorise, &(inputs, (rank, regularisation, rounds), output))?;
-    lines_with(&done, ERROR, |error| Ok(writeln!(stdout(), "{error}")?))
+    lines_with(&done, ERROR, |error| Ok(writeln!(mr_api::stdout(), "{error}")?))
 }
 
 /// True for an item; its number, or the user's.

@@ -10,7 +10,7 @@
 //! sum: the answer lies near `king - man + woman`, by angle. A first job finds the three vectors. The second compares all others with their
 //! sum: the key is how close a word is, in falling order, and the sort puts the answers in front.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use learning::least_squares::product;
@@ -34,7 +34,7 @@ Usage: analogies [options] A B C VECTORS
 fn main() -> ExitCode {
     Program::new(HELP).step(find).step(nearest).main(|args, cluster| {
         for line in answers(args, cluster)? {
-            writeln!(stdout(), "{line}")?;
+            writeln!(mr_api::stdout(), "{line}")?;
         }
         Ok(())
     })

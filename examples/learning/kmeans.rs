@@ -16,7 +16,7 @@
 //! point is. The first `2k` of all are found as any least values are: each task sends its own first ones. Then a round counts the groups of the
 //! candidates, which tells how much each stands for, and `k` of them are chosen.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use learning::centres::{Centres, Groups, choose};
@@ -56,7 +56,7 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
     let rounds: u32 = args.value("--rounds")?.unwrap_or(50);
     let (inputs, output) = args.inputs_and_output()?;
     let done = cluster.run(group, &(inputs, (k, rounds), output))?;
-    lines_with(&done, CENTRE, |centre| Ok(writeln!(stdout(), "{centre}")?))
+    lines_with(&done, CENTRE, |centre| Ok(writeln!(mr_api::stdout(), "{centre}")?))
 }
 
 fn group(

@@ -15,7 +15,7 @@
 //! **Descent**: the same loop as for `logistic_regression`, with another loss. It needs many passes, but no matrix: for more columns than
 //! whose products a machine can hold.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use learning::descent::{Loss, fit};
@@ -48,7 +48,7 @@ const UNEXPLAINED_MIN: f64 = 1e-12;
 fn main() -> ExitCode {
     Program::new(HELP).step(solve).step(descend).main(|args, cluster| {
         for line in learn(args, cluster)? {
-            writeln!(stdout(), "{line}")?;
+            writeln!(mr_api::stdout(), "{line}")?;
         }
         Ok(())
     })

@@ -11,7 +11,7 @@
 //! ([`learning::descent`]): records stay where they are, parsed. In a round each task sums up loss and slopes of its records, and in the next
 //! all tasks compute the same new weights from the total. What travels is a few numbers for each task.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use learning::descent::{Loss, fit};
@@ -34,7 +34,7 @@ Example:
 fn main() -> ExitCode {
     Program::new(HELP).step(descend).main(|args, cluster| {
         for line in learn(args, cluster)? {
-            writeln!(stdout(), "{line}")?;
+            writeln!(mr_api::stdout(), "{line}")?;
         }
         Ok(())
     })

@@ -18,7 +18,7 @@
 //! are a side file, the output of the first job.
 
 use std::fs;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use learning::moments::{Measure, Moments, OfMap, merged};
@@ -63,7 +63,7 @@ fn drive(args: &mut Args, cluster: &Cluster) -> Result<()> {
     if lines.is_empty() {
         return Err("there are no points".into());
     }
-    lines.iter().skip(1).try_for_each(|line| writeln!(stdout(), "{line}"))?;
+    lines.iter().skip(1).try_for_each(|line| writeln!(mr_api::stdout(), "{line}"))?;
     if let Some(output) = projections {
         cluster.run(project, &(inputs, done.path().to_owned(), output))?;
     }

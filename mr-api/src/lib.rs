@@ -63,7 +63,7 @@ pub use mr_model::{
     Output, Plan, Reducer, Result, Sink, Sum, Values, counters, from_files, intermediate, job, map,
     map_fn, parse, previous, reduce, reduce_fn, replay, rounds, task, text, text_out,
 };
-pub use run::{Args, Cluster, Done, LocalRunner, Program, main, usage_error};
+pub use run::{Args, Cluster, Done, LocalRunner, Program, Stdout, main, stdout, usage_error};
 
 /// The programs of these pages are compiled, and run where they can, as tests.
 #[cfg(doctest)]

@@ -136,6 +136,33 @@ fn local_and_cluster_runs_give_the_same_bytes() {
     }
 }
 
+/// What a program prints by itself is printed, or it fails and says what it could not write to.
+#[test]
+fn a_list_that_is_lost_fails_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("text"), "a b a\n").unwrap();
+    let program = example_binary("wordcount");
+    for (number, (to, expected)) in [
+        (">&-", "cannot write to standard output: Bad file descriptor"),
+        (">/dev/full", "cannot write to standard output: No space left on device"),
+        ("| true", ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let line = format!(
+            "{} --local --quiet --top 1 {} {} {to}",
+            program.display(),
+            path("text"),
+            path(&format!("out-{number}"))
+        );
+        let outcome = Outcome::of(plain(Path::new("sh"), &["-c", &line]));
+        assert_eq!(outcome.code, i32::from(!expected.is_empty()), "{to}: {outcome:?}");
+        assert!(outcome.stderr.contains(expected), "{to}: {outcome:?}");
+    }
+}
+
 /// The sections of a program: name and entry of its section table.
 fn sections(program: &[u8]) -> Vec<(String, &[u8])> {
     let number = |at: usize, bytes: usize| {

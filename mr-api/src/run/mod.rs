@@ -25,6 +25,7 @@ pub use args::{Args, usage_error};
 pub(crate) use args::{once, wants_next};
 pub use entry::main;
 pub use local::LocalRunner;
+pub use printing::{Stdout, stdout};
 pub use program::{Cluster, Done, Program};
 
 pub(crate) use options::{MERGE_FACTOR_DEFAULT, Options};
