@@ -656,6 +656,10 @@ mod tests {
                 (found, expected) => assert_eq!(found.ok(), expected.ok(), "{text}"),
             }
         }
+    }
+
+    #[test]
+    fn the_address_of_a_daemon_is_explained_by_who_has_it() {
         assert!(namenode_address("HANNO_NAMENODE", "hdfs://b:1").is_err());
         assert!(namenode_address("HANNO_NAMENODE", "file:///").is_err());
         assert_eq!(jobtracker_address("-jt", "b:1").unwrap(), "http://b:1");
