@@ -220,6 +220,34 @@ mod tests {
 
     static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+    /// Names, in a process of its own, the file by which it says that something was undone.
+    const UNDONE_VARIABLE: &str = "HANNO_TEST_UNDONE";
+
+    /// In a process of its own, which the signal ends.
+    #[test]
+    fn nothing_is_complete_once_a_signal_has_come() {
+        let Some(mark) = std::env::var_os(UNDONE_VARIABLE) else {
+            let directory = tempfile::tempdir().unwrap();
+            let mark = directory.path().join("undone");
+            let status = process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "interrupt::tests::nothing_is_complete_once_a_signal_has_come"])
+                .env(UNDONE_VARIABLE, &mark)
+                .status();
+            assert_eq!(status.unwrap().code(), Some(EXIT_TERMINATED));
+            assert!(mark.try_exists().unwrap(), "it was undone");
+            return;
+        };
+        watch(|text| panic!("{text}")).unwrap();
+        watch(|text| panic!("{text}")).unwrap();
+        let undo: Undo = Box::new(move || Ok(std::fs::write(mark, "")?));
+        let unfinished = Unfinished::new("something".to_owned(), undo);
+        // Any thread may have it.
+        sys::process::terminate(process::id()).unwrap();
+        let _undisturbed = Undisturbed::behind_a_pipe();
+        drop(unfinished);
+        process::exit(0);
+    }
+
     #[test]
     fn what_is_unfinished_is_undone_the_newest_first() {
         let (undone, mut all) = (Arc::new(Mutex::new(Vec::new())), Registry::default());

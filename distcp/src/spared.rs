@@ -138,7 +138,8 @@ impl Spared {
     /// The first change of what is not spared. That something spared came into a directory, or left it, is none.
     pub(crate) fn first_other<'a>(&self, changes: &'a [DiffEntry]) -> Option<&'a DiffEntry> {
         let parent = |path: &'a str| path.rsplit_once('/').map_or("", |(above, _)| above);
-        let spared = changes.iter().filter(|change| self.has_change(change));
+        let moved = changes.iter().filter(|change| change.kind != DiffKind::Modified);
+        let spared = moved.filter(|change| self.has_change(change));
         let touched: Vec<&str> = spared.map(|change| parent(&change.path)).collect();
         let is_touched = |change: &DiffEntry| {
             change.kind == DiffKind::Modified && touched.contains(&change.path.as_str())

@@ -662,6 +662,10 @@ mod tests {
     fn the_address_of_a_daemon_is_explained_by_who_has_it() {
         assert!(namenode_address("HANNO_NAMENODE", "hdfs://b:1").is_err());
         assert!(namenode_address("HANNO_NAMENODE", "file:///").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_told_for_the_daemon_that_is_meant() {
         assert_eq!(jobtracker_address("-jt", "b:1").unwrap(), "http://b:1");
         for (text, expected) in [
             (

@@ -3,12 +3,13 @@
 //! Invariants: nobody waits at an end once the process is over ([`Over`]); what was in its pipe then is still read, and what others write later is not.
 
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, ioctl_fionread};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::wake::Wake;
 
@@ -17,6 +18,17 @@ use crate::wake::Wake;
 pub struct Over {
     wake: Wake,
     is_said: AtomicBool,
+    /// Whoever waits at an end waits for this, too.
+    child: Option<Child>,
+}
+
+/// A process whose failure says it. Its id is its own until it is waited for in another way.
+#[derive(Debug)]
+struct Child {
+    id: u32,
+    process: OwnedFd,
+    /// It has ended, and that was judged.
+    is_judged: AtomicBool,
 }
 
 impl Over {
@@ -25,7 +37,19 @@ impl Over {
     /// # Errors
     /// The system's error: no more descriptors.
     pub fn new() -> io::Result<Self> {
-        Ok(Over { wake: Wake::new()?, is_said: AtomicBool::new(false) })
+        Ok(Over { wake: Wake::new()?, is_said: AtomicBool::new(false), child: None })
+    }
+
+    /// Is said, too, when a child ends and not with exit code 0. On kernels that cannot tell, it is not.
+    ///
+    /// # Errors
+    /// As [`Over::new`].
+    pub fn if_fails(child: u32) -> io::Result<Self> {
+        let id = i32::try_from(child).ok().and_then(Pid::from_raw);
+        let process = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        let child =
+            process.map(|process| Child { id: child, process, is_judged: AtomicBool::new(false) });
+        Ok(Over { child, ..Over::new()? })
     }
 
     /// Nobody waits at the ends any more.
@@ -36,6 +60,19 @@ impl Over {
 
     fn is_said(&self) -> bool {
         self.is_said.load(Ordering::Acquire)
+    }
+
+    /// The process, until it has ended.
+    fn running(&self) -> Option<&Child> {
+        self.child.as_ref().filter(|child| !child.is_judged.load(Ordering::Acquire))
+    }
+
+    /// Judges the end of the process.
+    fn judge(&self, child: &Child) {
+        if !crate::process::wait_for_end(child.id).unwrap_or(true) {
+            self.say();
+        }
+        child.is_judged.store(true, Ordering::Release);
     }
 }
 
@@ -60,14 +97,21 @@ impl<'a, P: AsFd> PipeEnd<'a, P> {
 
     /// Waits until the pipe is ready, or it is over.
     fn wait(&self, ready: PollFlags) -> io::Result<()> {
-        let mut both = [
+        let (wake, running) = (self.over.wake.as_fd(), self.over.running());
+        let process = running.map_or(wake, |child| child.process.as_fd());
+        let mut all = [
             PollFd::new(&self.pipe, ready),
-            PollFd::from_borrowed_fd(self.over.wake.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(wake, PollFlags::IN),
+            PollFd::from_borrowed_fd(process, PollFlags::IN),
         ];
-        match poll(&mut both, None) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+        match poll(&mut all, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
+        if let (Some(child), false) = (running, all[2].revents().is_empty()) {
+            self.over.judge(child);
+        }
+        Ok(())
     }
 
     /// Bytes that may still be read.
@@ -153,5 +197,33 @@ mod tests {
         let mut rest = Vec::new();
         late.read_to_end(&mut rest).unwrap();
         assert_eq!(rest, b"fore");
+    }
+
+    #[test]
+    fn a_child_that_fails_is_over_and_one_that_succeeds_is_read_to_the_end() {
+        for (script, expected) in [
+            ("sleep 60 & echo $!; exit 3", true),
+            ("(read line; echo $line) <&0 & echo $!; exit 0", false),
+        ] {
+            let mut child = std::process::Command::new("sh")
+                .args(["-c", script])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let over = Over::if_fails(child.id()).unwrap();
+            let mut output = PipeEnd::new(child.stdout.take().unwrap(), &over).unwrap();
+            let mut input = child.stdin.take().unwrap();
+            crate::process::wait_for_end(child.id()).unwrap();
+            input.write_all(b"late\n").unwrap();
+            let mut said = String::new();
+            output.read_to_string(&mut said).unwrap();
+            let mut lines = said.lines();
+            let left: u32 = lines.next().unwrap().parse().unwrap();
+            assert_eq!(lines.next(), (!expected).then_some("late"));
+            assert_eq!(over.is_said(), expected, "{script}");
+            let _ = crate::process::kill(left);
+            child.wait().unwrap();
+        }
     }
 }

@@ -404,7 +404,19 @@ fn both_steps_in_every_manner() {
     }
     web.put("/empty", b"");
     assert_eq!(web.read("/empty"), b"");
-    // Behind the end there is nothing to read, not even nothing.
+    nothing_is_read_behind_the_end(&web, &opened);
+    let preflight = request("OPTIONS", &url, b"").is(200);
+    assert_eq!(preflight.header("access-control-allow-methods"), Some("PUT"));
+    let sum = web.send("GET", "/f?op=GETFILECHECKSUM", b"").is(200).json()["FileChecksum"].clone();
+    assert_eq!(sum["algorithm"], "MD5-of-2048MD5-of-512CRC32C");
+    let shown = web.cluster.dfs(&["-checksum", "/f"]).ok().stdout_text();
+    let line =
+        format!("/f\t{}\t{}\n", sum["algorithm"].as_str().unwrap(), sum["bytes"].as_str().unwrap());
+    assert_eq!(shown, line);
+}
+
+/// `opened` is the second step of an OPEN of 3,000,000 bytes.
+fn nothing_is_read_behind_the_end(web: &Web, opened: &str) {
     let empty = web.second_step("GET", "/empty?op=OPEN");
     assert_eq!(request("GET", &format!("{empty}&offset=0"), b"").is(200).body, b"");
     for url in [
@@ -417,14 +429,6 @@ fn both_steps_in_every_manner() {
         let told = (status, class.as_str(), text.as_str());
         assert_eq!(told, (403, "java.io.EOFException", "Cannot seek after EOF"), "{url}");
     }
-    let preflight = request("OPTIONS", &url, b"").is(200);
-    assert_eq!(preflight.header("access-control-allow-methods"), Some("PUT"));
-    let sum = web.send("GET", "/f?op=GETFILECHECKSUM", b"").is(200).json()["FileChecksum"].clone();
-    assert_eq!(sum["algorithm"], "MD5-of-2048MD5-of-512CRC32C");
-    let shown = web.cluster.dfs(&["-checksum", "/f"]).ok().stdout_text();
-    let line =
-        format!("/f\t{}\t{}\n", sum["algorithm"].as_str().unwrap(), sum["bytes"].as_str().unwrap());
-    assert_eq!(shown, line);
 }
 
 #[test]

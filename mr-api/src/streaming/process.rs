@@ -84,7 +84,11 @@ pub(super) fn run(
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(Error::ScriptRecord { reason: "the script has no pipes" }.into());
     };
-    let over = Over::new()?;
+    // As in Hadoop, the rest of the output of a script that succeeds is waited for, though others may write it.
+    let over = match script.exit_code_matters {
+        true => Over::if_fails(child.id())?,
+        false => Over::new()?,
+    };
     let (stdin, mut stdout, mut stderr) =
         (PipeEnd::new(stdin, &over)?, PipeEnd::new(stdout, &over)?, PipeEnd::new(stderr, &over)?);
     let mut listener = Listener { script, context, quoted: Quoted::default() };
@@ -95,13 +99,6 @@ pub(super) fn run(
         over.say();
     };
     let (fed, pumped, quoted) = thread::scope(|scope| {
-        scope.spawn(|| {
-            // As in Hadoop: the rest of the output is waited for if the script succeeded, though others may write it.
-            let succeeded = sys::process::wait_for_end(child_id).unwrap_or(true);
-            if script.exit_code_matters && !succeeded {
-                over.say();
-            }
-        });
         let listening = scope.spawn(|| {
             listener.listen(&mut stderr);
             listener.quoted
