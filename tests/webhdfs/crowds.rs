@@ -95,9 +95,9 @@ fn checksums_of_a_crowd_keep_no_others_waiting() {
     let other = located(&web, "GET", "carol", SUM);
     let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| ask(&sum)).collect();
     assert_eq!(request("GET", &open, b"").is(200).body.len(), 10);
-    // It was not behind those that had no thread.
+    // It was not behind those that had no thread: most still wait.
     let served = crowd.iter().filter(|stream| is_served(stream)).count();
-    assert!(served < CROWD / 10, "{served} of {CROWD} were served before a read");
+    assert!(served < CROWD / 2, "{served} of {CROWD} were served before a read");
     request("PUT", &create, b"x").is(201);
     request("GET", &other, b"").is(200);
     // All are answered: each had its turn, or is told to try again.
