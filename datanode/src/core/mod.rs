@@ -1,6 +1,7 @@
 //! Decisions of a DataNode without effects: no clock, no file, no socket.
 
 pub mod copy;
+pub mod deletions;
 pub mod losses;
 pub mod member;
 pub mod recovery;

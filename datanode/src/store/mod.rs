@@ -6,13 +6,10 @@
 //! - a replica has one writer at a time; a request that takes it over stops the writer first and waits for its end;
 //! - a failed sync is never retried: the volume is fenced and its replicas are given up.
 
-mod bad;
 mod begin;
 mod changes;
-mod checks;
 mod compare;
 mod cursor;
-mod deletions;
 mod disk;
 mod entry;
 mod folder;
@@ -29,6 +26,7 @@ mod sim;
 mod small;
 mod syncs;
 mod tails;
+mod upkeep;
 mod verify;
 mod volume;
 mod writer;
@@ -44,6 +42,7 @@ use protocol::namenode::Volume as VolumeReport;
 use protocol::{BlockId, ClusterId, DatanodeId, GenerationStamp};
 use sys::disk::File;
 
+use crate::core::deletions::Deletions;
 use crate::core::losses::Losses;
 use crate::core::recovery::Found;
 use crate::core::replica::{self, Replica, State};
@@ -60,7 +59,6 @@ pub use verify::{check_header as check_meta_header, read_open_chunk, verify_rang
 pub use volume::VolumeConfig;
 pub use writer::ReplicaWriter;
 
-use deletions::Deletions;
 use entry::{Entry, Left, Place, held};
 use handle::WriterHandle;
 use moves::Moves;
@@ -80,7 +78,7 @@ pub struct Store {
     losses: Mutex<Losses>,
     /// Replicas that came into the table since it was read from the disks.
     arrivals: AtomicU64,
-    deletions: Deletions,
+    deletions: Mutex<Deletions>,
     /// Volumes that are in service again and of which not all replicas are in the table yet.
     returning: AtomicUsize,
     /// Locked before `replicas`.
@@ -153,7 +151,7 @@ impl Store {
             replicas: Mutex::new(replicas),
             losses: Mutex::default(),
             arrivals: AtomicU64::default(),
-            deletions: Deletions::default(),
+            deletions: Mutex::default(),
             returning: AtomicUsize::new(0),
             moves: Moves::default(),
             orphans: Mutex::default(),

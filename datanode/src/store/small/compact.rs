@@ -48,11 +48,11 @@ fn choose(sizes: &[(u64, u64)], current: Option<u64>) -> Option<usize> {
 impl SmallLog {
     /// The segment to empty next, of those that are due; `None` if there would be no less of them, or of their bytes.
     fn to_empty(&self, is_due: impl Fn(&Segment) -> bool) -> Option<Arc<Segment>> {
-        let inner = self.inner.lock();
-        let current = inner.current.as_ref().map(|segment| segment.end());
-        let sealed = inner.sealed.iter().filter(|segment| !segment.is_stuck() && is_due(segment));
-        let sealed: Vec<_> = sealed.cloned().collect();
-        drop(inner);
+        let (mut sealed, current) = {
+            let inner = self.inner.lock();
+            (inner.sealed.clone(), inner.current.as_ref().map(|segment| segment.end()))
+        };
+        sealed.retain(|segment| !segment.is_stuck() && is_due(segment));
         let sizes: Vec<_> = sealed.iter().map(|one| (one.used(), one.end())).collect();
         choose(&sizes, current).map(|at| Arc::clone(&sealed[at]))
     }

@@ -7,8 +7,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Store, scan};
 use crate::error::Error;
+use crate::store::{Store, scan};
 
 impl Store {
     /// Data directories, those out of service included.
@@ -49,7 +49,7 @@ impl Store {
     }
 
     /// Takes a volume back; returns how many replicas it brings.
-    pub(super) fn restore(&self, index: usize) -> Result<usize, Error> {
+    pub(in crate::store) fn restore(&self, index: usize) -> Result<usize, Error> {
         let volume = &self.volumes[index];
         let busy = |reason: &str| Error::Directory {
             path: volume.path().to_owned(),

@@ -4,9 +4,9 @@
 
 use protocol::BlockId;
 
-use super::Store;
 use crate::core::replica::Replica;
 use crate::error::StoreError;
+use crate::store::Store;
 
 /// Most replicas that wait for the scanner out of turn; further ones wait for their turn.
 const SUSPECTS_MAX: usize = 10_000;
@@ -42,7 +42,7 @@ impl Store {
     }
 
     /// Reports that a replica is good after all, if it is still there.
-    pub(super) fn report_good(&self, replica: &Replica) {
+    pub(in crate::store) fn report_good(&self, replica: &Replica) {
         let mut replicas = self.replicas.lock();
         let Some(entry) = replicas.get_mut(&replica.block) else { return };
         if entry.replica == *replica {
