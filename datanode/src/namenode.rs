@@ -370,6 +370,7 @@ impl Link {
                     }
                     Err(error) => {
                         tracing::warn!(%block, error = %protocol::error::chain(&error), "cannot recover");
+                        self.service.store.note_failed_copy(block);
                         None
                     }
                 }

@@ -74,7 +74,8 @@ pub struct Config {
     pub lease_soft_ms: u64,
     /// Silence of a writer after which its files are closed. Default 1,200,000.
     pub lease_hard_ms: u64,
-    /// Time after which a block recovery is ordered again. Default 10,000.
+    /// Least time between two attempts at a block recovery or a cut. Default 10,000. One of which nothing is heard is given up after eight times this and the
+    /// time that its bytes take, a later one after up to 64 times.
     pub recovery_retry_ms: u64,
     /// How long the recovery of a file of whose last block nobody has a byte waits for DataNodes that are away: what was only flushed is nowhere else.
     /// Default 86,400,000, a day: networks and machines are repaired sooner, and a file that nobody wrote to ends at last.

@@ -577,7 +577,7 @@ impl NameNode {
         now: Now,
     ) -> datanode::Answer {
         if let Some(node) = self.next_of(nodes, of, now)? {
-            let needless = state.blocks.take_changes(&state.ns, nodes, node, changes);
+            let needless = state.take_changes(nodes, node, changes);
             log_needless(&needless, nodes.node(node).info.id);
             let bad = changes.bad.iter().map(|replica| replica.block);
             nodes.node_mut(node).failures.note_bad(bad, now.wall_ms);

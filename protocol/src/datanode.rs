@@ -138,7 +138,8 @@ pub struct Changes {
     /// Replicas that their writer left incomplete since the last message.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub unfinished: Vec<Replica>,
-    /// Ordered copies ([`Command::Replicate`]) that this DataNode could not send to all their targets.
+    /// What was ordered and cannot be done: copies ([`Command::Replicate`], [`Command::Cut`]) that this DataNode could not send to all their targets, and
+    /// recoveries that it could not lead to an end.
     #[serde(deserialize_with = "at_most::<REPORT_REPLICAS_MAX, _, _>")]
     pub copies_failed: Vec<BlockId>,
 }

@@ -184,11 +184,11 @@ impl Order {
         Some(CommitRecovery { block, stamp, length, replicas, answered, without })
     }
 
-    /// The copy of which the NameNode is told that it failed: of others it hears in another way, or orders them again.
+    /// The copy of which the NameNode is told that it failed, because it has ordered it: of others their asker hears.
     pub fn failed(&self) -> Option<BlockId> {
         match *self {
-            Order::Whole { block, .. } => Some(block),
-            Order::Cut { .. } | Order::Prefix { .. } | Order::Rest { .. } => None,
+            Order::Whole { block, .. } | Order::Cut { block, .. } => Some(block),
+            Order::Prefix { .. } | Order::Rest { .. } => None,
         }
     }
 }
@@ -422,7 +422,8 @@ mod tests {
             (order.failed(), done.map(|it| (it.block, it.stamp, it.length, it.replicas)))
         };
         assert_eq!(told(WHOLE), (Some(BLOCK), None));
-        assert_eq!(told(cut(7)), (None, Some((BlockId(2), NEW, 7, vec![behind.id]))));
+        let cut_done = Some((BlockId(2), NEW, 7, vec![behind.id]));
+        assert_eq!(told(cut(7)), (Some(BlockId(2)), cut_done));
         assert_eq!((told(prefix(7)), told(rest(7))), ((None, None), (None, None)));
         assert_eq!(prefix(7).source(), Source::Stopped(BLOCK, OLD..=NEW));
         assert_eq!(rest(7).source(), Source::Stamped(BLOCK, NEW));

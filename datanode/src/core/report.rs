@@ -107,7 +107,7 @@ impl PendingChanges {
         self.add(replica.block, Last::bad(reported(replica)));
     }
 
-    /// A copy that was ordered could not be sent.
+    /// A copy that was ordered could not be sent, or a recovery not be led to its end.
     pub fn copy_failed(&mut self, block: BlockId) {
         self.copies_failed.insert(block);
     }

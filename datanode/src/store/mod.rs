@@ -476,7 +476,7 @@ impl Store {
         self.replicas.lock().len()
     }
 
-    /// Reports to the NameNode that a copy it ordered was not made.
+    /// Reports to the NameNode that a copy or a recovery that it ordered was not made.
     pub fn note_failed_copy(&self, block: BlockId) {
         self.changes.push(|pending| pending.copy_failed(block));
     }

@@ -4,7 +4,7 @@
 //! must be durable before any answer or command of the same step leaves.
 
 use hashbrown::HashMap;
-use protocol::datanode::Command;
+use protocol::datanode::{Changes, Command};
 use protocol::level::Supported;
 use protocol::namenode::{AdminState, DatanodeState, LocatedBlock, Reply};
 use protocol::token::{AccessMode, BlockToken, Holder, TokenKeys};
@@ -46,7 +46,7 @@ pub struct Settings {
     pub lease_soft_ms: u64,
     /// After this silence the NameNode closes a file.
     pub lease_hard_ms: u64,
-    /// After this time a block recovery is ordered again.
+    /// Least time between two attempts at a block recovery.
     pub recovery_retry_ms: u64,
     /// For this time a recovery that has found no byte waits for DataNodes that are away.
     pub recovery_wait_max_ms: u64,
@@ -270,6 +270,21 @@ impl State {
             self.check_leases(nodes, now, out)?;
         }
         Ok(dead)
+    }
+
+    /// Takes what changed on a DataNode. Returns the blocks with enough replicas of which it has one that nobody has asked for: it is to delete that.
+    pub fn take_changes(
+        &mut self,
+        nodes: &mut Datanodes,
+        node: NodeIndex,
+        changes: &Changes,
+    ) -> Vec<BlockId> {
+        for block in &changes.copies_failed {
+            if let Some(info) = self.ns.block(*block).filter(|info| !info.complete) {
+                self.recoveries.note_failed(info.file, node);
+            }
+        }
+        self.blocks.take_changes(&self.ns, nodes, node, changes)
     }
 
     /// Notes what the rim measured on the disks of the metadata, and turns safe mode on or off. True if it was turned on.

@@ -58,7 +58,8 @@ impl Process {
                 }
                 Step::Failed => {
                     self.leads.retain(|leading| leading.number != number);
-                    return;
+                    self.store.note_failed_copy(block);
+                    return self.report(out);
                 }
             };
             let place = leading.info(to).and_then(place_of);

@@ -28,4 +28,4 @@ pub use self::replica_set::ReplicaSet;
 pub use self::report::{Kept, ReportError, Taken};
 pub use self::unsettled::{Reports, Sighting};
 
-pub(in crate::core) use self::recoveries::{Attempt, away};
+pub(in crate::core) use self::recoveries::away;

@@ -224,7 +224,7 @@ impl Blocks {
     }
 
     /// Takes what changed on a DataNode. Returns the blocks with enough replicas of which it has one that nobody has asked for: it is to delete that.
-    pub fn take_changes(
+    pub(in crate::core) fn take_changes(
         &mut self,
         ns: &Namespace,
         nodes: &mut Datanodes,

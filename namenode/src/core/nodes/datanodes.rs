@@ -11,7 +11,7 @@ use std::mem::take;
 use hashbrown::HashMap;
 use protocol::datanode::{Command, Heartbeat, Sender};
 use protocol::namenode::{AdminState, DatanodeInfo, DatanodeState, Volume};
-use protocol::{DatanodeId, GenerationStamp};
+use protocol::{BlockId, DatanodeId, GenerationStamp};
 
 use super::failures::Failures;
 use crate::core::now::Now;
@@ -465,6 +465,18 @@ impl Datanodes {
         self.node_mut(index).commands.drain(..).collect()
     }
 
+    /// Takes the order for a recovery or a cut of a block back that a node has not fetched. False if it may have it.
+    pub fn take_back(&mut self, index: NodeIndex, block: BlockId, stamp: GenerationStamp) -> bool {
+        let commands = &mut self.node_mut(index).commands;
+        let before = commands.len();
+        commands.retain(|command| match command {
+            Command::Recover { block: it, stamp: its, .. }
+            | Command::Cut { block: it, stamp: its, .. } => (*it, *its) != (block, stamp),
+            _ => true,
+        });
+        commands.len() < before
+    }
+
     /// Notes that a writer found a node to hold up its pipeline.
     pub fn note_slow(&mut self, index: NodeIndex, now: Now) {
         self.slow.retain(|(slow, until_ms)| *slow != index && *until_ms > now.mono_ms);
@@ -504,7 +516,7 @@ impl Datanodes {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use protocol::{BlockId, Epoch, GenerationStamp};
+    use protocol::{Epoch, GenerationStamp};
 
     use super::*;
 

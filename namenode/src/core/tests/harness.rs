@@ -154,8 +154,7 @@ impl Harness {
     /// The same; returns the blocks of which the DataNode is to delete what it has, for nobody has asked for it.
     pub(crate) fn needless(&mut self, number: u8, changes: &Changes) -> Vec<BlockId> {
         let node = self.node(number);
-        let State { ns, blocks, .. } = &mut self.state;
-        blocks.take_changes(ns, &mut self.nodes, node, changes)
+        self.state.take_changes(&mut self.nodes, node, changes)
     }
 
     /// A change by the harness's client, under the next call id.

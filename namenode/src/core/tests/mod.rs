@@ -11,6 +11,7 @@ mod namespace_model;
 mod namespace_rules;
 mod old_metadata;
 mod permission;
+mod recovery;
 mod rewrite;
 mod simulation;
 mod snapshot_writing;

@@ -442,7 +442,9 @@ fn a_file_whose_writer_died_is_recovered() {
     h.pass(200, &alive);
     let (leader, stamp) = ordered(&h, &open).unwrap();
     assert!(stamp > open.stamp);
-    h.pass(600, &alive);
+    h.pass(3500, &alive);
+    assert_eq!(ordered(&h, &open), Some((leader, stamp)), "it is under way");
+    h.pass(500, &alive);
     let (other, newer) = ordered(&h, &open).unwrap();
     assert!(newer > stamp && other != leader, "ordered again, of another DataNode");
     let ids: Vec<DatanodeId> = open.replicas.iter().map(|info| info.id).collect();

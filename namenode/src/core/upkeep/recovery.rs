@@ -3,7 +3,7 @@
 //! ```text
 //! lease over -> no open block -> close
 //!            -> open block -> new stamp, order a DataNode to lead -> CommitRecovery -> close
-//!                  ^               | not committed in time, or that DataNode died
+//!                  ^               | that DataNode could not do it, has started again or is dead, or nothing is heard of it for long
 //!                  +---------------+
 //!                    also while a member is silent that may have more of what was promised, up to the hard limit:
 //!                    then the file is closed at what there is, if anything, and marked;
@@ -18,7 +18,7 @@ use protocol::namenode::DatanodeState;
 use protocol::token::AccessMode;
 use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp, InodeId, RemoteError};
 
-use crate::core::blocks::{Acknowledged, Attempt, away};
+use crate::core::blocks::{Acknowledged, away};
 use crate::core::edit::{Edit, Outcome, Record};
 use crate::core::inodes::{File, Leases, Open};
 use crate::core::namespace::{Block, Loss};
@@ -43,27 +43,19 @@ impl State {
             self.recover(nodes, file, now, out)?;
         }
         let ns = &self.ns;
-        self.recoveries
-            .attempts
-            .retain(|file, _| ns.file(*file).and_then(|file| file.open.as_deref()).is_some());
-        let retry_ms = self.settings.recovery_retry_ms;
-        let due: Vec<InodeId> = self
-            .ns
-            .leases
-            .files(Leases::RECOVERER)
-            .filter(|file| {
-                let attempt = self.recoveries.attempts.get(file);
-                attempt.is_none_or(|a| now.mono_ms.saturating_sub(a.last_ms) >= retry_ms)
-            })
-            .take(FILES_PER_TICK)
-            .collect();
+        self.recoveries.retain(|file| {
+            let open = ns.file(file).and_then(|file| file.open.as_deref());
+            open.is_some_and(|open| open.holder == Leases::RECOVERER)
+        });
+        let files = ns.leases.files(Leases::RECOVERER);
+        let due = self.recoveries.due(files, nodes, now.mono_ms, FILES_PER_TICK);
         for file in due {
             self.recover(nodes, file, now, out)?;
         }
         Ok(())
     }
 
-    /// Begins or repeats the recovery of an open file. True if it is closed now.
+    /// Begins or repeats the recovery of an open file, unless an attempt is under way. True if it is closed now.
     pub(in crate::core) fn recover(
         &mut self,
         nodes: &mut Datanodes,
@@ -78,28 +70,17 @@ impl State {
         let Some(block) = self.ns.open_block(file) else {
             let edits = vec![Edit::Close { file, at_ms: now.wall_ms }];
             self.commit_own(nodes, edits, now, out)?;
+            self.recoveries.remove(file);
             return Ok(true);
         };
+        if self.recoveries.is_under_way(file, nodes, now.mono_ms) {
+            return Ok(false);
+        }
         let candidates = self.candidates(nodes, file, block);
-        let attempt = self.recoveries.attempts.entry(file).or_insert(Attempt {
-            first_ms: now.mono_ms,
-            last_ms: now.mono_ms,
-            count: 0,
-        });
-        attempt.last_ms = now.mono_ms;
-        attempt.count += 1;
-        let Attempt { first_ms, count, .. } = *attempt;
-        let known = self.ns.file(file).map_or(0, File::known_length);
+        let retry_ms = self.settings.recovery_retry_ms;
+        let (count, waited_ms) = self.recoveries.take_turn(file, now.mono_ms, retry_ms);
         if candidates.is_empty() {
-            let waited_ms = now.mono_ms.saturating_sub(first_ms);
-            // Wait for bytes that somebody was promised, and for what may have been flushed.
-            if waited_ms < self.settings.recovery_wait_max_ms || known > 0 {
-                return self.take_over(nodes, file, now, out).map(|_| false);
-            }
-            let edits =
-                vec![Edit::DropBlock { file, block }, Edit::Close { file, at_ms: now.wall_ms }];
-            self.commit_own(nodes, edits, now, out)?;
-            return Ok(true);
+            return self.wait_or_drop(nodes, (file, block), waited_ms, now, out);
         }
         let info = self.ns.block(block).copied();
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
@@ -107,9 +88,15 @@ impl State {
         let old_stamp = prior.or(info.map(|info| info.stamp)).unwrap_or_default();
         let length_min = open.map_or(0, |open| open.known);
         let source = open.and_then(|open| open.source);
+        let bytes = match source {
+            Some(_) => length_min,
+            None => self.ns.file(file).map_or(0, |file| file.block_size),
+        };
         let stamp = self.take_over(nodes, file, now, out)?;
+        let leader = pick_leader(nodes, &candidates, count);
+        let (ordered, times) = ((stamp, leader, bytes), (now.mono_ms, retry_ms));
+        self.recoveries.note_ordered(nodes, (file, block), ordered, times);
         if let Some(source) = source {
-            let leader = candidates[(count - 1) % candidates.len()];
             self.order_cut(nodes, (source, block, stamp, length_min), (leader, count), now, out);
             return Ok(false);
         }
@@ -121,8 +108,33 @@ impl State {
             replicas: candidates.iter().map(|node| nodes.node(*node).info.clone()).collect(),
             token: self.token(block, stamp, AccessMode::Maintain, now),
         };
-        out.commands.push((candidates[(count - 1) % candidates.len()], command));
+        out.commands.push((leader, command));
         Ok(false)
+    }
+
+    /// Nobody is there who may have a replica. Waits for bytes that somebody was promised, and for what may have been flushed; then closes the file without the
+    /// block. True if it is closed now.
+    fn wait_or_drop(
+        &mut self,
+        nodes: &mut Datanodes,
+        (file, block): (InodeId, BlockId),
+        waited_ms: u64,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<bool, CoreError> {
+        let known = self.ns.file(file).map_or(0, File::known_length);
+        if waited_ms < self.settings.recovery_wait_max_ms || known > 0 {
+            let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+            // Once it is taken from its writer, there is no new stamp without an order: what a leader does who comes back may count.
+            if open.is_some_and(|open| open.holder != Leases::RECOVERER) {
+                self.take_over(nodes, file, now, out)?;
+            }
+            return Ok(false);
+        }
+        let edits = vec![Edit::DropBlock { file, block }, Edit::Close { file, at_ms: now.wall_ms }];
+        self.commit_own(nodes, edits, now, out)?;
+        self.recoveries.remove(file);
+        Ok(true)
     }
 
     /// Takes the file from its writer under a new stamp.
@@ -152,9 +164,9 @@ impl State {
         let mut others = self.blocks.holders(source).to_vec();
         others.retain(|node| *node != leader && nodes.node(*node).state == DatanodeState::Live);
         let left_out = match (count, others.len()) {
-            (0 | 1, _) | (_, 0) => None,
-            (_, 1) => matches!(count % 4, 2 | 3).then_some(0),
-            (_, all) => Some((count - 2) % all),
+            (0, _) | (_, 0) => None,
+            (_, 1) => matches!(count % 4, 1 | 2).then_some(0),
+            (_, all) => Some((count - 1) % all),
         };
         left_out.map(|index| others.remove(index));
         let targets = [leader].into_iter().chain(others);
@@ -201,24 +213,14 @@ impl State {
         if info.complete && info.stamp == stamp {
             return Ok(Ok(()));
         }
-        let open = self.ns.file(info.file).and_then(|file| file.open.as_deref());
-        let block_size = self.ns.file(info.file).map_or(0, |file| file.block_size);
-        if info.complete || open.is_none_or(|open| open.recovery != Some(stamp)) {
-            return refuse(format!("the recovery of block {block} under stamp {stamp} is over"));
-        }
-        let known = replicas.iter().all(|id| nodes.index(*id).is_some());
-        if !known || replicas.len() > nodes.iter().count() {
-            return refuse(format!("block {block} was recovered on DataNodes that are not known"));
-        }
-        if length > block_size {
-            return refuse(format!("block {block} has {length} bytes where {block_size} fit"));
-        }
-        let known = open.map_or(0, |open| open.known);
-        let left = if replicas.is_empty() { 0 } else { length };
-        let (file, lost) = (info.file, known.saturating_sub(left));
-        if let Err(text) = self.check_found(nodes, (file, commit), (left, known), now) {
+        let file = info.file;
+        if let Err(text) = self.check_end(nodes, (info, commit), now) {
+            self.recoveries.note_refused(file, stamp);
             return refuse(text);
         }
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let left = if replicas.is_empty() { 0 } else { length };
+        let lost = open.map_or(0, |open| open.known).saturating_sub(left);
         let close = Edit::Close { file, at_ms: now.wall_ms };
         let mut edits = if replicas.is_empty() || length == 0 {
             vec![Edit::DropBlock { file, block }, close]
@@ -235,14 +237,39 @@ impl State {
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         let written = HashMap::from_iter([(block, Acknowledged::durable(replicas.clone()))]);
         self.commit(nodes, &record, &written, out)?;
-        self.recoveries.attempts.remove(&file);
+        self.recoveries.remove(file);
         Ok(Ok(()))
     }
 
-    /// How long a file has been in recovery.
-    fn waited_ms(&self, file: InodeId, now: Now) -> u64 {
-        let attempt = self.recoveries.attempts.get(&file);
-        attempt.map_or(0, |attempt| now.mono_ms.saturating_sub(attempt.first_ms))
+    /// Whether an attempt may end the recovery of a block: `Err` says why not. It is the last one, or the last one is taken back.
+    fn check_end(
+        &self,
+        nodes: &mut Datanodes,
+        (info, commit): (Block, &CommitRecovery),
+        now: Now,
+    ) -> Result<(), String> {
+        let CommitRecovery { block, stamp, length, ref replicas, .. } = *commit;
+        let file = info.file;
+        let over = || Err(format!("the recovery of block {block} under stamp {stamp} is over"));
+        let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        let Some(open) = open.filter(|open| !info.complete && open.recovery >= Some(stamp)) else {
+            return over();
+        };
+        let is_last = open.recovery == Some(stamp);
+        let are_known = replicas.iter().all(|id| nodes.index(*id).is_some());
+        if !are_known || replicas.len() > nodes.iter().count() {
+            return Err(format!("block {block} was recovered on DataNodes that are not known"));
+        }
+        let block_size = self.ns.file(file).map_or(0, |file| file.block_size);
+        if length > block_size {
+            return Err(format!("block {block} has {length} bytes where {block_size} fit"));
+        }
+        let left = if replicas.is_empty() { 0 } else { length };
+        self.check_found(nodes, (file, commit), (left, open.known), now)?;
+        if is_last || self.recoveries.is_last_taken_back(nodes, (file, block), stamp) {
+            return Ok(());
+        }
+        over()
     }
 
     /// Whether a recovery that found `left` bytes may end, where `known` were promised; `Err` says why others have to be asked first.
@@ -259,7 +286,7 @@ impl State {
         let holders = self.blocks.reports.open_holders(*block);
         let holders = holders.map(|sighting| nodes.node(sighting.node).info.id);
         let mut unheard = members.chain(holders).filter(|member| !answered.contains(member));
-        let waited_ms = self.waited_ms(file, now);
+        let waited_ms = self.recoveries.waited_ms(file, now.mono_ms);
         let is_late = left > 0 && waited_ms >= self.settings.lease_hard_ms;
         if left < known && !is_late && unheard.next().is_some() {
             return Err(format!(
@@ -298,9 +325,8 @@ impl State {
     /// The dead DataNodes that the recovery of an open file waits for, because they may have what was promised.
     pub(in crate::core) fn awaited(&self, nodes: &Datanodes, file: InodeId) -> Vec<DatanodeId> {
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
-        let is_waited_for = |open: &&Open| {
-            open.holder == Leases::RECOVERER && self.recoveries.attempts.contains_key(&file)
-        };
+        let is_waited_for =
+            |open: &&Open| open.holder == Leases::RECOVERER && self.recoveries.contains(file);
         match open.filter(is_waited_for) {
             Some(open) if self.ns.open_block(file).is_some() => away(nodes, open),
             _ => Vec::new(),
@@ -318,4 +344,12 @@ impl State {
         let record = Record { call: None, at_ms: now.wall_ms, edits, outcome: Outcome::Done };
         self.commit(nodes, &record, &HashMap::new(), out)
     }
+}
+
+/// Who leads the next attempt after `count` others: each in turn, those first that were heard of lately.
+fn pick_leader(nodes: &Datanodes, candidates: &[NodeIndex], count: usize) -> NodeIndex {
+    let is_live = |node: &&NodeIndex| nodes.node(**node).state == DatanodeState::Live;
+    let live: Vec<NodeIndex> = candidates.iter().filter(is_live).copied().collect();
+    let pool = if live.is_empty() { candidates } else { &live };
+    pool[count % pool.len()]
 }
