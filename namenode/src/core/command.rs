@@ -233,7 +233,7 @@ impl State {
                 let is_on = self.order_safe_mode(nodes, *action, now, out)?;
                 Some(calls::SafeMode::answer(is_on))
             }
-            Call::MoveReplicas(moves) if !self.safe_mode.is_on() => {
+            Call::MoveReplicas(moves) if !self.safe_mode.stops_orders() => {
                 Some(calls::MoveReplicas::answer(self.move_replicas(nodes, moves, now, out)))
             }
             Call::SetBalancerBandwidth(bytes) => {

@@ -7,7 +7,8 @@
 //! Off -> LowResources -> Off  by itself when a disk of the metadata is nearly full, and when there is room again
 //! ```
 //!
-//! In `LowResources` nothing is missing from the picture. Calls that free room and orders to DataNodes go on, so those who filled a disk can empty it.
+//! In `LowResources` nothing is missing from the picture. Calls that free room, orders to DataNodes and all housekeeping go on, so those who filled a disk can
+//! empty it. So work of the NameNode itself asks [`SafeMode::stops_orders`]; [`SafeMode::is_on`] is for changes that somebody wants.
 //!
 //! The extension is 0 by default where HDFS waits 30 s: replicas that report after the threshold only cause copies, and those are
 //! ordered by urgency and trimmed exactly; 30 s would be the longest part of a restart.
@@ -95,7 +96,7 @@ impl SafeMode {
         low
     }
 
-    /// True while DataNodes get no orders to copy and delete: the picture is incomplete, or an operator wants to examine it.
+    /// True while DataNodes get no orders and nothing is given up: the picture is incomplete, or an operator wants to examine it.
     pub fn stops_orders(self) -> bool {
         self.is_on() && self != SafeMode::LowResources
     }

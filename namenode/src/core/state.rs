@@ -265,7 +265,8 @@ impl State {
         self.keep_maintenance(nodes, now, out)?;
         self.blocks.low.changed = true;
         self.blocks.reports.expire_recent();
-        if !self.safe_mode.is_on() {
+        // What frees room goes on while there is too little: a deleted file's replicas on a DataNode that was away, what a dead writer holds, cuts.
+        if !self.safe_mode.stops_orders() {
             self.blocks.expire_unknown(&self.ns, nodes, self.settings.unknown_grace_ms);
             self.check_leases(nodes, now, out)?;
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use protocol::datanode::{Changes, Command, CommitRecovery, Replica};
 use protocol::namenode::{
-    Answer, Body, Call, Created, LocatedBlock, Publish, Reply, SafeModeAction,
+    Answer, Body, Call, Created, LocatedBlock, MoveState, Publish, ReplicaMove, Reply,
+    SafeModeAction,
 };
 use protocol::transfer::WRITE_MANY_BYTES_MAX;
 use protocol::{ClientId, DatanodeId, ErrorKind, GenerationStamp};
@@ -157,6 +158,36 @@ fn a_full_disk_can_be_emptied() {
     assert!(h.state.is_safe_mode_on());
     assert!(!h.state.note_resources(false) && !h.state.is_safe_mode_on());
     assert_eq!(h.call(mkdirs("/x", true)), Ok(Reply::Done));
+}
+
+/// What fills the disk that a DataNode shares with the NameNode may be replicas of files that were deleted while the DataNode was away.
+#[test]
+fn a_datanode_that_comes_back_while_resources_are_low_is_rid_of_what_was_deleted() {
+    let mut h = Harness::with_nodes(1, 3);
+    let old = h.write("/y", 10, 3);
+    let kept = h.write("/z", 10, 1);
+    let open = created(h.call(create("/open", false, None, true))).first_block.unwrap();
+    h.pass(2100, &[1, 2]);
+    assert!(h.state.note_resources(true));
+    assert_eq!(h.call(delete("/y", true)), Ok(Reply::Flag(true)));
+    h.work();
+    h.commands.clear();
+    h.register(3);
+    h.report(3, vec![replica(&old, 10)], vec![]);
+    h.pass(200, &[1, 2, 3]);
+    let deleted = (h.node(3), Command::Delete(vec![(old.id, old.stamp)]));
+    assert!(!h.commands.contains(&deleted), "not before its grace is over");
+    h.pass(300, &[1, 2, 3]);
+    assert!(h.commands.contains(&deleted), "{:?}", h.commands);
+    // What a dead writer holds is given back, and a full DataNode is relieved.
+    h.pass(5000, &[1, 2, 3]);
+    assert!(ordered(&h, &open).is_some());
+    let from = h.holders(kept.id)[0];
+    let to = (1..=3).find(|number| !h.holders(kept.id).contains(number)).unwrap();
+    let (from, to) = (DatanodeId([from; 16]), DatanodeId([to; 16]));
+    let moved = h.call(Call::MoveReplicas(vec![ReplicaMove { block: kept.id, from, to }]));
+    assert_eq!(moved, Ok(Reply::Moves(vec![MoveState::Moving])));
+    assert!(h.state.is_safe_mode_on());
 }
 
 #[test]
