@@ -131,7 +131,15 @@ impl Planner<'_> {
             return Ok(Outcome::Flag(true));
         }
         let (id, at_ms) = (found.id, self.now.wall_ms);
-        let within = self.state.ns.whole_blocks(&file.blocks, length).1 < length;
+        let (kept, kept_length) = self.state.ns.whole_blocks(&file.blocks, length);
+        let within = kept_length < length;
+        let source = file.blocks.get(kept).filter(|_| within);
+        if let Some(block) = source.filter(|it| self.state.sources(self.nodes, **it).is_empty()) {
+            let text = format!(
+                "truncate: block={block} of src={path}, in which {length} is, has no replica on a live DataNode: try again later."
+            );
+            return Err(refuse(ErrorKind::NotReplicatedYet, text));
+        }
         let cut = within.then(|| (self.new_block(), self.new_stamp()));
         self.edits.push(Edit::Truncate { file: id, length, cut, at_ms });
         Ok(Outcome::Flag(!within))

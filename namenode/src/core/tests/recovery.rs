@@ -8,6 +8,7 @@ use protocol::namenode::{Call, DatanodeState, Reply};
 use protocol::{BlockId, DatanodeId, ErrorKind, GenerationStamp};
 
 use super::harness::{Harness, create, dfs, replica};
+use crate::core::nodes::beat;
 use crate::core::random::Generator;
 use crate::core::state::Output;
 
@@ -336,4 +337,85 @@ fn whatever_leaders_do_every_file_is_closed_by_the_last_attempt_that_was_begun()
         assert_eq!(slow.h.state.ns.leases.file_count(), 0, "seed {seed}: {:?}", slow.works);
         slow.h.check_replay();
     });
+}
+
+/// What is before the damage can be saved: every chunk is verified when it is sent.
+#[test]
+fn a_block_whose_replicas_are_all_damaged_is_cut_from_one_of_them() {
+    let mut h = Harness::with_nodes(1, 4);
+    let whole = h.write("/f", 500, 3);
+    let damaged = h.holders(whole.id);
+    for number in &damaged {
+        let bad = vec![replica(&whole, 500)];
+        h.changes(*number, &Changes { bad, ..Changes::default() });
+    }
+    assert_eq!(h.holders(whole.id).len(), 0);
+    assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 123 }), Ok(Reply::Flag(false)));
+    // Wherever the damage is: each of them has its turn.
+    let mut leaders = Vec::new();
+    for _ in 0..3 {
+        h.commands.clear();
+        h.pass(RETRY_MS, &[1, 2, 3, 4]);
+        let cut = one_order(&mut h);
+        assert!(cut.members.len() >= 2, "{cut:?}");
+        leaders.push(cut.leader);
+        if leaders.len() < 3 {
+            fail(&mut h, cut.leader, cut.block);
+            continue;
+        }
+        assert_eq!(end(&mut h, &cut, &[]), Ok(()));
+        assert_eq!(h.holders(cut.block).len(), cut.members.len());
+    }
+    leaders.sort_unstable();
+    assert_eq!(leaders, damaged);
+    assert!(!is_open(&mut h, "/f"));
+    h.check_replay();
+}
+
+#[test]
+fn where_the_disks_with_a_block_are_full_its_first_bytes_go_to_others() {
+    let mut h = Harness::with_nodes(1, 4);
+    let whole = h.write("/f", 500, 2);
+    let (holders, all) = (h.holders(whole.id), [1, 2, 3, 4]);
+    let others: Vec<u8> = all.into_iter().filter(|number| !holders.contains(number)).collect();
+    assert_eq!(h.call(Call::Truncate { path: dfs("/f"), length: 123 }), Ok(Reply::Flag(false)));
+    h.commands.clear();
+    for number in &holders {
+        let node = h.node(*number);
+        h.nodes.heartbeat(node, &beat(100), h.now.mono_ms);
+    }
+    h.pass(100, &others);
+    let cut = one_order(&mut h);
+    assert!(holders.contains(&cut.leader));
+    let mut members: Vec<u8> = cut.members.iter().map(|member| member.0[0]).collect();
+    members.sort_unstable();
+    assert_eq!(members, others);
+    assert_eq!(end(&mut h, &cut, &[]), Ok(()));
+    assert_eq!(h.holders(cut.block), others);
+}
+
+#[test]
+fn a_cut_that_nobody_can_make_is_refused_and_one_that_makes_too_little_does_not_count() {
+    let mut h = Harness::with_nodes(1, 3);
+    let whole = h.write("/f", 500, 3);
+    let truncate = |length| Call::Truncate { path: dfs("/f"), length };
+    h.pass(2100, &[]);
+    let refused = h.call(truncate(123)).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotReplicatedYet);
+    assert!(refused.message.contains("no replica on a live DataNode"), "{refused}");
+    assert!(!is_open(&mut h, "/f"));
+    for number in 1..=3 {
+        h.register(number);
+        h.report(number, vec![replica(&whole, 500)], vec![]);
+    }
+    assert_eq!(h.call(truncate(123)), Ok(Reply::Flag(false)));
+    h.commands.clear();
+    h.pass(100, &[1, 2, 3]);
+    let cut = one_order(&mut h);
+    let short = Ordered { length: 100, ..cut.clone() };
+    let nothing = Ordered { members: vec![], ..cut.clone() };
+    for wrong in [short, nothing] {
+        assert_eq!(end(&mut h, &wrong, &[]), Err(ErrorKind::InvalidArgument));
+    }
+    assert_eq!(end(&mut h, &cut, &[]), Ok(()));
 }

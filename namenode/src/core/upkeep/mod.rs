@@ -3,10 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | `schedule` | orders for copies and deletions |
-//! | `recovery` | closing files of silent writers |
+//! | `recovery`, `cut` | closing files of silent writers; cuts within a block |
 //! | `drain`, `maintenance` | taking DataNodes out of service and back; those that are off while the NameNode restarts |
 //! | `moves` | moves of replicas for the balancer |
 
+mod cut;
 mod drain;
 mod maintenance;
 mod moves;

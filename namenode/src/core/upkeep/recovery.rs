@@ -150,40 +150,14 @@ impl State {
         Ok(stamp)
     }
 
-    /// Orders a block to be made of the first bytes of `source`. The first try makes all replicas. Each later one leaves one target out, in turn,
-    /// so that a bad one delays it only for a while and the block is not on one disk alone, unless there are just two.
-    fn order_cut(
-        &mut self,
-        nodes: &mut Datanodes,
-        (source, block, stamp, length): (BlockId, BlockId, GenerationStamp, u64),
-        (leader, count): (NodeIndex, usize),
-        now: Now,
-        out: &mut Output,
-    ) {
-        let source_stamp = self.ns.block(source).map(|info| info.stamp).unwrap_or_default();
-        let mut others = self.blocks.holders(source).to_vec();
-        others.retain(|node| *node != leader && nodes.node(*node).state == DatanodeState::Live);
-        let left_out = match (count, others.len()) {
-            (0, _) | (_, 0) => None,
-            (_, 1) => matches!(count % 4, 1 | 2).then_some(0),
-            (_, all) => Some((count - 1) % all),
-        };
-        left_out.map(|index| others.remove(index));
-        let targets = [leader].into_iter().chain(others);
-        let targets = targets.map(|node| nodes.node(node).info.clone()).collect();
-        let token = self.token(block, stamp, AccessMode::Maintain, now);
-        let command = Command::Cut { source, source_stamp, block, stamp, length, targets, token };
-        out.commands.push((leader, command));
-    }
-
-    /// Live DataNodes that may have a replica of an open block.
+    /// DataNodes that are not dead and may have a replica of an open block, or of the one that it is cut from.
     fn candidates(&self, nodes: &Datanodes, file: InodeId, block: BlockId) -> Vec<NodeIndex> {
         let open = self.ns.file(file).and_then(|file| file.open.as_deref());
+        if let Some(source) = open.and_then(|open| open.source) {
+            return self.sources(nodes, source);
+        }
         let members = open.into_iter().flat_map(Open::members);
         let mut all: Vec<NodeIndex> = members.filter_map(|id| nodes.index(id)).collect();
-        if let Some(source) = open.and_then(|open| open.source) {
-            all = self.blocks.holders(source).to_vec();
-        }
         for sighting in self.blocks.reports.open_holders(block) {
             if !all.contains(&sighting.node) {
                 all.push(sighting.node);
@@ -265,6 +239,11 @@ impl State {
             return Err(format!("block {block} has {length} bytes where {block_size} fit"));
         }
         let left = if replicas.is_empty() { 0 } else { length };
+        if open.source.is_some() && left != open.known {
+            // What it is copied from is there, and has all of that.
+            let known = open.known;
+            return Err(format!("block {block} was cut to {left} bytes instead of {known}"));
+        }
         self.check_found(nodes, (file, commit), (left, open.known), now)?;
         if is_last || self.recoveries.is_last_taken_back(nodes, (file, block), stamp) {
             return Ok(());
