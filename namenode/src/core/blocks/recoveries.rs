@@ -7,8 +7,8 @@
 //!                                         -> no word of it for so long that there will be none -> due at once
 //! ```
 //!
-//! Invariants: no attempt is ordered while another is under way, so that one which takes long can end; what an attempt made counts only if no leader can have
-//! begun a later one.
+//! Invariants: no attempt is ordered while another is under way, so that one which takes long can end; files have their turns in the order in which they
+//! became due; what an attempt made counts only if no leader can have begun a later one.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ impl Attempts {
 }
 
 impl Recoveries {
-    /// Up to `count_max` of these files whose turn has come. One that is new is due.
+    /// Up to `count_max` of these files whose turn has come, those first that have waited for it longest. One that is new is due.
     pub(in crate::core) fn due(
         &mut self,
         files: impl Iterator<Item = InodeId>,
@@ -95,8 +95,9 @@ impl Recoveries {
             let attempts = self.files.entry(file).or_insert_with(|| Attempts::new(now_ms));
             (attempts.due_ms(nodes), file)
         };
-        let due = files.map(due_ms).filter(|(due_ms, _)| *due_ms <= now_ms);
-        due.take(count_max).map(|(_, file)| file).collect()
+        let mut due: Vec<_> = files.map(due_ms).filter(|(due_ms, _)| *due_ms <= now_ms).collect();
+        due.sort_unstable();
+        due.into_iter().take(count_max).map(|(_, file)| file).collect()
     }
 
     /// True while an attempt can end that was ordered.
@@ -206,6 +207,25 @@ pub(in crate::core) fn away(nodes: &Datanodes, open: &Open) -> Vec<DatanodeId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const RETRY_MS: u64 = 10;
+
+    #[test]
+    fn every_file_has_its_turn_however_many_there_are() {
+        let nodes = Datanodes::new(1000, 2000, 100);
+        let mut recoveries = Recoveries::default();
+        let all = || (1..=1000).map(InodeId);
+        let mut turns: BTreeMap<InodeId, u64> = BTreeMap::new();
+        // The first ones are due again before the last ones have had a turn.
+        for now_ms in (0..).step_by(5).take(20) {
+            for file in recoveries.due(all(), &nodes, now_ms, 100) {
+                recoveries.take_turn(file, now_ms, RETRY_MS);
+                *turns.entry(file).or_default() += 1;
+            }
+        }
+        assert_eq!(turns.len(), 1000);
+        assert!(turns.values().all(|count| *count == 2), "{turns:?}");
+    }
 
     #[test]
     fn the_patience_grows_with_the_bytes_and_the_attempts() {

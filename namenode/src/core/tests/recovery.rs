@@ -419,3 +419,30 @@ fn a_cut_that_nobody_can_make_is_refused_and_one_that_makes_too_little_does_not_
     }
     assert_eq!(end(&mut h, &cut, &[]), Ok(()));
 }
+
+/// More than can be ordered within the least time between two attempts.
+#[test]
+fn files_that_fail_again_and_again_hold_up_no_others() {
+    let mut h = Harness::with_nodes(1, 3);
+    let count = 2500;
+    for number in 0..count {
+        assert!(h.call(create(&format!("/f{number}"), false, Some(1), true)).is_ok());
+    }
+    h.commands.clear();
+    let mut turns: BTreeMap<BlockId, u32> = BTreeMap::new();
+    // Their leases end, which is the first turn of each.
+    for _ in 0..5000 / 100 + 2 * count / 200 + 5 {
+        h.pass(100, &[1, 2, 3]);
+        for order in orders(&mut h) {
+            fail(&mut h, order.leader, order.block);
+            *turns.entry(order.block).or_default() += 1;
+        }
+    }
+    assert_eq!(turns.len(), count);
+    assert!(turns.values().all(|count| *count >= 2));
+    // What was deleted meanwhile has no turn.
+    let delete = |number| Call::Delete { path: dfs(&format!("/f{number}")), recursive: false };
+    (10..count).for_each(|number| drop(h.call(delete(number)).unwrap()));
+    h.pass(RETRY_MS, &[1, 2, 3]);
+    assert_eq!(orders(&mut h).len(), 10);
+}
