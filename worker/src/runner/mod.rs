@@ -26,7 +26,7 @@ use protocol::AttemptId;
 use protocol::error::chain;
 use protocol::frame::{self, BODY_BYTES_MAX};
 use protocol::runner::{COOKIE_VARIABLE, FROM_RUNNER_BYTES_MAX, FromRunner, ToRunner};
-use protocol::tracker::Work;
+use protocol::tracker::{AttemptState, Work};
 use sys::cgroup::Group;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
@@ -171,6 +171,9 @@ impl Runner<'_> {
                 biased;
                 message = reader.next(MESSAGE) => match message {
                     Ok(Some(message)) => {
+                        if let Some(excess) = self.excess_behind(&message).await {
+                            return End::Because(excess);
+                        }
                         if let Some(end) = self.receive(message) {
                             return end;
                         }
@@ -211,6 +214,24 @@ impl Runner<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// That an attempt which reports its failure has too many processes. Its own report says less: nothing more could be started.
+    async fn excess_behind(&self, message: &FromRunner) -> Option<String> {
+        let is_failure =
+            matches!(message, FromRunner::Ended { state: AttemptState::Failed { .. }, .. });
+        if !is_failure || self.current.is_none() {
+            return None;
+        }
+        let (watch, id) = (self.options.watch.clone(), self.id);
+        match tokio::task::spawn_blocking(move || watch.has_too_many_processes(id)).await {
+            Ok(Ok(excess)) => excess.map(|excess| excess.to_string()),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot look at the processes of an attempt that has failed");
+                None
+            }
+            Err(_) => None,
         }
     }
 

@@ -289,6 +289,16 @@ impl Watch {
         Ok(table)
     }
 
+    /// Whether a task has too many processes at this moment.
+    pub(crate) fn has_too_many_processes(&self, id: u64) -> io::Result<Option<Excess>> {
+        let Some(task) = self.known().into_iter().find(|task| task.id == id) else {
+            return Ok(None);
+        };
+        let excess = self.confinement.processes(task.members(&Table::read()?)?.len());
+        excess.iter().for_each(|excess| self.seen.lock().count(*excess));
+        Ok(excess)
+    }
+
     fn check_processes(&self) -> io::Result<()> {
         let known = self.known();
         let table = if known.is_empty() { Arc::default() } else { self.table()? };
