@@ -9,9 +9,9 @@ use client::interrupt::Unfinished;
 
 use crate::error::{Error, Result};
 use crate::keep::keep;
-use crate::listing::{Filters, file, leading_to, within};
+use crate::listing::{Filters, leading_to, within};
 use crate::order::{Entry, Order};
-use crate::places::{Files, Location, Places, Status};
+use crate::places::{Files, Location, Places, Status, file};
 use crate::spared::Spared;
 
 /// What the last step did.

@@ -18,9 +18,9 @@ use client::interrupt::Unfinished;
 
 use crate::error::{Error, PlaceError, Result};
 use crate::keep::keep;
-use crate::listing::{check_way, file};
+use crate::listing::check_way;
 use crate::order::{Entry, Order};
-use crate::places::{Files, Location, NewFile, Places, Status, Writer};
+use crate::places::{Files, Location, NewFile, Places, Status, Writer, file};
 use crate::throttle::{pause, piece};
 
 /// Longest wait between two signs of life.

@@ -6,9 +6,9 @@
 use protocol::namenode::{DiffEntry, DiffKind};
 
 use crate::error::{Error, Result};
-use crate::listing::{Walk, file};
+use crate::listing::Walk;
 use crate::order::Entry;
-use crate::places::{Files, Location};
+use crate::places::{Files, Location, file};
 use crate::shift::{Plan, recover, shift};
 use crate::spared::Spared;
 

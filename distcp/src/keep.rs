@@ -2,9 +2,8 @@
 
 use crate::attributes::Attributes;
 use crate::error::{ACLS, Error, PlaceError, Result, XATTRS};
-use crate::listing::file;
 use crate::order::Entry;
-use crate::places::{Files, Location, Place};
+use crate::places::{Files, Location, Place, file};
 
 /// Sets what is kept; the rights come last, for they may take from whoever copies what the rest needs.
 pub(crate) fn keep(

@@ -9,21 +9,13 @@ use std::sync::PoisonError;
 use protocol::glob::{Pattern, expand_braces, is_glob};
 use regex::Regex;
 
-use crate::error::{Error, PlaceError, Result};
+use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::order::Entry;
-use crate::places::{Files, Location, Places, Status};
+use crate::places::{Files, Location, Places, Status, file};
 
 /// How often a source is tried before it is given up with `-i`; without `-i` a task is tried again, and a list is not made.
 pub(crate) const TRIES: u32 = 3;
-
-/// An operation on a file that failed.
-pub(crate) fn file<'a>(
-    what: &'static str,
-    at: &'a Location,
-) -> impl FnOnce(PlaceError) -> Error + 'a {
-    move |source| Error::File { what, path: at.to_string(), source }
-}
 
 /// The sources that exist, with what they are; patterns are expanded.
 pub(crate) fn sources(places: &Places, given: &[Location]) -> Result<Vec<(Location, Status)>> {

@@ -20,10 +20,10 @@ use crate::difference::Sync;
 use crate::error::{Error, Result};
 use crate::job::plan;
 use crate::keep;
-use crate::listing::{Filters, Target, Walk, check_way, entries, file, placed, sources};
+use crate::listing::{Filters, Target, Walk, check_way, entries, placed, sources};
 use crate::options::{Options, parse};
 use crate::order::{Entry, FILE_MODE, Order};
-use crate::places::{Creation, Location, Place, Places, Tokens, tokens_of_environment};
+use crate::places::{Creation, Location, Place, Places, Tokens, file, tokens_of_environment};
 use crate::spared::{LOG, STAGING, STAGING_OF_MACHINE, Spared};
 
 /// How `distcp` is used.

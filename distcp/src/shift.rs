@@ -15,8 +15,7 @@ use protocol::namenode::{DiffEntry, DiffKind};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, PlaceError, Result};
-use crate::listing::file;
-use crate::places::{Files, Location, NewFile};
+use crate::places::{Files, Location, NewFile, file};
 
 /// How the directory of a run begins; its end is different for each.
 const PREFIX: &str = ".distcp.diff.tmp.";

@@ -14,8 +14,7 @@ use protocol::namenode::{DiffEntry, DiffKind};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::listing::file;
-use crate::places::{Files, Location, Place};
+use crate::places::{Files, Location, Place, file};
 
 /// Where copies and jobs have their files, below the home directory.
 pub(crate) const STAGING: &str = ".staging";

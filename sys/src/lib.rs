@@ -21,13 +21,11 @@ pub mod machine;
 pub mod map;
 pub mod measure;
 pub mod orphans;
-pub mod pipe;
-pub mod poll;
 pub mod process;
 pub mod sandbox;
-pub mod signals;
 pub mod socket;
 pub mod streams;
-pub mod wake;
+mod waiting;
 
 pub use map::MappedFile;
+pub use waiting::{pipe, poll, signals, wake};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use client::dfs::DfsClient;
 use protocol::address::{secure_url_of, url_of};
 
-use crate::error::PlaceError;
+use crate::error::{Error, PlaceError};
 
 use files::Outcome;
 
@@ -63,4 +63,12 @@ impl Places {
             }
         })
     }
+}
+
+/// An operation on a file that failed.
+pub(crate) fn file<'a>(
+    what: &'static str,
+    at: &'a Location,
+) -> impl FnOnce(PlaceError) -> Error + 'a {
+    move |source| Error::File { what, path: at.to_string(), source }
 }

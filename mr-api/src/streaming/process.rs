@@ -482,7 +482,8 @@ mod tests {
             assert!(text.contains("exit status: 3") && text.contains("the cause"), "{text}");
             let child = text.lines().find_map(|line| line.trim().parse::<u32>().ok());
             let child = child.unwrap_or_else(|| panic!("{text}"));
-            assert!(sys::process::is_alive(child), "{left}");
+            // One that writes ends with its pipe.
+            assert!(sys::process::is_alive(child) || left.starts_with("yes"), "{left}");
             sys::process::kill(child).unwrap();
         }
         // What a script that succeeds has left behind is part of it.

@@ -3,7 +3,7 @@
 //! Invariant: beside a file that was written here is no checksum file of what was there before: Hadoop refuses to read a file whose checksums are others.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -91,7 +91,7 @@ pub(crate) fn remove_beside(file: &Path) -> Result<(), (PathBuf, io::Error)> {
             return Ok(false);
         }
         let mut magic = [0; MAGIC.len()];
-        File::open(&path)?.read_exact(&mut magic)?;
+        sys::fs::open_input(&path)?.read_exact(&mut magic)?;
         Ok(magic == *MAGIC)
     };
     if copied.contains(&path) || !is_one().unwrap_or(false) {

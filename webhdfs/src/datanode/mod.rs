@@ -29,7 +29,7 @@ use protocol::DfsPath;
 use protocol::auth::Key;
 
 use self::clients::Clients;
-use self::threads::{Kinds, SUMS_MAX};
+use self::threads::{Kinds, SUMS_MAX, UPLOADS_MAX};
 use crate::config::Config;
 use crate::error::{Exception, WebError};
 use crate::identity;
@@ -45,8 +45,6 @@ use daemon::session;
 use daemon::shares::PART;
 use daemon::shares::room::{Notified, Place, Room};
 
-/// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn. One user alone gets three quarters.
-const UPLOADS_MAX: usize = 256;
 /// Checksums at once, each with at most one step under way. More wait their turn. One user alone gets three quarters.
 const CHECKSUMS_MAX: usize = SUMS_MAX;
 /// How long an upload or a checksum waits for its turn before it is asked to try again or to go elsewhere: clients wait a minute for an answer.

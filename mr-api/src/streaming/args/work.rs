@@ -18,7 +18,7 @@ const AGGREGATE_PACKAGES: [&str; 2] =
     ["org.apache.hadoop.mapred.lib.aggregate", "org.apache.hadoop.mapreduce.lib.aggregate"];
 /// What runs as mapper, combiner or reducer.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Work {
+pub(crate) enum Work {
     /// Passes records on.
     Identity,
     /// Hadoop's aggregate library.

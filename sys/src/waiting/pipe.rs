@@ -215,7 +215,9 @@ mod tests {
             let mut output = PipeEnd::new(child.stdout.take().unwrap(), &over).unwrap();
             let mut input = child.stdin.take().unwrap();
             crate::process::wait_for_end(child.id()).unwrap();
-            input.write_all(b"late\n").unwrap();
+            if !expected {
+                input.write_all(b"late\n").unwrap();
+            }
             let mut said = String::new();
             output.read_to_string(&mut said).unwrap();
             let mut lines = said.lines();
