@@ -8,7 +8,7 @@
 //! | `runner` | one task process: its start, its socket, its messages |
 //! | `walls` | what a task can reach, as which user, what it may use, and measurements of what it does use |
 //! | `binaries`, `dfs_source` | executables by hash |
-//! | `outputs`, `http` | map outputs and logs for others |
+//! | `outputs`, `fetches`, `http` | map outputs and logs for others |
 //! | `metrics` | figures for monitors |
 //! | `logs`, `directories`, `scratch` | files here |
 //!
