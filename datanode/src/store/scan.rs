@@ -67,8 +67,9 @@ pub(super) fn scan(
     remove_copies(volume)?;
     let finalized_root = volume.path().join(FINALIZED);
     let mut folders = files_in(&finalized_root)?;
-    // A process that ended between a rename and its sync has left names that a power cut would take back, after they were reported.
-    for folder in folders.iter().chain([&finalized_root]) {
+    // A process that ended between a rename and its sync has left names that a power cut would take back, after they were reported, or after what they were
+    // made of was taken for gone.
+    for folder in folders.iter().chain([&finalized_root, &rbw]) {
         if is_dir(folder)? {
             let io_error = |source| Error::Io { path: folder.clone(), source };
             disk::sync_dir(folder).map_err(io_error)?;
