@@ -487,8 +487,8 @@ mod tests {
             sys::process::kill(child).unwrap();
         }
         // What a script that succeeds has left behind is part of it.
-        let script = sh("(cat; echo late) <&0 & exit 0");
-        assert_eq!(check(&script, &context, b"").unwrap(), b"late\n");
+        let script = sh("exec 3<&0; (cat; echo late) <&3 & exit 0");
+        assert_eq!(check(&script, &context, b"in").unwrap(), b"inlate\n");
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
     fn a_child_that_fails_is_over_and_one_that_succeeds_is_read_to_the_end() {
         for (script, expected) in [
             ("sleep 60 & echo $!; exit 3", true),
-            ("(read line; echo $line) <&0 & echo $!; exit 0", false),
+            ("exec 3<&0; (read line; echo $line) <&3 & echo $!; exit 0", false),
         ] {
             let mut child = std::process::Command::new("sh")
                 .args(["-c", script])

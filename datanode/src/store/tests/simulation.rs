@@ -403,6 +403,9 @@ impl Run {
         } else if length > 0 {
             self.copies.remove(&block);
             self.promise(block, promise);
+        } else {
+            // Nothing is in the place of what was acknowledged, as after a cut.
+            self.acknowledged.remove(&block);
         }
     }
 
