@@ -382,6 +382,10 @@ impl Run {
         let survives_power = way != 0;
         let promise = Promise { stamp, length, is_finalized: true, survives_power };
         if result.is_ok() {
+            if is_copy && length == 0 {
+                // Nothing is in the place of what was acknowledged, as after a cut.
+                self.acknowledged.remove(&block);
+            }
             self.promise(block, promise);
         } else if is_copy {
             self.note_failed(block, promise);
