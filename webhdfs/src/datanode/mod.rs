@@ -5,7 +5,7 @@
 //!   stays visible;
 //! - uploads at once are shared by users, and so are checksums: one who has most of them gives up the stillest when another needs a place;
 //! - a file is read in steps, so that what nobody waits for any more ends within one;
-//! - each kind of work has blocking threads of its own ([`threads`]);
+//! - each kind of work has blocking threads of its own (`threads`);
 //! - the URL may be used again and again; every use is a call of its own;
 //! - where names are believed, pages of other hosts get nothing and change nothing: they could name anybody.
 
