@@ -240,76 +240,51 @@ pub(crate) struct Submitted {
     pub(crate) spec: JobSpec,
 }
 
-/// A job as accepted, with its splits as a table of whole paths.
-mod accepted {
-    use protocol::jobs::JobSpec;
-    use protocol::{CallId, Epoch, JobId};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+/// Modules for `#[serde(with)]`: a job as accepted, with a form of what to run.
+macro_rules! submitted {
+    ($($(#[$doc:meta])* $name:ident: $form:literal;)*) => {$(
+        $(#[$doc])*
+        mod $name {
+            use protocol::jobs::JobSpec;
+            use protocol::{CallId, Epoch, JobId};
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::core::edit::Submitted;
-    use crate::core::stored::AcceptedForm;
+            use crate::core::edit::Submitted;
 
-    #[derive(Serialize, Deserialize)]
-    #[serde(remote = "Submitted")]
-    struct SubmittedForm {
-        job: JobId,
-        call: CallId,
-        user: String,
-        submitted_ms: u64,
-        epoch: Epoch,
-        queue: String,
-        #[serde(with = "AcceptedForm")]
-        spec: JobSpec,
-    }
+            #[derive(Serialize, Deserialize)]
+            #[serde(remote = "Submitted")]
+            struct SubmittedForm {
+                job: JobId,
+                call: CallId,
+                user: String,
+                submitted_ms: u64,
+                epoch: Epoch,
+                queue: String,
+                #[serde(with = $form)]
+                spec: JobSpec,
+            }
 
-    pub(super) fn serialize<S: Serializer>(
-        submitted: &Submitted,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        SubmittedForm::serialize(submitted, serializer)
-    }
+            pub(super) fn serialize<S: Serializer>(
+                submitted: &Submitted,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                SubmittedForm::serialize(submitted, serializer)
+            }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Box<Submitted>, D::Error> {
-        SubmittedForm::deserialize(deserializer).map(Box::new)
-    }
+            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Box<Submitted>, D::Error> {
+                SubmittedForm::deserialize(deserializer).map(Box::new)
+            }
+        }
+    )*};
 }
 
-/// A job as accepted, with paths in short.
-mod admitted {
-    use protocol::jobs::JobSpec;
-    use protocol::{CallId, Epoch, JobId};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::core::edit::Submitted;
-    use crate::core::stored::AdmittedForm;
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(remote = "Submitted")]
-    struct SubmittedForm {
-        job: JobId,
-        call: CallId,
-        user: String,
-        submitted_ms: u64,
-        epoch: Epoch,
-        queue: String,
-        #[serde(with = "AdmittedForm")]
-        spec: JobSpec,
-    }
-
-    pub(super) fn serialize<S: Serializer>(
-        submitted: &Submitted,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        SubmittedForm::serialize(submitted, serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Box<Submitted>, D::Error> {
-        SubmittedForm::deserialize(deserializer).map(Box::new)
-    }
+submitted! {
+    /// With its splits as a table of whole paths.
+    accepted: "crate::core::stored::AcceptedForm";
+    /// With paths in short.
+    admitted: "crate::core::stored::AdmittedForm";
 }
 
 /// Where and when an attempt ran.

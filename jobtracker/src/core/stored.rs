@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::jobs::{
-    JobSpec, JobState, Part, Priority, Split, SplitPart, SplitTable, Splits, TableRow,
-};
+use protocol::jobs::{JobSpec, JobState, Part, Priority, Split, SplitPart, Splits, TableRow};
 use protocol::phase::Phase;
 use protocol::rounds::{RoundsSpec, Summary};
 use protocol::short_paths::ShortPath;
@@ -59,54 +57,6 @@ pub(super) struct SpecForm {
     rounds: Option<RoundsSpec>,
 }
 
-/// A job as submitted, in records from before paths were shortened.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "JobSpec")]
-pub(super) struct AcceptedForm {
-    name: String,
-    binary: BinaryHash,
-    #[serde(deserialize_with = "list")]
-    args: Vec<String>,
-    stage: u32,
-    fingerprint: u64,
-    #[serde(with = "table")]
-    splits: Splits,
-    reduce_count: u32,
-    output: DfsPath,
-    attempts_max: u32,
-    slow_start_permille: u16,
-    #[serde(deserialize_with = "list")]
-    properties: BTreeMap<String, String>,
-    #[serde(with = "sizing")]
-    sizing: Option<ReduceSizing>,
-    #[serde(with = "rounds")]
-    rounds: Option<RoundsSpec>,
-}
-
-/// A job as submitted.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "JobSpec")]
-pub(super) struct AdmittedForm {
-    name: String,
-    binary: BinaryHash,
-    #[serde(deserialize_with = "list")]
-    args: Vec<String>,
-    stage: u32,
-    fingerprint: u64,
-    #[serde(with = "short_table")]
-    splits: Splits,
-    reduce_count: u32,
-    output: DfsPath,
-    attempts_max: u32,
-    slow_start_permille: u16,
-    #[serde(deserialize_with = "list")]
-    properties: BTreeMap<String, String>,
-    #[serde(with = "sizing")]
-    sizing: Option<ReduceSizing>,
-    #[serde(with = "rounds")]
-    rounds: Option<RoundsSpec>,
-}
-
 /// How a job goes in rounds.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RoundsSpec")]
@@ -137,42 +87,6 @@ struct SplitForm {
     input: u32,
     #[serde(with = "parts")]
     more: Vec<SplitPart>,
-}
-
-/// The inputs of all maps, with whole paths.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "SplitTable")]
-struct TableForm {
-    #[serde(with = "whole_paths")]
-    paths: Vec<ShortPath>,
-    #[serde(deserialize_with = "list")]
-    names: Vec<String>,
-    #[serde(with = "rows")]
-    rows: Vec<TableRow>,
-    #[serde(deserialize_with = "places")]
-    hosts: Vec<u32>,
-    #[serde(deserialize_with = "places")]
-    racks: Vec<u32>,
-    #[serde(with = "table_parts")]
-    parts: Vec<Part>,
-}
-
-/// The inputs of all maps.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "SplitTable")]
-struct ShortTableForm {
-    #[serde(with = "paths")]
-    paths: Vec<ShortPath>,
-    #[serde(deserialize_with = "list")]
-    names: Vec<String>,
-    #[serde(with = "rows")]
-    rows: Vec<TableRow>,
-    #[serde(deserialize_with = "places")]
-    hosts: Vec<u32>,
-    #[serde(deserialize_with = "places")]
-    racks: Vec<u32>,
-    #[serde(with = "table_parts")]
-    parts: Vec<Part>,
 }
 
 /// A path among them.
@@ -363,42 +277,79 @@ mod one_by_one {
     }
 }
 
-/// Splits as a table, with whole paths.
-mod table {
-    use protocol::jobs::{SplitTable, Splits};
-    use serde::de::Error;
-    use serde::{Deserializer, Serializer};
+/// Forms of a job with its splits as a table, each with a module for such splits. They differ in the paths.
+macro_rules! with_table {
+    ($($(#[$doc:meta])* $form:ident, $splits:ident as $with:literal, paths as $paths:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Serialize, Deserialize)]
+        #[serde(remote = "JobSpec")]
+        pub(super) struct $form {
+            name: String,
+            binary: BinaryHash,
+            #[serde(deserialize_with = "list")]
+            args: Vec<String>,
+            stage: u32,
+            fingerprint: u64,
+            #[serde(with = $with)]
+            splits: Splits,
+            reduce_count: u32,
+            output: DfsPath,
+            attempts_max: u32,
+            slow_start_permille: u16,
+            #[serde(deserialize_with = "list")]
+            properties: BTreeMap<String, String>,
+            #[serde(with = "sizing")]
+            sizing: Option<ReduceSizing>,
+            #[serde(with = "rounds")]
+            rounds: Option<RoundsSpec>,
+        }
 
-    use crate::core::stored::TableForm;
+        mod $splits {
+            use protocol::jobs::{Part, SplitTable, Splits, TableRow};
+            use protocol::short_paths::ShortPath;
+            use serde::de::Error;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(all: &Splits, serializer: S) -> Result<S::Ok, S::Error> {
-        TableForm::serialize(&SplitTable::from(all.clone()), serializer)
-    }
+            use crate::core::stored::{list, places};
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Splits, D::Error> {
-        Splits::try_from(TableForm::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
+            #[derive(Serialize, Deserialize)]
+            #[serde(remote = "SplitTable")]
+            struct TableForm {
+                #[serde(with = $paths)]
+                paths: Vec<ShortPath>,
+                #[serde(deserialize_with = "list")]
+                names: Vec<String>,
+                #[serde(with = "crate::core::stored::rows")]
+                rows: Vec<TableRow>,
+                #[serde(deserialize_with = "places")]
+                hosts: Vec<u32>,
+                #[serde(deserialize_with = "places")]
+                racks: Vec<u32>,
+                #[serde(with = "crate::core::stored::table_parts")]
+                parts: Vec<Part>,
+            }
+
+            pub(crate) fn serialize<S: Serializer>(
+                all: &Splits,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                TableForm::serialize(&SplitTable::from(all.clone()), serializer)
+            }
+
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Splits, D::Error> {
+                Splits::try_from(TableForm::deserialize(deserializer)?).map_err(D::Error::custom)
+            }
+        }
+    )*};
 }
 
-/// Splits as a table, with paths in short.
-mod short_table {
-    use protocol::jobs::{SplitTable, Splits};
-    use serde::de::Error;
-    use serde::{Deserializer, Serializer};
-
-    use crate::core::stored::ShortTableForm;
-
-    pub(crate) fn serialize<S: Serializer>(all: &Splits, serializer: S) -> Result<S::Ok, S::Error> {
-        ShortTableForm::serialize(&SplitTable::from(all.clone()), serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Splits, D::Error> {
-        Splits::try_from(ShortTableForm::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
+with_table! {
+    /// A job as submitted, in records from before paths were shortened.
+    AcceptedForm, table as "table", paths as "crate::core::stored::whole_paths";
+    /// A job as submitted.
+    AdmittedForm, short_table as "short_table", paths as "crate::core::stored::paths";
 }
 
 /// Paths as they are, as records had them before they were shortened.
