@@ -130,6 +130,14 @@ pub(crate) fn check_rounds(spec: &JobSpec, rounds: RoundsSpec) -> Result<(), Rem
     Ok(())
 }
 
+/// The refusal of arguments and properties that take so many bytes.
+pub(super) fn program_too_long(bytes: usize) -> RemoteError {
+    let text = format!(
+        "The arguments and properties of a job have at most {PROGRAM_BYTES_MAX} bytes, not {bytes}: put what is long into a file and ship that"
+    );
+    RemoteError::new(ErrorKind::LimitExceeded, text)
+}
+
 fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     check_name("job", &spec.name, NAME_BYTES_MAX)?;
     let invalid = |reason: &str| Err(RemoteError::new(ErrorKind::InvalidArgument, reason));
@@ -141,10 +149,7 @@ fn check(spec: &JobSpec) -> Result<(), RemoteError> {
     spec.rounds.map_or(Ok(()), |rounds| check_rounds(spec, rounds))?;
     let program_bytes = wire::length(&(&spec.args, &spec.properties));
     if program_bytes > PROGRAM_BYTES_MAX {
-        let text = format!(
-            "The arguments and properties of a job have at most {PROGRAM_BYTES_MAX} bytes, not {program_bytes}: put what is long into a file and ship that"
-        );
-        return Err(RemoteError::new(ErrorKind::LimitExceeded, text));
+        return Err(program_too_long(program_bytes));
     }
     let bytes = wire::length(spec);
     if bytes > SPEC_BYTES_MAX {

@@ -7,6 +7,7 @@ use protocol::jobs::JobSpec;
 use protocol::tracker::{Action, Launch};
 
 use super::world::{World, spec};
+use crate::core::submit::program_too_long;
 
 /// Bytes of the orders that leave at once, at most.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -50,9 +51,11 @@ fn launches_share_the_description_of_their_job_and_leave_in_short_answers() {
 #[test]
 fn a_job_whose_description_is_too_long_for_its_tasks_is_refused() {
     let mut world = World::new();
-    let refused = world.submit(1, job_with(4 << 20, 1)).unwrap_err();
+    let long = job_with(4 << 20, 1);
+    let bytes = protocol::wire::length(&(&long.args, &long.properties));
+    let refused = world.submit(1, long).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::LimitExceeded);
-    assert!(refused.message.starts_with("The arguments and properties of a job"), "{refused}");
+    assert_eq!(refused, program_too_long(bytes));
     assert!(!refused.message.contains('\n'), "{refused}");
     world.submit(1, job_with((4 << 20) - 100, 1)).unwrap();
 }
