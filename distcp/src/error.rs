@@ -26,6 +26,12 @@ pub enum Error {
         /// The address.
         address: String,
     },
+    /// A list of sources without one.
+    #[error("-f {list}: no source is named there")]
+    EmptyList {
+        /// The file, as it was given.
+        list: String,
+    },
     /// A source that does not exist.
     #[error("Input source {path} doesn't exist.")]
     NoSource {
@@ -237,6 +243,7 @@ impl Error {
             Error::Usage { .. }
             | Error::EmptyPath
             | Error::NoPath { .. }
+            | Error::EmptyList { .. }
             | Error::NoSource { .. }
             | Error::NoMatch { .. }
             | Error::ManyToFile { .. }

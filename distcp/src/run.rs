@@ -270,7 +270,7 @@ impl Copy<'_> {
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         if lines.is_empty() {
-            return Err(Error::usage(format!("-f {list}: no source is named there")));
+            return Err(Error::EmptyList { list: list.clone() });
         }
         lines.into_iter().map(|line| self.locate(line)).collect()
     }
@@ -623,7 +623,7 @@ mod tests {
         }
         fs::write(scratch.path().join("list"), "\n \n").unwrap();
         let refused = distcp(scratch.path(), "-f @/list @/out").unwrap_err();
-        assert!(refused.to_string().contains("no source is named there"), "{refused}");
+        assert!(matches!(refused, Error::EmptyList { .. }), "{refused}");
         let refused = distcp(scratch.path(), "-f @/none @/out").unwrap_err();
         assert!(matches!(refused, Error::File { what: "open", .. }), "{refused}");
         assert!(!scratch.path().join("out").try_exists().unwrap());
