@@ -24,6 +24,19 @@ fn name_of(cluster: &Cluster, address: &str) -> String {
     format!("datanode-{}", number.expect("a DataNode of this cluster"))
 }
 
+/// A client that waits for so long.
+fn connect_with(cluster: &Cluster, timeouts: Timeouts) -> DfsClient {
+    let calls = CallOptions::default();
+    DfsClient::connect_with(&config(&cluster.namenode), calls, timeouts).unwrap()
+}
+
+#[track_caller]
+fn check_content(client: &DfsClient, path: &DfsPath, content: &[u8]) {
+    let mut found = Vec::new();
+    client.open(path).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found == content, "{path}: {} of {} bytes", found.len(), content.len());
+}
+
 #[test]
 fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
     let mut options = options(4);
@@ -55,9 +68,7 @@ fn a_member_that_dies_while_the_block_is_finalized_leaves_a_whole_file() {
             });
             writer.close().unwrap();
         });
-        let mut found = Vec::new();
-        client.open(&path).unwrap().read_to_end(&mut found).unwrap();
-        assert!(found == content, "{path}: {} of {} bytes", found.len(), content.len());
+        check_content(&client, &path, &content);
         files.push((path, content));
         cluster.wait_until("another process has taken its place", 60, |cluster| {
             cluster.pid(&victim) != Some(pid)
@@ -89,8 +100,7 @@ fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
         io: Duration::from_secs(2),
         idle: Duration::from_millis(500),
     };
-    let calls = CallOptions::default();
-    let client = DfsClient::connect_with(&config(&cluster.namenode), calls, timeouts).unwrap();
+    let client = connect_with(&cluster, timeouts);
     let path = DfsPath::parse("/f").unwrap();
     let content = data::bytes(6, 20_000);
     let mut writer = client.create(&path, CreateOptions::default()).unwrap();
@@ -112,9 +122,7 @@ fn a_sync_waits_for_a_second_member_that_is_away_for_a_moment() {
     });
     assert!(writer.pipeline().len() >= 2, "{:?}", writer.pipeline());
     writer.close().unwrap();
-    let mut found = Vec::new();
-    client.open(&path).unwrap().read_to_end(&mut found).unwrap();
-    assert!(found == content, "{} bytes", found.len());
+    check_content(&client, &path, &content);
     assert_no_panics(&cluster);
 }
 
@@ -130,8 +138,7 @@ fn a_member_that_stands_still_is_left_out_and_none_of_those_before_it() {
     ]);
     let cluster = Cluster::start(options);
     let timeouts = Timeouts { io: Duration::from_secs(6), ..Timeouts::default() };
-    let calls = CallOptions::default();
-    let client = DfsClient::connect_with(&config(&cluster.namenode), calls, timeouts).unwrap();
+    let client = connect_with(&cluster, timeouts);
     let path = DfsPath::parse("/f").unwrap();
     let content = data::bytes(6, 20_000);
     let mut writer = client.create(&path, CreateOptions::default()).unwrap();
@@ -149,9 +156,7 @@ fn a_member_that_stands_still_is_left_out_and_none_of_those_before_it() {
     assert_eq!(members(&writer), before[..2], "both in front of it are healthy");
     sys::process::resume(last).unwrap();
     writer.close().unwrap();
-    let mut found = Vec::new();
-    client.open(&path).unwrap().read_to_end(&mut found).unwrap();
-    assert!(found == content, "{} bytes", found.len());
+    check_content(&client, &path, &content);
     assert_no_panics(&cluster);
 }
 
@@ -175,8 +180,7 @@ fn bytes_that_one_member_has_are_waited_for_when_it_stands_still_while_others_ar
         io: Duration::from_secs(3),
         idle: Duration::from_millis(500),
     };
-    let calls = CallOptions::default();
-    let client = DfsClient::connect_with(&config(&cluster.namenode), calls, timeouts).unwrap();
+    let client = connect_with(&cluster, timeouts);
     let path = DfsPath::parse("/f").unwrap();
     let content = data::bytes(5, 40_000);
     let mut writer = client.create(&path, CreateOptions::default()).unwrap();
