@@ -152,13 +152,13 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use protocol::{BlockId, GenerationStamp};
 
     use super::*;
     use crate::core::replica::State;
 
-    fn session() -> Session {
+    pub(crate) fn session() -> Session {
         Session::new(DatanodeInfo {
             id: protocol::DatanodeId([1; 16]),
             host: "a".to_owned(),

@@ -1,12 +1,12 @@
 //! Bad replicas, and a NameNode that has started again and knows nothing of them.
 
+use protocol::Epoch;
 use protocol::datanode::{Changes, FullReport, Report, Request};
-use protocol::namenode::DatanodeInfo;
-use protocol::{DatanodeId, Epoch};
 
 use super::{STAMP, open, packet, sample};
 use crate::core::replica::Intent;
 use crate::core::session::Session;
+use crate::core::session::tests::session;
 use crate::store::*;
 
 const COUNT: u64 = 3;
@@ -20,16 +20,7 @@ fn filled() -> (tempfile::TempDir, Arc<Store>, Session) {
         writer.finalize().unwrap();
     }
     drop(store.changes().pending().take());
-    let session = Session::new(DatanodeInfo {
-        id: DatanodeId([1; 16]),
-        host: "a".to_owned(),
-        transfer_address: String::new(),
-        http_address: String::new(),
-        rack: String::new(),
-        boot_id: String::new(),
-        local_socket: String::new(),
-    });
-    (root, store, session)
+    (root, store, session())
 }
 
 fn replica(store: &Store, block: u64) -> Replica {
