@@ -59,15 +59,14 @@ pub(super) fn publish(
     sums::begin(target);
     let done = fill(&draft).and_then(|sums| {
         let _undisturbed = input.ended();
-        let other = |(path, error): (PathBuf, io::Error)| Failure::local(path, &error);
         // First: at no time are there checksums of other bytes.
-        sums::remove_beside(target).map_err(other)?;
+        sums::remove_beside(target).map_err(of_sums)?;
         let renamed = match overwrites {
             true => fs::rename(&draft.temporary, target),
             false => rename_new(&draft.temporary, target),
         };
         renamed.map_err(|error| draft.fail(&error))?;
-        sums.map_or(Ok(()), |sums| sums.write_beside(target)).map_err(other)
+        sums.map_or(Ok(()), |sums| sums.write_beside(target)).map_err(of_sums)
     });
     if done.is_err() {
         // The file may not exist; the user must see the original failure.
@@ -75,6 +74,11 @@ pub(super) fn publish(
     }
     drop(guard);
     done
+}
+
+/// What went wrong with a checksum file.
+pub(super) fn of_sums((path, error): (PathBuf, io::Error)) -> Failure {
+    Failure::local(path, &error)
 }
 
 /// Owner and group, if this machine knows both names, and the permission bits.

@@ -158,8 +158,7 @@ impl Get<'_> {
         }
         refuse_itself_here(self.context, &item.named, target)?;
         let fail = |error| Failure::local(target, &error);
-        let remains = |(path, error): (PathBuf, _)| Failure::local(path, &error);
-        sums::remove_beside(target).map_err(remains)?;
+        sums::remove_beside(target).map_err(draft::of_sums)?;
         let mut file = open_in_place(target, FILE_MODE).map_err(fail)?;
         self.context.store.read(&item.named, 0, u64::MAX, &mut |bytes| {
             progress.bytes(bytes.len());
@@ -239,8 +238,7 @@ pub(super) fn getmerge(context: &Context) -> Result<(), Failure> {
     if sys::fs::is_written_in_place(&target) {
         files.iter().try_for_each(|item| refuse_itself_here(context, &item.named, &target))?;
         let fail = |error: io::Error| Failure::local(&target, &error);
-        let remains = |(path, error): (PathBuf, _)| Failure::local(path, &error);
-        sums::remove_beside(&target).map_err(remains)?;
+        sums::remove_beside(&target).map_err(draft::of_sums)?;
         return merge(context, &files, open_in_place(&target, FILE_MODE).map_err(fail)?, &fail);
     }
     let input = Input::of_all(files.iter().map(|item| Input::at(&item.named.path)));
