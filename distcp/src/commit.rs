@@ -79,7 +79,8 @@ impl<'a> Kept<'a> {
         Ok(Kept { filters: Filters::parse(text)?, sources, spared: &order.spared, unread })
     }
 
-    /// True if it is spared or in a directory that was not listed, or if the filters exclude what a source would have at this path below the target, or a directory above it.
+    /// True if it is spared or in a directory that was not listed, or if the filters exclude what a source would have at this path below the target, or a
+    /// directory above it.
     fn has(&self, relative: &str) -> bool {
         self.spared.has(relative)
             || self.unread.contains("")

@@ -495,7 +495,8 @@ impl Store {
         }
     }
 
-    /// Removes deleted files whose grace period is over and gives back the space of deleted small replicas, until `is_over`: there may be many, and a disk can take long for each.
+    /// Removes deleted files whose grace period is over and gives back the space of deleted small replicas, until `is_over`: there may be many, and a disk can
+    /// take long for each.
     pub fn empty_trash(&self, is_over: &dyn Fn() -> bool) {
         self.volumes.iter().for_each(|volume| volume.empty_trash(is_over));
         self.compact_small(is_over);
@@ -542,7 +543,8 @@ impl Store {
         entry.map(|entry| change(&mut entry.replica)).is_some()
     }
 
-    /// Ends a writer's hold of a replica, of which `left` or nothing remains, in files of its own or elsewhere, and reports that; false if the writer had lost it before.
+    /// Ends a writer's hold of a replica, of which `left` or nothing remains, in files of its own or elsewhere, and reports that; false if the writer had lost
+    /// it before.
     fn release(
         &self,
         block: BlockId,

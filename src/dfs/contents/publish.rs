@@ -48,8 +48,8 @@ impl Naming {
     }
 }
 
-/// Creates the temporary file, lets `fill` write all of `input`, publishes it. A writer that fails deletes what it wrote. Options `-f`, `-d` and `-l` are those of the
-/// command.
+/// Creates the temporary file, lets `fill` write all of `input`, publishes it. A writer that fails deletes what it wrote. Options `-f`, `-d` and `-l` are those
+/// of the command.
 pub(super) fn write(
     context: &Context,
     (target, naming): (&Named, Naming),

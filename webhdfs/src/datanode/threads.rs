@@ -17,9 +17,9 @@ const POOL: usize = 512;
 const READS_MAX: usize = 128;
 /// For checksums: one step each. They read all of a file and compute at its full speed, so more would only take processors from others.
 pub(super) const SUMS_MAX: usize = 8;
-/// For uploads: one each from its beginning to its end, and some for those that were given up and have not ended.
 /// Uploads at once: each has a thread and a window of packets (8 MiB). More wait their turn. One user alone gets three quarters.
 pub(super) const UPLOADS_MAX: usize = 256;
+/// For uploads: one each from its beginning to its end, and some for those that were given up and have not ended.
 const WRITES_MAX: usize = UPLOADS_MAX + 64;
 
 // What else blocks has the rest: orders of the NameNode, readers that end.

@@ -51,8 +51,8 @@ impl Store {
         }
     }
 
-    /// Handles a replica that its disk does not return intact: damage is reported, at once or, while the replica is written, when it is complete. A disk that fails is checked first. If it works, the scanner reads
-    /// the replica again; what fails twice, for whomever, is reported, too.
+    /// Handles a replica that its disk does not return intact: damage is reported, at once or, while the replica is written, when it is complete. A disk that
+    /// fails is checked first. If it works, the scanner reads the replica again; what fails twice, for whomever, is reported, too.
     pub fn note_unread(&self, replica: &Replica, error: &StoreError) {
         if !error.is_bad_replica() {
             return;

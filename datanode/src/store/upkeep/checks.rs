@@ -1,7 +1,7 @@
 //! Which data directories work: checks that take those that fail out of service, and put those that work again back in.
 //!
-//! A disk may also not answer at all. Whoever waits for it then waits for long, so each directory is checked by a thread of its own, and somebody else takes it out
-//! of service (`probes`). Invariant: that waits for nothing that a thread may hold while it waits for the disk.
+//! A disk may also not answer at all. Whoever waits for it then waits for long, so each directory is checked by a thread of its own, and somebody else takes it
+//! out of service (`probes`). Invariant: that waits for nothing that a thread may hold while it waits for the disk.
 
 use std::io;
 use std::sync::atomic::Ordering;

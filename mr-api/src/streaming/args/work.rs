@@ -16,6 +16,7 @@ const IDENTITY_REDUCERS: [&str; 2] =
     ["org.apache.hadoop.mapred.lib.IdentityReducer", "org.apache.hadoop.mapreduce.Reducer"];
 const AGGREGATE_PACKAGES: [&str; 2] =
     ["org.apache.hadoop.mapred.lib.aggregate", "org.apache.hadoop.mapreduce.lib.aggregate"];
+
 /// What runs as mapper, combiner or reducer.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
