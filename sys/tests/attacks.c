@@ -127,9 +127,7 @@ static int message_queue(void) {
     return is_done(queue);
 }
 static int memory_left_behind(void) {
-    int fd = open("/dev/shm/hanno-test-attack", O_CREAT | O_RDWR, 0600);
-    if (fd >= 0) unlink("/dev/shm/hanno-test-attack");
-    return is_done(fd);
+    return is_done(open(argument, O_CREAT | O_RDWR, 0600));
 }
 static int secret_memory(void) { return is_done(syscall(447, 0)); }
 static int locked_memory(void) {
@@ -212,7 +210,10 @@ static int slows_user(void) {
 }
 static int hides(void) { return is_done(prctl(PR_SET_DUMPABLE, 0)); }
 static int reads_file(void) { return is_done(open(argument, O_RDONLY)); }
-static int writes_file(void) { return is_done(open(argument, O_WRONLY | O_CREAT, 0600)); }
+static int writes_file(void) {
+    int fd = open(argument, O_WRONLY | O_CREAT, 0600);
+    return fd >= 0 && is_done((int)write(fd, "x", 1));
+}
 static int becomes_root(void) {
     /* Root that is root no more in anything but its number gains nothing by this. */
     return is_done(setuid(0)) && is_done(setgroups(0, NULL));

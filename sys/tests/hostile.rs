@@ -16,18 +16,21 @@ mod support;
 
 use needs::{Need, lacks};
 use support::copy_of_this_program;
+use sys::beneath::Dir;
 use sys::process::Limits;
-use sys::sandbox::{Access, AllowedPath, User, Walls, inside};
+use sys::sandbox::{Access, AllowedPath, User, Walls, confine};
 
 /// Set for the copy of this program that runs as an ordinary user.
 const AGAIN_VARIABLE: &str = "HANNO_TEST_ORDINARY_USER";
 /// Set for the copy of this program that was started on a terminal, to the terminal's path.
 const TERMINAL_VARIABLE: &str = "HANNO_TEST_TERMINAL";
+/// What is in the file outside.
+const OUTSIDE: &str = "outside";
 /// A user without rights.
 const ORDINARY_USER: u32 = 65_534;
 
 /// The target of an attack.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     Nothing,
     /// A Unix socket with a path outside the walls.
@@ -43,6 +46,8 @@ enum At {
     OwnFile,
     /// A descriptor that whoever started the process left open.
     Leaked,
+    /// A name in the memory that the machine's processes share.
+    Memory,
 }
 
 /// Where an attack works without walls.
@@ -73,7 +78,7 @@ const ATTACKS: &[(&str, At, Works)] = &[
     ("semaphores", At::Nothing, Works::Always),
     ("messages", At::Nothing, Works::Always),
     ("message_queue", At::Nothing, Works::Perhaps),
-    ("memory_left_behind", At::Nothing, Works::Always),
+    ("memory_left_behind", At::Memory, Works::Always),
     ("secret_memory", At::Nothing, Works::Perhaps),
     ("locked_memory", At::Nothing, Works::Root),
     ("watches", At::Nothing, Works::Always),
@@ -140,7 +145,7 @@ impl Scene {
             }
         }
         fs::create_dir(at("own")).unwrap();
-        fs::write(at("file"), "outside").unwrap();
+        fs::write(at("file"), OUTSIDE).unwrap();
         let unique = directory.path().file_name().unwrap().display().to_string();
         let abstract_name = format!("hanno-test-hostile-{unique}");
         let leaked = fs::File::open(at("file")).unwrap();
@@ -180,19 +185,18 @@ impl Scene {
             At::File => self.file.display().to_string(),
             At::OwnFile => self.own.join(format!("new-{run}")).display().to_string(),
             At::Leaked => self.leaked.as_raw_fd().to_string(),
+            At::Memory => format!("/dev/shm/{}-{run}", self.abstract_name),
         }
     }
 
     fn attack(&self, name: &str, argument: &str, walls: Option<&Walls>) -> Output {
         let mut command = Command::new(&self.program);
         command.args([name, argument]);
-        match walls {
-            Some(walls) => {
-                sys::detach::detach(&mut command, Vec::new(), &Limits::default(), None).unwrap();
-                inside(walls, || command.output()).unwrap()
-            }
-            None => command.output().unwrap(),
+        if let Some(walls) = walls {
+            sys::detach::detach(&mut command, Vec::new(), &Limits::default(), None).unwrap();
+            confine(&mut command, walls).unwrap();
         }
+        command.output().unwrap()
     }
 
     fn walls(&self, user: Option<User>) -> Walls {
@@ -202,7 +206,14 @@ impl Scene {
         places.push(AllowedPath::new("/dev/null", Access::Use));
         places.push(AllowedPath::new(&self.program, Access::Read));
         places.push(AllowedPath::new(&self.own, Access::Change));
-        Walls { places, user }
+        Walls { places, user, temporary: None }
+    }
+
+    /// The same, with temporary directories of its own.
+    fn walls_and_temporary(&self, user: Option<User>) -> Walls {
+        let home = Dir::open(&self.own).unwrap().ensure_dir("temporary").unwrap();
+        user.iter().for_each(|user| home.give_to(*user).unwrap());
+        Walls { temporary: Some(self.own.join("temporary")), ..self.walls(user) }
     }
 
     fn try_all(&self, user: Option<User>) {
@@ -214,8 +225,20 @@ impl Scene {
             assert!(bare.status.success() || !must, "{name} without walls: {bare:?}");
             assert!(!bare.status.success() || *works != Works::Never, "{name}: {bare:?}");
             shown += usize::from(bare.status.success());
-            let held = self.attack(name, &self.argument(*at, 2 * run + 1), Some(&self.walls(user)));
+            if *at == At::Memory {
+                fs::remove_file(self.argument(*at, 2 * run)).unwrap();
+            }
+            fs::write(&self.file, OUTSIDE).unwrap();
+            let argument = self.argument(*at, 2 * run + 1);
+            let held = self.attack(name, &argument, Some(&self.walls(user)));
             assert_eq!(held.status.code(), Some(1), "{name} at {at:?} inside: {held:?}");
+            let held = self.attack(name, &argument, Some(&self.walls_and_temporary(user)));
+            // Shared memory, and what it makes below a temporary directory, are its own.
+            let is_own = *at == At::Memory || *name == "writes_file";
+            let code = held.status.code();
+            assert!(code == Some(1) || is_own && code == Some(0), "{name} at {at:?}: {held:?}");
+            assert_eq!(fs::read_to_string(&self.file).unwrap(), OUTSIDE, "{name}");
+            assert!(*at != At::Memory || !Path::new(&argument).try_exists().unwrap(), "{argument}");
         }
         println!("{shown} of {} attacks succeeded without walls, none inside", ATTACKS.len());
         assert!(shown >= 25, "only {shown} attacks could be shown");
@@ -353,9 +376,11 @@ fn type_into(terminal: &str) {
             let held = scene.attack(name, at, Some(&walls));
             assert_eq!(held.status.code(), Some(1), "{name} at {at:?}: {held:?}");
             // A process that is in the session nevertheless meets the wall too.
-            let output = inside(&walls, || Command::new(&scene.program).args([name, at]).output());
+            let mut command = Command::new(&scene.program);
+            command.args([name, at]);
+            confine(&mut command, &walls).unwrap();
             let expected = if name == "controls_terminal" { 0 } else { 1 };
-            assert_eq!(output.unwrap().status.code(), Some(expected), "{name} at {at:?}");
+            assert_eq!(command.status().unwrap().code(), Some(expected), "{name} at {at:?}");
         }
     }
     // Kernels may refuse typing by themselves (`dev.tty.legacy_tiocsti`), but not opening the terminal.

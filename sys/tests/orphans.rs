@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sys::orphans::{adopt, end_all, ended, start};
-use sys::sandbox::{Access, AllowedPath, Walls, inside};
+use sys::sandbox::{Access, AllowedPath, Walls, confine};
 
 const PROC: &str = "/proc";
 const ROUND_PAUSE: Duration = Duration::from_millis(5);
@@ -31,14 +31,14 @@ fn what_left_its_parents_and_all_marks_behind_is_ended_and_other_children_are_no
         ["/usr", "/bin", "/lib", "/lib64"].map(|path| AllowedPath::new(path, Access::Read));
     let mut places: Vec<AllowedPath> = places.into();
     places.push(AllowedPath::new("/dev/null", Access::Use));
-    let walls = Walls { places, user: None };
+    let walls = Walls { places, user: None, temporary: None };
     let script = format!(
         "(setsid -f env -i sleep {SECONDS}); (env -i setsid setsid -f sleep {SECONDS} &); :"
     );
     let mut command = Command::new("sh");
     command.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child =
-        inside(&walls, || start(|| command.spawn().map(|child| (child.id(), child)))).unwrap();
+    confine(&mut command, &walls).unwrap();
+    let mut child = start(|| command.spawn().map(|child| (child.id(), child))).unwrap();
     child.wait().unwrap();
     ended(child.id());
     let deadline = Instant::now() + Duration::from_secs(20);

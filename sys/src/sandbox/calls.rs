@@ -102,14 +102,16 @@ const PRIORITIES_OF_OTHERS: [u32; 2] = [1, 2];
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 
-/// Refuses the calls for this thread and all its descendants.
-pub(super) fn refuse() -> io::Result<()> {
+/// The filters.
+pub(super) fn programs() -> io::Result<&'static [BpfProgram]> {
     static PROGRAMS: OnceLock<Result<Vec<BpfProgram>, String>> = OnceLock::new();
-    let programs = PROGRAMS.get_or_init(compile);
-    for program in programs.as_ref().map_err(|error| io::Error::other(error.as_str()))? {
-        apply_filter(program).map_err(io::Error::other)?;
-    }
-    Ok(())
+    let programs = PROGRAMS.get_or_init(compile).as_ref();
+    programs.map(Vec::as_slice).map_err(|error| io::Error::other(error.as_str()))
+}
+
+/// Refuses the calls for this thread and all its descendants. Allocates only if the kernel has no such filters.
+pub(super) fn refuse(programs: &[BpfProgram]) -> io::Result<()> {
+    programs.iter().try_for_each(|program| apply_filter(program).map_err(io::Error::other))
 }
 
 fn compile() -> Result<Vec<BpfProgram>, String> {

@@ -1,32 +1,29 @@
 //! Keeps a process that is about to start, and all its descendants, away from what is not theirs: files (landlock), processes outside (landlock), calls that no
-//! ordinary program makes (seccomp), root's powers (capabilities), and new ones (`no_new_privs`).
+//! ordinary program makes (seccomp), root's powers (capabilities), and new ones (`no_new_privs`). Its temporary files are its own (mounts).
 //!
-//! Invariants: the thread that starts the process enters first and ends with it, so no other thread of this process is confined; what the kernel lacks is left
-//! out and reported by [`support`], never pretended; nothing inside can leave or widen the sandbox.
+//! Invariants: the new process confines itself before it becomes a program, so nothing of this one is confined; what the kernel lacks is left out and reported by
+//! [`support`], never pretended; nothing inside can leave or widen the sandbox.
+
+#![allow(unsafe_code, reason = "what runs between fork and exec; the proof is at the call")]
 
 mod calls;
+mod files;
 mod powers;
+mod public;
+mod temporary;
 mod user;
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
-use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
-};
-
 use self::powers::{drop_bounding_set, drop_capabilities, on_a_thread};
+use self::temporary::{Own, Way};
 
+pub use public::public_places;
 pub use user::{User, numbers_in_use, open_to, try_user};
-
-/// The rights that are handled: those of the newest kernel tested. Older ones know fewer.
-const RIGHTS: ABI = ABI::V6;
-/// The oldest landlock version in use: earlier ones cannot allow renames between directories.
-const RIGHTS_MIN: ABI = ABI::V2;
-/// The first landlock that keeps signals inside.
-const SIGNALS_MIN: ABI = ABI::V6;
 
 /// The allowed access to a place and everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -62,6 +59,8 @@ pub struct Walls {
     pub places: Vec<AllowedPath>,
     /// The user they run as; `None`: that of the process that starts them.
     pub user: Option<User>,
+    /// Their directory in place of those for temporary files that all processes of a machine share. `None`: there they reach what `places` say.
+    pub temporary: Option<PathBuf>,
 }
 
 /// The abilities of this kernel.
@@ -79,32 +78,53 @@ pub struct Support {
 pub fn support() -> Support {
     static SUPPORT: OnceLock<Support> = OnceLock::new();
     *SUPPORT.get_or_init(|| {
-        let abi = on_a_thread(|| Ok(hold_files(&[])?.landlock)).map_or(ABI::Unsupported, abi);
-        Support {
-            files: abi >= RIGHTS_MIN,
-            signals: abi >= SIGNALS_MIN,
-            calls: on_a_thread(calls::refuse).is_ok(),
-        }
+        let (files, signals) = files::support();
+        Support { files, signals, calls: on_a_thread(|| calls::refuse(calls::programs()?)).is_ok() }
     })
 }
 
-/// Calls `start` on a thread that is confined by `walls` as far as the kernel supports it; a process started there is confined like the thread. Places that do
-/// not exist are left out.
+/// Whether processes of `user` can have temporary directories of their own; tried with a directory of this process.
 ///
 /// # Errors
-/// If the kernel refuses something that it supports, or `start` fails.
-pub fn inside<T: Send>(
-    walls: &Walls,
-    start: impl FnOnce() -> io::Result<T> + Send,
-) -> io::Result<T> {
+/// Why not.
+pub fn try_temporary(user: Option<User>, directory: &Path) -> io::Result<()> {
+    way(user, directory).map(drop)
+}
+
+fn way(user: Option<User>, directory: &Path) -> io::Result<Way> {
+    static WAY: OnceLock<Result<Way, String>> = OnceLock::new();
+    let way = WAY.get_or_init(|| temporary::support(directory).map_err(|error| error.to_string()));
+    match way {
+        // There is no other user in a namespace of users that this process may make.
+        Ok(Way::UserAndMounts) if user.is_some() => Err(io::ErrorKind::PermissionDenied.into()),
+        Ok(way) => Ok(*way),
+        Err(text) => Err(io::Error::other(text.as_str())),
+    }
+}
+
+/// Lets `command` start a process that is confined by `walls` as far as the kernel supports it, with all its descendants. Places that do not exist are left out.
+/// The directory that it works in is to be set before.
+///
+/// # Errors
+/// If the kernel refuses something that it supports.
+pub fn confine(command: &mut Command, walls: &Walls) -> io::Result<()> {
     let support = support();
-    on_a_thread(|| {
-        let Walls { places, user } = walls;
+    let mut places = walls.places.clone();
+    let mut own = None;
+    if let Some(directory) = &walls.temporary
+        && let Ok(way) = way(walls.user, directory)
+    {
+        let working = command.get_current_dir();
+        own = Some(Own::prepare(way, directory, &places, working)?);
+        places.push(AllowedPath::new(directory.clone(), Access::Change));
+    }
+    let files = support.files.then(|| files::rules(&places)).transpose()?;
+    let calls = support.calls.then(calls::programs).transpose()?;
+    let user = walls.user;
+    let enter = move || {
+        own.iter_mut().try_for_each(Own::enter)?;
         rustix::thread::set_no_new_privs(true)?;
-        // This opens the places before the thread loses any of its rights to reach them.
-        if support.files {
-            hold_files(places)?;
-        }
+        files.iter().try_for_each(files::hold)?;
         match user {
             Some(user) => user.become_for_good()?,
             None => {
@@ -112,108 +132,37 @@ pub fn inside<T: Send>(
                 drop_capabilities()?;
             }
         }
-        if support.calls {
-            calls::refuse()?;
-        }
-        start()
-    })
-}
-
-fn abi(status: LandlockStatus) -> ABI {
-    match status {
-        LandlockStatus::Available { effective_abi, .. } => effective_abi,
-        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => ABI::Unsupported,
-    }
-}
-
-fn hold_files(places: &[AllowedPath]) -> io::Result<RestrictionStatus> {
-    let all = AccessFs::from_all(RIGHTS);
-    let ruleset = Ruleset::default().handle_access(all).map_err(io::Error::other)?;
-    let ruleset = ruleset.scope(Scope::Signal).map_err(io::Error::other)?;
-    let mut ruleset = ruleset.create().map_err(io::Error::other)?;
-    for place in places {
-        let Ok(metadata) = place.path.metadata() else { continue };
-        let rights = match metadata.is_dir() {
-            true => rights(place.access),
-            false => rights(place.access) & AccessFs::from_file(RIGHTS),
-        };
-        let opened = PathFd::new(&place.path).map_err(io::Error::other)?;
-        ruleset = ruleset.add_rule(PathBeneath::new(opened, rights)).map_err(io::Error::other)?;
-    }
-    ruleset.restrict_self().map_err(io::Error::other)
-}
-
-fn rights(access: Access) -> BitFlags<AccessFs> {
-    let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
-    match access {
-        Access::Read => AccessFs::from_read(RIGHTS),
-        Access::Use => {
-            AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
-        }
-        Access::Change => AccessFs::from_all(RIGHTS) & !devices,
-    }
-}
-
-/// The places below `directory` that anybody may read: as few as possible.
-pub fn public_places(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    if is_public(directory, &mut found) {
-        return vec![directory.to_owned()];
-    }
-    found
-}
-
-/// True if everything below `path` is public; otherwise adds its public parts to `found`. A place that cannot be read counts as private. A link is as public as
-/// its target, which is judged at its own path: the link by itself reveals nothing.
-fn is_public(path: &Path, found: &mut Vec<PathBuf>) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    const OTHERS_READ: u32 = 0o4;
-    const OTHERS_ENTER: u32 = 0o1;
-    let Ok(metadata) = path.symlink_metadata() else { return false };
-    if metadata.is_symlink() {
-        return true;
-    }
-    if !metadata.is_dir() {
-        return metadata.mode() & OTHERS_READ != 0;
-    }
-    let wanted = OTHERS_READ | OTHERS_ENTER;
-    let Some(entries) = path.read_dir().ok().filter(|_| metadata.mode() & wanted == wanted) else {
-        return false;
+        calls.iter().try_for_each(|calls| calls::refuse(calls))
     };
-    let (mut all, mut public, mut below) = (true, Vec::new(), Vec::new());
-    for entry in entries {
-        let Ok(entry) = entry else {
-            all = false;
-            continue;
-        };
-        match is_public(&entry.path(), &mut below) {
-            true => public.push(entry.path()),
-            false => all = false,
-        }
-    }
-    if !all {
-        found.append(&mut public);
-        found.append(&mut below);
-    }
-    all
+    // SAFETY: runs in the child of a fork of a process with threads, so it may do nothing that waits for another thread. It makes system calls on values that were
+    // made before the fork; it takes no lock, and neither allocates nor frees.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-    use std::process::{Command, Output};
+    use std::process::Output;
 
-    /// Runs a script inside; it can see the system and these places.
-    fn run(places: &[AllowedPath], script: &str) -> Output {
+    /// The system and these.
+    fn system_places(places: &[AllowedPath]) -> Vec<AllowedPath> {
         let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"];
         let mut all: Vec<AllowedPath> =
             system.map(|path| AllowedPath::new(path, Access::Read)).into();
         all.push(AllowedPath::new("/dev/null", Access::Use));
         all.extend(places.iter().cloned());
-        let walls = Walls { places: all, user: None };
-        inside(&walls, || Command::new("sh").args(["-c", script]).output()).unwrap()
+        all
+    }
+
+    /// Runs a script inside; it can see the system and these places.
+    fn run(places: &[AllowedPath], script: &str) -> Output {
+        let walls = Walls { places: system_places(places), user: None, temporary: None };
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        confine(&mut command, &walls).unwrap();
+        command.output().unwrap()
     }
 
     #[track_caller]
@@ -261,8 +210,76 @@ mod tests {
             check(&places, &script, succeeds);
         }
         assert_eq!(fs::read_to_string(format!("{other}/file")).unwrap(), "other");
-        // This thread is not confined.
+        // This process is not confined.
         fs::write(format!("{other}/file"), "changed").unwrap();
+    }
+
+    #[test]
+    fn temporary_files_are_its_own_and_what_it_may_reach_keeps_its_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let [own, work, other] = ["own", "work", "other"].map(|name| {
+            let path = directory.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("file"), name).unwrap();
+            path
+        });
+        if let Err(error) = try_temporary(None, &own) {
+            return needs::lacks(needs::Need::Mounts, error);
+        }
+        let name = directory.path().file_name().unwrap().display().to_string();
+        let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
+        let before = mounts();
+        let [file, work_text, other_text] =
+            [work.join("file"), work.clone(), other.clone()].map(|path| path.display().to_string());
+        for (script, succeeds) in [
+            (format!("echo x >/tmp/{name}.new && grep -q x /var/tmp/{name}.new"), true),
+            (format!("echo x >/dev/shm/{name}.shared && cat /tmp/{name}.shared"), true),
+            // The directory of this test lies below /tmp.
+            (format!("grep -q work {file}"), true),
+            (format!("echo more >>{work_text}/file"), false),
+            (
+                format!(
+                    "cd {work_text} && test \"$(pwd -P)\" = {work_text} && ls ../.. | grep -c own"
+                ),
+                false,
+            ),
+            (format!("cat {other_text}/file || ls {other_text}"), false),
+            ("ls -A /tmp | grep -q hanno".to_owned(), false),
+        ] {
+            let places = system_places(&[AllowedPath::new(&work, Access::Read)]);
+            let walls = Walls { places, user: None, temporary: Some(own.clone()) };
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]).current_dir(&work);
+            confine(&mut command, &walls).unwrap();
+            let output = command.output().unwrap();
+            assert_eq!(output.status.success(), succeeds, "{script}: {output:?}");
+        }
+        for made in ["new", "shared"] {
+            let made = format!("{name}.{made}");
+            assert!(own.join(&made).try_exists().unwrap(), "{made}");
+            assert!(
+                ["/tmp", "/dev/shm"]
+                    .iter()
+                    .all(|at| !Path::new(at).join(&made).try_exists().unwrap())
+            );
+        }
+        assert_eq!(fs::read_to_string(work.join("file")).unwrap(), "work");
+        assert_eq!(mounts(), before, "the machine sees nothing of it");
+    }
+
+    #[test]
+    fn a_shared_directory_that_was_opened_is_the_machines() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("own");
+        fs::create_dir(&own).unwrap();
+        let mut places = system_places(&[AllowedPath::new("/tmp", Access::Read)]);
+        places.push(AllowedPath::new(&own, Access::Change));
+        let walls = Walls { places, user: None, temporary: Some(own.clone()) };
+        let mut command = Command::new("ls");
+        confine(command.args(["-A", "/tmp"]), &walls).unwrap();
+        let listed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let name = directory.path().file_name().unwrap().to_str().unwrap();
+        assert!(listed.lines().any(|line| line == name), "{listed}");
     }
 
     #[test]
@@ -299,33 +316,5 @@ mod tests {
         let held = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
         let held = u64::from_str_radix(held.trim(), 16).unwrap();
         assert_eq!(held, 0, "{held:x}");
-    }
-
-    #[test]
-    fn what_is_public_is_found_in_few_places() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path();
-        let make = |name: &str, mode: u32| {
-            let path = root.join(name);
-            match name.strip_suffix('/') {
-                Some(_) => fs::create_dir(&path).unwrap(),
-                None => fs::write(&path, "").unwrap(),
-            }
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        };
-        fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
-        make("open/", 0o755);
-        make("open/a", 0o644);
-        make("open/b", 0o444);
-        assert_eq!(public_places(root), [root]);
-        make("mixed/", 0o755);
-        make("mixed/key", 0o600);
-        make("mixed/cert", 0o644);
-        make("closed/", 0o700);
-        make("closed/file", 0o644);
-        std::os::unix::fs::symlink("mixed/key", root.join("link")).unwrap();
-        let mut found = public_places(root);
-        found.sort();
-        assert_eq!(found, ["link", "mixed/cert", "open"].map(|name| root.join(name)));
     }
 }

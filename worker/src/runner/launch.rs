@@ -99,18 +99,13 @@ fn spawn(options: &Options, temporary: &Path, id: u64, cookie: &str) -> io::Resu
     let pids = options.sandbox.group(&format!("runner-{id}"))?;
     let kept = vec![its_socket.into(), its_broker.into()];
     sys::detach::detach(command.as_std_mut(), kept, &limits, pids.as_ref())?;
-    let runtime = tokio::runtime::Handle::current();
-    let mut child = options.sandbox.start(
-        (&options.job.path, options.user),
-        &[&options.binary, &options.outputs],
-        || {
-            let _runtime = runtime.enter();
-            sys::orphans::start(|| {
-                let child = command.spawn()?;
-                Ok((child.id().ok_or(io::ErrorKind::NotFound)?, child))
-            })
-        },
-    )?;
+    let readable = [&options.binary, &options.outputs];
+    let job = (&*options.job.path, options.user);
+    options.sandbox.confine(command.as_std_mut(), job, temporary, &readable)?;
+    let mut child = sys::orphans::start(|| {
+        let child = command.spawn()?;
+        Ok((child.id().ok_or(io::ErrorKind::NotFound)?, child))
+    })?;
     let group = child.id().ok_or(io::ErrorKind::NotFound)?;
     let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;
     let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?.into_owned_fd()?;

@@ -66,6 +66,8 @@ pub(crate) struct Sandbox {
     /// Open to all tasks; `None` if tasks are not confined.
     places: Option<Vec<AllowedPath>>,
     support: Support,
+    /// Temporary directories of tasks, or why they have none of their own.
+    temporary: Result<(), String>,
     /// Users of jobs, or why they have none.
     users: Result<Users, String>,
     /// Cgroups of tasks, or why they have none.
@@ -96,6 +98,8 @@ impl Sandbox {
             .then(|| u64::from(config.task_processes_max) * THREADS_PER_PROCESS);
         let data = &directories.data.path;
         let groups = groups(data, users.as_ref().ok());
+        let user = users.as_ref().ok().and_then(Users::any);
+        let temporary = sys::sandbox::try_temporary(user, data).map_err(|error| error.to_string());
         let (memory_bytes, unbounded_memory) = match config.task_memory_limit_bytes {
             0 => (None, Some("task_memory_limit_bytes is 0")),
             // Map outputs would count as long as they are kept.
@@ -107,6 +111,7 @@ impl Sandbox {
         let sandbox = Sandbox {
             places,
             support: sys::sandbox::support(),
+            temporary,
             search_path: search_path(users.as_ref().ok()),
             users,
             groups,
@@ -169,18 +174,20 @@ impl Sandbox {
         self.groups.as_ref().ok().map(|groups| groups.group(name, &self.bounds)).transpose()
     }
 
-    /// Calls `start`, which starts a process, inside the walls: as the user of a job, with its files and its readable paths.
-    pub(crate) fn start<T: Send>(
+    /// Lets `command` start a process inside the walls: as the user of a job, with its files, its directory for temporary files and its readable paths.
+    pub(crate) fn confine(
         &self,
+        command: &mut std::process::Command,
         (job_directory, user): (&Path, Option<User>),
+        temporary: &Path,
         readable: &[&PathBuf],
-        start: impl FnOnce() -> io::Result<T> + Send,
-    ) -> io::Result<T> {
-        let Some(places) = &self.places else { return start() };
+    ) -> io::Result<()> {
+        let Some(places) = &self.places else { return Ok(()) };
         let readable = readable.iter().map(|path| AllowedPath::new(*path, Access::Read));
         let own = std::iter::once(AllowedPath::new(job_directory, Access::Change)).chain(readable);
-        let walls = Walls { places: places.iter().cloned().chain(own).collect(), user };
-        sys::sandbox::inside(&walls, start)
+        let places = places.iter().cloned().chain(own).collect();
+        let walls = Walls { places, user, temporary: Some(temporary.to_owned()) };
+        sys::sandbox::confine(command, &walls)
     }
 
     /// The bound of threads of a task's user, if no cgroup bounds forks. It covers all tasks together, and if the user is the worker's,
@@ -251,6 +258,7 @@ impl Sandbox {
                 "a kernel with seccomp filters",
             ));
             walls.push(wall("privileges", true, "no new privileges", "", ""));
+            walls.push(self.temporary_wall());
             walls.push(self.user_wall());
         }
         walls.extend(self.group_walls());
@@ -290,6 +298,15 @@ impl Sandbox {
         };
         walls.push(wall("ends", ends));
         walls
+    }
+
+    fn temporary_wall(&self) -> Wall {
+        let text = match &self.temporary {
+            Ok(()) => "temporary directories of their own".to_owned(),
+            Err(reason) => format!("nothing of /tmp, /var/tmp, /dev/shm ({reason})"),
+        };
+        let remedy = "a worker that runs as root with CAP_SYS_ADMIN, or a kernel that lets its user make namespaces; scripts find a directory in TMPDIR";
+        Wall { name: "temporary", is_held: self.temporary.is_ok(), text, remedy }
     }
 
     fn user_wall(&self) -> Wall {
