@@ -148,6 +148,8 @@ pub(crate) static COMMANDS: &[Command] = &[
 const HADOOP_VERSION: &str = "3.4.1";
 /// Names of this program besides `hanno`.
 pub(crate) const PROGRAMS: [&str; 4] = ["hdfs", "hadoop", "mapred", "yarn"];
+/// A name that programs look for beside `hadoop` before they call `hadoop jar` with it.
+const STREAMING_JAR: &str = "hadoop-streaming.jar";
 
 /// Runs the program under the name `program`.
 pub(crate) fn run(program: &str, args: &[OsString]) -> u8 {
@@ -224,7 +226,7 @@ pub(crate) fn install_links(directory: &Path, force: bool) -> u8 {
 
 fn make_links(directory: &Path, force: bool) -> Result<()> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    for name in PROGRAMS {
+    for name in PROGRAMS.iter().chain([&STREAMING_JAR]) {
         let link = directory.join(name);
         match std::fs::read_link(&link) {
             Ok(target) if target == program => {}
@@ -354,6 +356,8 @@ mod tests {
         symlink("/elsewhere", &link).unwrap();
         assert!(make_links(directory.path(), false).is_err());
         make_links(directory.path(), true).unwrap();
-        assert_eq!(std::fs::read_link(&link).unwrap(), std::env::current_exe().unwrap());
+        for link in [&link, &directory.path().join(STREAMING_JAR)] {
+            assert_eq!(std::fs::read_link(link).unwrap(), std::env::current_exe().unwrap());
+        }
     }
 }

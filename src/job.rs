@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::Parser;
 use client::job::{JobClient, counter_value, counters_text};
+use mr_api::streaming::Voice;
 use protocol::jobs::{JobReport, JobState, Priority, RoundMeasure, RoundsReport};
 use protocol::property::Class;
 use protocol::record::SKIP_DIRECTORY;
@@ -27,7 +28,7 @@ use crate::absent;
 use crate::connect::{Overrides, describe, job_client};
 use crate::generic::{self, generic, texts};
 use crate::output::{
-    EXIT_FAILED, EXIT_OK, EXIT_USAGE, human_size, print_json, report, report_text, say,
+    EXIT_FAILED, EXIT_OK, EXIT_USAGE, human_size, log_lead, print_json, report, report_text, say,
 };
 use crate::reference::Outline;
 use crate::top::{self, TopArgs};
@@ -143,7 +144,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
 fn dispatch(arguments: &[OsString], overrides: &Overrides) -> u8 {
     match arguments.split_first() {
         Some((first, rest)) if first == "streaming" || first == "-streaming" => {
-            streaming(rest, overrides)
+            stream(rest, overrides, Voice::Plain)
         }
         Some((first, [])) if first == "properties" || first == "-properties" => {
             say!("{}", protocol::property::markdown().trim_end());
@@ -174,8 +175,13 @@ struct Top {
     args: TopArgs,
 }
 
-/// `hanno job streaming`: this program is the job's driver, and on the workers its task runner.
+/// `mapred streaming`, with the messages of Hadoop's own.
 pub(crate) fn streaming(arguments: &[OsString], overrides: &Overrides) -> u8 {
+    stream(arguments, overrides, Voice::Log(log_lead))
+}
+
+/// `hanno job streaming`: this program is the job's driver, and on the workers its task runner.
+fn stream(arguments: &[OsString], overrides: &Overrides, voice: Voice) -> u8 {
     let mut words = Vec::new();
     for (option, value) in
         [("--namenode", &overrides.namenode), ("--jobtracker", &overrides.jobtracker)]
@@ -204,7 +210,7 @@ pub(crate) fn streaming(arguments: &[OsString], overrides: &Overrides) -> u8 {
             return EXIT_USAGE;
         }
     }
-    mr_api::streaming::run(&["job", "streaming"], &words)
+    mr_api::streaming::run(&["job", "streaming"], &words, voice)
 }
 
 /// `hadoop jar …/hadoop-streaming-3.3.6.jar …`: what that jar does is built in; Java is not.

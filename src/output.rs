@@ -344,6 +344,24 @@ pub(crate) fn second_time(ms: u64, zone: &TimeZone) -> String {
     format_time(ms, zone, "%Y-%m-%d %H:%M:%S")
 }
 
+/// The zone of this machine. By itself the library opens the directories of all zones, to find the name that `/etc/localtime` leads to.
+pub(crate) fn local_zone() -> &'static TimeZone {
+    static ZONE: OnceLock<TimeZone> = OnceLock::new();
+    ZONE.get_or_init(|| {
+        let of_file = || TimeZone::tzif("", &std::fs::read("/etc/localtime").ok()?).ok();
+        match std::env::var_os("TZ") {
+            Some(_) => TimeZone::system(),
+            None => of_file().unwrap_or_else(TimeZone::system),
+        }
+    })
+}
+
+/// How a line of Hadoop's log begins that `who` writes now.
+pub(crate) fn log_lead(level: &str, who: &str) -> String {
+    let now = Timestamp::now().to_zoned(local_zone().clone());
+    format!("{} {level} {who}: ", now.strftime("%Y-%m-%d %H:%M:%S,%3f"))
+}
+
 /// As Java prints a date: `Mon Jan 05 10:30:00 UTC 2026`.
 pub(crate) fn java_date(ms: u64, zone: &TimeZone) -> String {
     format_time(ms, zone, "%a %b %d %H:%M:%S %Z %Y")

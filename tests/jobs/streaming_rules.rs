@@ -12,6 +12,7 @@ fn streaming_as_scripts_rely_on_it() {
     let streaming = Streaming::start();
     streaming.put("/one", b"one\n");
     scripts_that_do_not_read(&streaming);
+    counted_lines(&streaming);
     records(&streaming);
     inputs(&streaming);
     bounds_of_tasks(&streaming);
@@ -61,6 +62,24 @@ fn scripts_that_do_not_read(streaming: &Streaming) {
     let words = ["-mapper", "cat", "-reducer", "sh -c 'echo begin; wc -l'", "-numReduceTasks", "4"];
     job(streaming, "/one", "/unread-none", &words).ok();
     assert_eq!(streaming.output("/unread-none"), "begin\t\n1\t\n");
+}
+
+/// Each map gets so many lines, with their positions.
+fn counted_lines(streaming: &Streaming) {
+    streaming.put("/list", b"a\nb\nc\nd\ne\n");
+    let mapper = "sh -c 'while read -r line; do last=$line; n=$((n + 1)); done; echo \"$n $last\"'";
+    let lines = "mapreduce.input.lineinputformat.linespermap=2";
+    let words = ["-inputformat", "org.apache.hadoop.mapred.lib.NLineInputFormat", "-D", lines];
+    job(
+        streaming,
+        "/list",
+        "/list-out",
+        &[&words[..], &["-mapper", mapper, "-reducer", "NONE"]].concat(),
+    )
+    .ok();
+    let mut found: Vec<_> = streaming.output("/list-out").lines().map(str::to_owned).collect();
+    found.sort();
+    assert_eq!(found, ["1 8\te", "2 2\tb", "2 6\td"]);
 }
 
 fn records(streaming: &Streaming) {

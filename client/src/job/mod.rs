@@ -27,7 +27,7 @@ use protocol::jobs::{
 use protocol::{AttemptId, CallId, ClientId, JobId, RemoteError};
 use serde::Deserialize;
 use transport::RpcError;
-use transport::rpc::{CallOptions, RpcClient, runtime};
+use transport::rpc::{Body, CallOptions, RpcClient, runtime};
 
 pub use binary::{Content, hash_file, hash_opened, upload};
 pub use counters::{counter_value, counters_text};
@@ -237,7 +237,7 @@ impl JobClient {
         self.ask(calls::TrackerStatus)
     }
 
-    /// Passes every report of a job to `each` until the job is over; returns the last report. Opens a lost connection again.
+    /// Passes every report of a job to `each` until the job is over; returns the last report. Opens a lost connection again. `each` may make calls of its own.
     ///
     /// # Errors
     /// [`JobError`] if the job is unknown or the JobTracker stays unreachable.
@@ -249,12 +249,13 @@ impl JobClient {
         let mut pause = WATCH_PAUSE_MIN;
         loop {
             let mut seen = false;
-            let watched = runtime().block_on(self.watch_once(id, &mut |report| {
+            let mut reports = runtime().block_on(self.reports(id));
+            while let Some(report) = reports.as_mut().and_then(|it| runtime().block_on(it.next())) {
                 seen = true;
-                each(report);
-            }));
-            if let Some(report) = watched {
-                return Ok(report);
+                each(&report);
+                if report.state.is_final() {
+                    return Ok(report);
+                }
             }
             pause = if seen { WATCH_PAUSE_MIN } else { pause };
             std::thread::sleep(pause);
@@ -275,27 +276,17 @@ impl JobClient {
         runtime().block_on(async { Ok(self.rpc.get_as(&self.user, log_url).await?.whole().await?) })
     }
 
-    /// The last report if the stream delivered it; `None` if it broke before that.
-    async fn watch_once(&self, id: JobId, each: &mut impl FnMut(&JobReport)) -> Option<JobReport> {
+    /// The stream of a job's reports; `None` if it cannot be opened.
+    async fn reports(&self, id: JobId) -> Option<Reports> {
         let target = format!("/api/v1/jobs/{id}/events");
-        let mut body = match self.rpc.get_as(&self.user, &target).await {
-            Ok(body) => body.silent_for(WATCH_SILENCE_MAX),
-            Err(error) => {
-                tracing::debug!(%error, "cannot watch the job, asking instead");
-                return None;
-            }
-        };
-        let mut reader = EventReader::default();
-        loop {
-            reader.push(&body.next().await.ok()??);
-            while let Some(data) = reader.next_event() {
-                let report: JobReport = serde_json::from_slice(&data).ok()?;
-                each(&report);
-                if report.state.is_final() {
-                    return Some(report);
-                }
-            }
-        }
+        let body = self.rpc.get_as(&self.user, &target).await;
+        let body = body.inspect_err(|error| {
+            tracing::debug!(%error, "cannot watch the job, asking instead");
+        });
+        Some(Reports {
+            body: body.ok()?.silent_for(WATCH_SILENCE_MAX),
+            reader: EventReader::default(),
+        })
     }
 
     fn status_patiently(&self, id: JobId) -> Result<JobReport, JobError> {
@@ -311,6 +302,24 @@ impl JobClient {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let id = CallId { client: self.client, number };
         Ok(runtime().block_on(ask(&self.rpc, (id, &self.user), call, options))?)
+    }
+}
+
+/// A stream of reports.
+struct Reports {
+    body: Body,
+    reader: EventReader,
+}
+
+impl Reports {
+    /// The next one; `None` if the stream has broken.
+    async fn next(&mut self) -> Option<JobReport> {
+        loop {
+            if let Some(data) = self.reader.next_event() {
+                return serde_json::from_slice(&data).ok();
+            }
+            self.reader.push(&self.body.next().await.ok()??);
+        }
     }
 }
 

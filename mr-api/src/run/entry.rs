@@ -48,9 +48,13 @@ pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line is wrong.
 pub(crate) const EXIT_USAGE: u8 = 2;
 
+/// True if nothing went wrong: the help is what was asked for.
+pub(crate) fn asks_help(error: &BoxError) -> bool {
+    matches!(error.downcast_ref(), Some(Error::HelpAsked))
+}
+
 /// Prints the outcome and returns its exit code, which for a wrong command line is `usage`.
 pub(crate) fn report(help: &str, outcome: Result<()>, usage: u8) -> u8 {
-    let asks_help = |error: &BoxError| matches!(error.downcast_ref(), Some(Error::HelpAsked));
     let outcome = match outcome {
         Err(error) if asks_help(&error) => {
             print(&format!("{help}\n{OPTIONS_HELP}")).map_err(BoxError::from)

@@ -12,6 +12,8 @@ use protocol::jobs::SPLIT_PARTS_MAX;
 use protocol::property::{self, Key, Properties, Scope, Value, Verdict, keys};
 use shuffle::Codec;
 
+use super::progress::Voice;
+
 /// What the command line says about running the job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
@@ -24,6 +26,7 @@ pub(crate) struct Options {
     pub(crate) file_system: Option<String>,
     pub(crate) jobtracker: Option<String>,
     pub(crate) quiet: bool,
+    pub(crate) voice: Voice,
     pub(crate) json: bool,
     /// The driver ends when its job is submitted.
     pub(crate) detached: bool,

@@ -1,39 +1,112 @@
 //! The driver's progress messages on stderr while its job runs, in Hadoop's words.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, stderr};
 
 use client::job::counters_text;
 use mr_model::runner::{draw, say};
-use protocol::jobs::{Counters, JobReport};
+use protocol::JobId;
+use protocol::jobs::{AttemptReport, Counters, JobReport, JobState};
+
+use super::options::Options;
+
+/// How a driver's messages look.
+#[derive(Clone, Copy, Default, Debug)]
+pub enum Voice {
+    /// Lines for people, and a bar on a terminal.
+    #[default]
+    Plain,
+    /// Lines of a log, as Hadoop's own drivers write them: programs parse those. The function makes the beginning of a line, from a level and the name of
+    /// who writes it.
+    Log(fn(&str, &str) -> String),
+}
+
+/// Who writes most lines of a log.
+const JOB: &str = "mapreduce.Job";
 
 /// Prints progress: lines when the text changes, or one redrawn line on a terminal.
 pub(crate) struct Progress {
     quiet: bool,
+    voice: Voice,
     terminal: bool,
     last: String,
     drawn: bool,
+    /// Failed attempts that it has named.
+    failed: BTreeSet<String>,
 }
 
 /// Width of a bar on a terminal, characters.
 const BAR_WIDTH: usize = 24;
 
 impl Progress {
-    pub(crate) fn new(quiet: bool) -> Self {
-        Progress { quiet, terminal: stderr().is_terminal(), last: String::new(), drawn: false }
+    pub(crate) fn new(options: &Options) -> Self {
+        Progress {
+            quiet: options.quiet,
+            voice: options.voice,
+            terminal: matches!(options.voice, Voice::Plain) && stderr().is_terminal(),
+            last: String::new(),
+            drawn: false,
+            failed: BTreeSet::new(),
+        }
     }
 
     /// Prints a line of its own.
     pub(crate) fn say(&mut self, text: &str) {
+        self.say_as(JOB, text);
+    }
+
+    fn say_as(&mut self, who: &str, text: &str) {
         if !self.quiet {
             self.end_line();
-            say(format_args!("{text}\n"));
+            say(format_args!("{}{text}\n", self.lead(who)));
         }
     }
 
-    /// `chosen_later`: the number of reduces is an upper limit.
-    pub(crate) fn start(&mut self, job: &str, maps: usize, (reduces, chosen_later): (u32, bool)) {
+    fn lead(&self, who: &str) -> String {
+        match self.voice {
+            Voice::Plain => String::new(),
+            Voice::Log(lead) => lead("INFO", who),
+        }
+    }
+
+    /// A job on a cluster, with its page. `chosen_later`: the number of reduces is an upper limit.
+    pub(crate) fn start(&mut self, (id, page): (JobId, &str), maps: usize, reduces: (u32, bool)) {
+        match self.voice {
+            Voice::Plain => self.start_plain(&format!("job: {id}"), maps, reduces),
+            Voice::Log(_) => {
+                self.say_as("mapreduce.JobSubmitter", &format!("number of splits:{maps}"));
+                let application = id.to_string().replacen("job_", "application_", 1);
+                self.say_as("impl.YarnClientImpl", &format!("Submitted application {application}"));
+                self.say(&format!("The url to track the job: {page}"));
+                self.say(&format!("Running job: {id}"));
+            }
+        }
+    }
+
+    /// A job of this process.
+    pub(crate) fn start_local(&mut self, number: u32, name: &str, maps: usize, reduces: u32) {
+        self.start_plain(&format!("local job {number} `{name}`"), maps, (reduces, false));
+    }
+
+    fn start_plain(&mut self, job: &str, maps: usize, (reduces, chosen_later): (u32, bool)) {
         let most = if chosen_later { "up to " } else { "" };
         self.say(&format!("Running {job}: {maps} maps, {most}{reduces} reduces"));
+    }
+
+    /// True if attempts have failed that it would name and has not.
+    pub(crate) fn lacks_failures(&self, report: &JobReport) -> bool {
+        let count = report.maps.failed_attempts + report.reduces.failed_attempts;
+        let names_them = !self.quiet && matches!(self.voice, Voice::Log(_));
+        names_them && count as usize > self.failed.len()
+    }
+
+    /// Names failed attempts, each once.
+    pub(crate) fn name_failures<'a>(&mut self, failed: impl Iterator<Item = &'a AttemptReport>) {
+        for AttemptReport { id, diagnostics, .. } in failed {
+            if self.failed.insert(id.clone()) {
+                self.say(&format!("Task Id : {id}, Status : FAILED\nError: {diagnostics}"));
+            }
+        }
     }
 
     /// How far a job on a cluster is. A terminal also shows how much its maps read.
@@ -62,17 +135,28 @@ impl Progress {
             draw(&format!("\r {} {} {text}\x1b[K", bar(maps), bar(reduces)));
             self.drawn = true;
         } else {
-            say(format_args!(" {text}\n"));
+            say(format_args!("{} {text}\n", self.lead(JOB)));
         }
         self.last = text;
+    }
+
+    /// The end of a job on a cluster. The caller reports why it failed.
+    pub(crate) fn end(&mut self, JobReport { id, state, diagnostics, counters, .. }: &JobReport) {
+        match (self.voice, state) {
+            (_, JobState::Succeeded) => self.finish(id, counters),
+            (Voice::Plain, _) => self.end_line(),
+            (Voice::Log(_), _) => {
+                let state = if *state == JobState::Killed { "KILLED" } else { "FAILED" };
+                self.say(&format!("Job {id} failed with state {state} due to: {diagnostics}"));
+                self.say(counters_text(counters).trim_end());
+            }
+        }
     }
 
     /// The counters of a succeeded job.
     pub(crate) fn finish(&mut self, job: &str, counters: &Counters) {
         self.say(&format!("Job {job} completed successfully"));
-        if !self.quiet {
-            say(format_args!("{}", counters_text(counters)));
-        }
+        self.say(counters_text(counters).trim_end());
     }
 
     pub(crate) fn end_line(&mut self) {
@@ -120,8 +204,8 @@ mod tests {
     #[test]
     fn nobody_has_to_listen() {
         if std::env::var_os(CHILD).is_some() {
-            let mut progress = Progress::new(false);
-            progress.start("job", 1, (1, false));
+            let mut progress = Progress::new(&Options::default());
+            progress.start_local(1, "job", 1, 1);
             progress.update(0.5, 0.0);
             progress.terminal = true;
             progress.update(1.0, 0.5);

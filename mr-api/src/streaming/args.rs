@@ -5,6 +5,7 @@ mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mr_formats::NLines;
 use mr_model::Error;
 use mr_model::job::{Input, OutputTo, from_files, text_out};
 use mr_model::runner::{Naming, PARTITION_SEED, Partition, SideFile};
@@ -36,7 +37,7 @@ Usage: hanno job streaming [generic options] -input PATH -output DIR -mapper CMD
   -cacheFile URI#NAME    the same of a file of the cluster; may be repeated
   -numReduceTasks N      number of reduce tasks (default 1; 0: as -reducer NONE). Also --reducers N
   -partitioner NAME      HashPartitioner or KeyFieldBasedPartitioner
-  -inputformat NAME      TextInputFormat, KeyValueTextInputFormat
+  -inputformat NAME      TextInputFormat, KeyValueTextInputFormat, NLineInputFormat
   -outputformat NAME     TextOutputFormat, NullOutputFormat
   -io NAME               text, rawbytes or typedbytes on all pipes
   -cmdenv NAME=VALUE     a variable for the commands; may be repeated
@@ -71,7 +72,7 @@ enum OutputKind {
 pub(super) struct Spec {
     pub(super) name: String,
     inputs: Vec<String>,
-    output: String,
+    pub(super) output: String,
     pub(super) mapper: Work,
     pub(super) reducer: Option<Work>,
     pub(super) combiner: Option<Work>,
@@ -285,7 +286,7 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     let reducers = options.reducers()?;
     let properties = &options.properties;
     let pipes = Pipes::new(properties, values.remove("io"))?;
-    let input_kind = input_kind(values.remove("inputformat").as_deref())?;
+    let input_kind = input_kind(values.remove("inputformat").as_deref(), properties)?;
     let side_files = files.iter().map(|file| SideFile::parse(file));
     let side_files = side_files.chain(cached.iter().map(|file| SideFile::parse_of_cluster(file)));
     let side_files: Vec<SideFile> = side_files.collect::<Result<_, Error>>()?;
@@ -344,8 +345,11 @@ fn spec(given: Given, options: &mut Options, words: &[String]) -> Result<Spec, E
     })
 }
 
-const INPUT_PACKAGES: [&str; 2] =
-    ["org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"];
+const INPUT_PACKAGES: [&str; 3] = [
+    "org.apache.hadoop.mapred",
+    "org.apache.hadoop.mapred.lib",
+    "org.apache.hadoop.mapreduce.lib.input",
+];
 const OUTPUT_PACKAGES: [&str; 3] = [
     "org.apache.hadoop.mapred",
     "org.apache.hadoop.mapred.lib",
@@ -381,14 +385,18 @@ fn split_paths(paths: &str) -> Vec<String> {
     all
 }
 
-fn input_kind(name: Option<&str>) -> Result<InputKind, Error> {
+fn input_kind(name: Option<&str>, properties: &Properties) -> Result<InputKind, Error> {
     let is = |name, last| is_class(name, &INPUT_PACKAGES, last);
     match name {
         None => Ok(InputKind::Text),
         Some(name) if is(name, "TextInputFormat") => Ok(InputKind::Text),
         Some(name) if is(name, "KeyValueTextInputFormat") => Ok(InputKind::KeyValueText),
+        Some(name) if is(name, "NLineInputFormat") => {
+            let count = keys::LINES_PER_MAP.get(properties)?.map_or(1, |count| count.0.into());
+            Ok(InputKind::NLines(NLines { count }))
+        }
         Some(other) => Err(Error::usage(format!(
-            "-inputformat {other} is not known here: TextInputFormat and KeyValueTextInputFormat are"
+            "-inputformat {other} is not known here: TextInputFormat, KeyValueTextInputFormat and NLineInputFormat are"
         ))),
     }
 }
@@ -461,6 +469,7 @@ impl Spec {
             map_input_is_text: self.map_input.encoding == Encoding::Text,
             variables,
             key_value_input: self.input_kind == InputKind::KeyValueText,
+            counts_lines: matches!(self.input_kind, InputKind::NLines(_)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Input formats of streaming jobs.
 
-use mr_formats::{Cut, Format, Line, Lines, Source, SplitRange};
+use mr_formats::{Cut, Format, Line, Lines, NLines, Source, SplitRange};
 use mr_model::Result;
 use protocol::property::PipeEncoding as Encoding;
 
@@ -11,6 +11,8 @@ use super::io::Field;
 pub(super) enum InputKind {
     Text,
     KeyValueText,
+    /// So many lines for each map.
+    NLines(NLines),
 }
 
 /// The input formats of streaming jobs, chosen by name.
@@ -38,7 +40,7 @@ impl StreamInput {
     fn record<'a>(&self, line: Line<'a>) -> StreamRecord<'a> {
         let text = |bytes| Field::Bytes(bytes, Encoding::Text);
         match self.kind {
-            InputKind::Text => {
+            InputKind::Text | InputKind::NLines(_) => {
                 let (key, value) = (Field::Number(line.offset), text(line.bytes));
                 StreamRecord { key, value, line: line.bytes }
             }
@@ -57,7 +59,10 @@ impl Format for StreamInput {
     type Record<'a> = StreamRecord<'a>;
 
     fn cut(&self) -> Cut {
-        Cut::TextBlocks
+        match self.kind {
+            InputKind::NLines(lines) => lines.cut(),
+            InputKind::Text | InputKind::KeyValueText => Cut::TextBlocks,
+        }
     }
 
     fn read(
@@ -66,7 +71,11 @@ impl Format for StreamInput {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, StreamRecord<'_>) -> Result<()>,
     ) -> Result<()> {
-        Lines.read(split, source, &mut |at, line| each(at, self.record(line)))
+        let mut each = |at, line: Line<'_>| each(at, self.record(line));
+        match self.kind {
+            InputKind::NLines(lines) => lines.read(split, source, &mut each),
+            InputKind::Text | InputKind::KeyValueText => Lines.read(split, source, &mut each),
+        }
     }
 
     fn bytes<'r>(record: &Self::Record<'r>) -> Option<&'r [u8]> {

@@ -23,34 +23,65 @@ mod stages;
 mod typed;
 mod unread;
 
-use mr_model::Result;
 use mr_model::job::{Job, Plan};
-use mr_model::runner::{amend, combine_fillings};
+use mr_model::runner::{amend, combine_fillings, say};
+use mr_model::{BoxError, Error, Result};
+use protocol::error::chain;
 use protocol::property::Scope;
 
 use crate::run::{Shipped, conf, entry};
 
+pub use crate::run::Voice;
 pub use crate::run::conf::as_default;
 pub use args::HELP;
 
 use args::{Request, Spec};
 use stages::{StreamCombiner, StreamMapper, StreamReducer};
 
+/// Last line of Hadoop's driver when it fails.
+const FAILED: &str = "Streaming Command Failed!";
 /// Reduce tasks by default, as in Hadoop: scripts rely on one output file.
 const REDUCERS_DEFAULT: u32 = 1;
 
 /// Runs `hanno job streaming WORDS`. `prefix` holds the words before those, which a worker needs to reach this function again.
 ///
 /// The exit code: 0 if the job succeeded, 1 if it failed, and also for a wrong command line, as with Hadoop's.
-pub fn run(prefix: &[&str], words: &[String]) -> u8 {
-    entry::report(HELP, start(prefix, words), entry::EXIT_FAILED)
+pub fn run(prefix: &[&str], words: &[String], voice: Voice) -> u8 {
+    let outcome = start(prefix, words, voice);
+    match (voice, outcome) {
+        (Voice::Log(lead), Err(error)) if !entry::asks_help(&error) => {
+            say(format_args!(
+                "{}{}\n{FAILED}\n",
+                lead("ERROR", "streaming.StreamJob"),
+                told(&error)
+            ));
+            entry::EXIT_FAILED
+        }
+        (_, outcome) => entry::report(HELP, outcome, entry::EXIT_FAILED),
+    }
 }
 
-fn start(prefix: &[&str], words: &[String]) -> Result<()> {
+/// What Hadoop's log has of a failure. Those of a job are there already.
+fn told(error: &BoxError) -> String {
+    match error.downcast_ref() {
+        Some(Error::JobFailed { .. } | Error::JobKilled { .. }) => "Job not successful!".to_owned(),
+        Some(Error::Usage { .. } | Error::Property(_)) => chain(&**error),
+        _ => format!("Error Launching job : {}", chain(&**error)),
+    }
+}
+
+fn start(prefix: &[&str], words: &[String], voice: Voice) -> Result<()> {
     let words = conf::expand(words)?;
-    let Request { spec, options } = args::parse(&words)?;
+    let Request { spec, mut options } = args::parse(&words)?;
+    options.voice = voice;
+    let quiet = options.quiet;
     let all: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).chain(words).collect();
-    entry::start(&all, options, Scope::Streaming, || Ok((plan(&spec)?, Shipped::default())))
+    entry::start(&all, options, Scope::Streaming, || Ok((plan(&spec)?, Shipped::default())))?;
+    if let (Voice::Log(lead), false) = (voice, quiet) {
+        let lead = lead("INFO", "streaming.StreamJob");
+        say(format_args!("{lead}Output directory: {}\n", spec.output));
+    }
+    Ok(())
 }
 
 /// The job that a command line describes.
@@ -81,7 +112,11 @@ mod tests {
     #[test]
     fn a_wrong_command_line_ends_as_with_hadoop() {
         let run = |words: &[&str]| {
-            run(&[], &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            let logged = run(&[], &words, Voice::Log(|level, who| format!("{level} {who}: ")));
+            let plain = run(&[], &words, Voice::Plain);
+            assert_eq!(logged, plain, "{words:?}");
+            plain
         };
         assert_eq!(run(&["-what"]), 1);
         assert_eq!(run(&["-input", "a"]), 1);

@@ -9,6 +9,7 @@
 //! side bound the buffered data; the process is over, and reaped, when [`run`] returns, whatever happened. A script that fails is not waited for longer than it
 //! runs, whatever it leaves behind that holds its pipes.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -18,6 +19,7 @@ use std::thread;
 use client::interrupt::Unfinished;
 use mr_model::task::Context;
 use mr_model::{Error, Result};
+use protocol::counters::check_group;
 use protocol::property::keys;
 use protocol::runner::{COOKIE_VARIABLE, DESCRIPTORS_VARIABLE, SOCKET_VARIABLE};
 use sys::pipe::{Over, PipeEnd};
@@ -93,7 +95,8 @@ pub(super) fn run(
     };
     let (stdin, mut stdout, mut stderr) =
         (PipeEnd::new(stdin, &over)?, PipeEnd::new(stdout, &over)?, PipeEnd::new(stderr, &over)?);
-    let mut listener = Listener { script, context, quoted: Quoted::default() };
+    let mut listener =
+        Listener { script, context, quoted: Quoted::default(), refused: BTreeSet::new() };
     let child_id = child.id();
     let end = || {
         // It may have ended already. It is reaped below, so its id is nobody else's.
@@ -273,6 +276,8 @@ struct Listener<'a> {
     script: &'a Script,
     context: &'a Context,
     quoted: Quoted,
+    /// Groups of the engine in which it was told to count.
+    refused: BTreeSet<String>,
 }
 
 impl Listener<'_> {
@@ -318,7 +323,7 @@ impl Listener<'_> {
     }
 
     /// Handles `counter:GROUP,COUNTER,AMOUNT` or `status:TEXT`; false if it is neither.
-    fn report(&self, report: &str) -> bool {
+    fn report(&mut self, report: &str) -> bool {
         if let Some(text) = report.strip_prefix("status:") {
             self.context.status(text);
             return true;
@@ -331,7 +336,18 @@ impl Listener<'_> {
         else {
             return false;
         };
-        self.context.counter(group, name).add_signed(amount);
+        match check_group(group) {
+            Ok(()) => self.context.counter(group, name).add_signed(amount),
+            // A failure would take the script's work with it.
+            Err(error) => {
+                if self.refused.insert(group.to_owned()) {
+                    let _ = writeln!(
+                        io::stderr(),
+                        "warning: {error}; what the script counts there is lost"
+                    );
+                }
+            }
+        }
         true
     }
 }

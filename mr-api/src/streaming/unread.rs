@@ -21,6 +21,8 @@ pub(super) struct Has {
     /// `-cmdenv`.
     pub(super) variables: bool,
     pub(super) key_value_input: bool,
+    /// Each map gets a number of lines.
+    pub(super) counts_lines: bool,
 }
 
 /// Warnings about them.
@@ -54,6 +56,7 @@ pub(super) fn warnings(properties: &Properties, has: &Has) -> Vec<String> {
             has.key_value_input,
             "-inputformat KeyValueTextInputFormat",
         ),
+        (keys::LINES_PER_MAP.name(), has.counts_lines, "-inputformat NLineInputFormat"),
     ] {
         if given(name) && !is_read {
             unread.push(format!("property {name} has no effect without {missing}"));

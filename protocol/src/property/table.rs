@@ -111,6 +111,7 @@ table! {
     RECORD_DELIMITER: String = "textinputformat.record.delimiter" [] Jobs "what ends a record of text, instead of a line end";
     LINE_BYTES_MAX: u64 = "mapreduce.input.linerecordreader.line.maxlength" ["mapred.linerecordreader.maxlength"] Jobs "lines of at least so many bytes, line end included, are skipped";
     KEY_VALUE_SEPARATOR: String = "mapreduce.input.keyvaluelinerecordreader.key.value.separator" ["key.value.separator.in.input.line"] Streaming "between key and value of KeyValueTextInputFormat (a tab); its first byte";
+    LINES_PER_MAP: Count = "mapreduce.input.lineinputformat.linespermap" ["mapred.line.input.format.linespermap"] Streaming "lines of each map with NLineInputFormat (1); a Rust job has `NLines { count }`";
 
     OUTPUT_BASENAME: BaseName = "mapreduce.output.basename" [] Jobs "what names of output files begin with (`part`)";
     OUTPUT_SEPARATOR: String = "mapreduce.output.textoutputformat.separator" ["mapred.textoutputformat.separator", "mapreduce.textoutputformat.separator"] Jobs "between key and value of a line of output (a tab)";
@@ -387,7 +388,6 @@ table! {
     "mapreduce.input.pathFilter.class" ["mapred.input.pathFilter.class"] unless [] "globs choose inputs: `{a,b}`, `[a-c]`, `*`";
     "mapreduce.input.fileinputformat.inputdir" ["mapred.input.dir"] unless [] "name inputs on the command line; a streaming job has `-input`";
     "mapreduce.output.fileoutputformat.outputdir" ["mapred.output.dir"] unless [] "name the output on the command line; a streaming job has `-output`";
-    "mapreduce.input.lineinputformat.linespermap" ["mapred.line.input.format.linespermap"] unless ["1"] "`NLines { count }` says it";
     "mapreduce.input.multipleinputs.*" ["mapred.input.dir.mappers", "mapred.input.dir.formats"] unless [] "`Job::also` adds inputs";
     "mapreduce.input.sequencefileinputfilter.*" ["sequencefile.filter.class", "sequencefile.filter.regex", "sequencefile.filter.frequency"] unless [] "the mapper filters";
     "mapreduce.output.lazyoutputformat.outputformat" ["mapred.lazy.output.format"] unless [] "`text_out(…).lazy()`, `-lazyOutput`";

@@ -107,7 +107,7 @@ impl<'a> Driver<'a> {
                 None => self.splits(plan, index, names, outputs)?,
             };
             let spec = self.spec(plan, index, binary, splits, outputs)?;
-            self.run_job(spec, &mut Progress::new(self.options.quiet))
+            self.run_job(spec, &mut Progress::new(self.options))
         };
         plan.run_stages(run, || self.running.fail(|id| self.kill(id)))
     }
@@ -288,7 +288,8 @@ impl<'a> Driver<'a> {
         let note = self.afterwards.behind.note(self.afterwards.of_submission());
         let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
         note.set(self.afterwards.of_job(id));
-        progress.start(&format!("job: {id}"), maps, reduces);
+        let page = format!("{}/jobs/{id}", self.jobs.address());
+        progress.start((id, &page), maps, reduces);
         // Whoever cannot ask learns nothing; the job does not depend on it.
         if self.dfs.safe_mode(SafeModeAction::Get).unwrap_or(false) {
             progress.say("The NameNode is in safe mode: the job waits until it is left");
@@ -297,25 +298,28 @@ impl<'a> Driver<'a> {
             return Ok(self.jobs.status(id)?);
         }
         let report = self.jobs.watch(id, |report| {
+            if progress.lacks_failures(report) {
+                self.name_failures(id, progress);
+            }
             progress.report(report);
         });
         drop(note);
         self.running.remove(id);
         let report = report?;
+        progress.end(&report);
         match report.state {
-            JobState::Succeeded => {
-                progress.finish(&report.id, &report.counters);
-                Ok(report)
-            }
-            JobState::Killed => {
-                progress.end_line();
-                Err(Error::JobKilled { name: report.id }.into())
-            }
-            _ => {
-                progress.end_line();
-                Err(Error::JobFailed { name: report.id, diagnostics: report.diagnostics }.into())
-            }
+            JobState::Succeeded => Ok(report),
+            JobState::Killed => Err(Error::JobKilled { name: report.id }.into()),
+            _ => Err(Error::JobFailed { name: report.id, diagnostics: report.diagnostics }.into()),
         }
+    }
+
+    /// Names the attempts of a job that failed until now.
+    fn name_failures(&self, id: JobId, progress: &mut Progress) {
+        // Whoever cannot ask names them later.
+        let tasks = self.jobs.tasks(id).unwrap_or_default();
+        let attempts = tasks.iter().flat_map(|task| &task.attempts);
+        progress.name_failures(attempts.filter(|attempt| attempt.state == ATTEMPT_FAILED));
     }
 
     /// Fetches outputs, which stay on the cluster if Ctrl-C comes first.
@@ -353,5 +357,7 @@ fn split_bytes(split: &Split) -> u64 {
     split.length + split.more.iter().map(|part| part.length).sum::<u64>()
 }
 
+/// [`protocol::jobs::AttemptReport::state`] of an attempt that failed.
+const ATTEMPT_FAILED: &str = "FAILED";
 /// Exit code after Ctrl-C, as in shells.
 pub(super) const INTERRUPTED: i32 = 130;

@@ -294,8 +294,8 @@ impl LocalRunner {
         };
         let name = options.name()?.unwrap_or_else(|| settings.name.clone());
         let number = index as u32 + 1;
-        let mut progress = Progress::new(self.options.quiet);
-        progress.start(&format!("local job {number} `{name}`"), splits.len(), (reduces, false));
+        let mut progress = Progress::new(&self.options);
+        progress.start_local(number, &name, splits.len(), reduces);
         let (side_files, scratch) =
             (SideFiles::of_job(settings, &self.options)?, output.join(SCRATCH));
         let side_files = side_files::local(&side_files, &scratch)?;
