@@ -14,6 +14,7 @@ use protocol::namenode::{
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
 use crate::generic::generic;
+use crate::output::local_zone;
 use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, report, unless_reader_left};
 
 pub(crate) const LIST_SNAPSHOTTABLE_USAGE: &str = "Usage: \nhdfs lsSnapshottableDir: \n\tGet the list of snapshottable directories that are owned by the \
@@ -35,7 +36,7 @@ pub(crate) fn list_snapshottable(words: &[OsString], overrides: &Overrides) -> u
     }
     let print = || -> Result<()> {
         let all = file_system(&overrides.config()?)?.snapshottable_directories()?;
-        let text = snapshottable_text(&all, &TimeZone::system());
+        let text = snapshottable_text(&all, local_zone());
         unless_reader_left(crate::output::out().write_all(text.as_bytes()))?;
         Ok(())
     };
@@ -81,7 +82,7 @@ pub(crate) fn list_snapshots(words: &[OsString], overrides: &Overrides) -> u8 {
         let client = file_system(&overrides.config()?)?;
         let path = resolve(&client, directory)?;
         let all = client.snapshots(&path)?;
-        let text = snapshots_text(&path.join(DOT_SNAPSHOT)?, &all, &TimeZone::system());
+        let text = snapshots_text(&path.join(DOT_SNAPSHOT)?, &all, local_zone());
         unless_reader_left(crate::output::out().write_all(text.as_bytes()))?;
         Ok(())
     };

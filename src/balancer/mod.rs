@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use client::dfs::{CreateOptions, DfsClient, DfsError, DfsWriter};
-use jiff::tz::TimeZone;
 use protocol::namenode::{
     AdminState, BlockOn, DatanodeState, LIST_ENTRIES_MAX, MoveState, ReplicaMove, calls,
 };
@@ -27,6 +26,7 @@ use transport::rpc::{now_ms, runtime};
 use self::options::Options;
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
+use crate::output::local_zone;
 use crate::output::{EXIT_OK, java_date, report, report_size, say};
 use crate::reference::Outline;
 
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &[OsString], overrides: &Overrides) -> u8 {
     });
     say!(
         "{:<24} Balancing took {:.1} seconds",
-        java_date(now_ms(), &TimeZone::system()),
+        java_date(now_ms(), local_zone()),
         begin.elapsed().as_secs_f64()
     );
     code
@@ -214,7 +214,7 @@ impl Balancer {
         writeln!(
             out,
             "{:<28} {:>10} {:>20} {:>18} {:>18}  {}",
-            java_date(now_ms(), &TimeZone::system()),
+            java_date(now_ms(), local_zone()),
             iteration,
             report_size(self.moved_bytes),
             report_size(plan.left_bytes),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::session::{Command, Session, refused};
 use crate::dfs::Failure;
+use crate::output::local_zone;
 use crate::output::{java_date, print_json, report_size, unless_reader_left};
 
 /// See the module.
@@ -66,12 +67,12 @@ pub(crate) fn report(session: &Session, words: &[String]) -> Result<(), Failure>
         }
     }
     let (totals, datanodes) = facts(session)?;
-    let (now_ms, zone) = (transport::rpc::now_ms(), TimeZone::system());
-    let mut text = report_text(&totals, &datanodes, &wanted, now_ms, &zone);
+    let (now_ms, zone) = (transport::rpc::now_ms(), local_zone());
+    let mut text = report_text(&totals, &datanodes, &wanted, now_ms, zone);
     // Anyone but the superuser sees only the totals, as in HDFS.
     let allowed = session.check_superuser();
     if allowed.is_ok() && wanted.contains(&SLOW) {
-        text += &section_text("Slow", &slow(session, &datanodes)?, now_ms, &zone);
+        text += &section_text("Slow", &slow(session, &datanodes)?, now_ms, zone);
     }
     let visible = match &allowed {
         Ok(()) => text.as_str(),

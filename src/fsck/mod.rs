@@ -17,7 +17,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use client::dfs::DfsClient;
-use jiff::tz::TimeZone;
 use protocol::address::authority_of;
 use protocol::namenode::{BlockInfo, DOT_SNAPSHOT, ReplicaState, calls};
 use protocol::{BlockId, DfsPath, ErrorKind};
@@ -27,6 +26,7 @@ use self::request::{Request, USAGE};
 use self::totals::Totals;
 use self::walk::{Entry, walk};
 use crate::connect::{Overrides, describe, file_system};
+use crate::output::local_zone;
 use crate::output::{
     Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, report, report_text, say,
     unless_reader_left,
@@ -349,7 +349,7 @@ fn block_of(text: &str) -> Option<BlockId> {
 }
 
 fn now() -> String {
-    java_date(transport::rpc::now_ms(), &TimeZone::system())
+    java_date(transport::rpc::now_ms(), local_zone())
 }
 
 #[cfg(test)]

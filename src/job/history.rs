@@ -16,6 +16,7 @@ use protocol::jobs::Counters;
 use super::exit::unknown;
 use super::wrong::{Wrong, too_many};
 use crate::connect::Overrides;
+use crate::output::local_zone;
 use crate::output::{EXIT_OK, only_json, print_json_lines, report, say, second_time};
 
 /// Permissions of `-outfile`: a history names what only some may see.
@@ -40,7 +41,7 @@ pub(super) fn run(wanted: &Wanted, overrides: &Overrides) -> Result<u8> {
     };
     let text = match wanted.json {
         true => text,
-        false => human(&checked(&text, what)?.events, wanted.all, &TimeZone::system()),
+        false => human(&checked(&text, what)?.events, wanted.all, local_zone()),
     };
     match &wanted.file {
         Some(file) => {

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use jiff::tz::TimeZone;
 use namenode::offline::Image;
 
 use super::distribution::Classes;
@@ -11,6 +10,7 @@ use super::options::{Given, Known};
 use super::{Tool, Wrong, check_apart, delimited, distribution, image_xml, write_to};
 use crate::absent::{self, Absent};
 use crate::connect::{Overrides, describe};
+use crate::output::local_zone;
 use crate::reference::Outline;
 
 const USAGE: &str = "\
@@ -83,7 +83,7 @@ fn view(given: &Given) -> Result<(), Wrong> {
     write_to(output, |out| match &processor {
         Processor::Xml => image_xml::write(&image, out),
         Processor::Delimited(delimiter) => {
-            delimited::write(image.namespace(), delimiter, &TimeZone::system(), out)
+            delimited::write(image.namespace(), delimiter, local_zone(), out)
         }
         Processor::Distribution(classes) => distribution::write(image.namespace(), *classes, out),
     })

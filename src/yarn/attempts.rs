@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use client::job::JobClient;
-use jiff::tz::TimeZone;
 use protocol::address::web_url_of;
 use protocol::jobs::{AttemptReport, JobReport, WorkerReport};
 use protocol::{AttemptId, ErrorKind, JobId};
@@ -11,6 +10,7 @@ use super::applications::{State, tracking_url, unknown};
 use super::ids;
 use super::ids::ApplicationAttempt;
 use super::words::{Asked, Takes, Wrong, options};
+use crate::output::local_zone;
 use crate::output::{EXIT_OK, EXIT_USAGE, offset_date, say};
 
 pub(super) const APPLICATION_USAGE: &str = "\
@@ -212,7 +212,7 @@ impl Container {
 }
 
 fn date(ms: u64) -> String {
-    if ms == 0 { NONE.to_owned() } else { offset_date(ms, &TimeZone::system()) }
+    if ms == 0 { NONE.to_owned() } else { offset_date(ms, local_zone()) }
 }
 
 fn containers_text(containers: &[Container]) -> String {

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use client::job::JobClient;
-use jiff::tz::TimeZone;
 use protocol::jobs::WorkerReport;
 
 use super::words::{Asked, Takes, Wrong, options};
+use crate::output::local_zone;
 use crate::output::{EXIT_OK, EXIT_USAGE, offset_date, say};
 
 pub(super) const USAGE: &str = "\
@@ -139,7 +139,7 @@ fn status_text(worker: &WorkerReport, now_ms: u64) -> String {
         ("Rack", worker.rack.clone()),
         ("Node-State", state.to_owned()),
         ("Node-Http-Address", worker.http_address.clone()),
-        ("Last-Health-Update", offset_date(heard_ms, &TimeZone::system())),
+        ("Last-Health-Update", offset_date(heard_ms, local_zone())),
         ("Health-Report", health),
         ("Containers", worker.running_count.to_string()),
         ("Memory-Used", "N/A".to_owned()),

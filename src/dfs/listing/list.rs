@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, Item, Named};
+use crate::output::local_zone;
 use crate::output::{human_size, minute_time, permissions};
 
 /// Lists files and directories.
@@ -45,7 +46,7 @@ struct Listing<'a> {
     context: &'a Context,
     options: Options,
     widths: Widths,
-    zone: TimeZone,
+    zone: &'static TimeZone,
     screen: Screen,
     json: Vec<Entry>,
 }
@@ -66,7 +67,7 @@ impl<'a> Listing<'a> {
             policy: has("e"),
             json: has("json"),
         };
-        let zone = TimeZone::system();
+        let zone = local_zone();
         let (widths, screen) = (Widths::default(), Screen::new()?);
         Ok(Listing { context, options, widths, zone, screen, json: Vec::new() })
     }
@@ -124,7 +125,7 @@ impl<'a> Listing<'a> {
         if self.options.paths_only {
             return self.screen.line(format_args!("{name}"));
         }
-        let line = line(status, name, &self.widths, &self.options, &self.zone);
+        let line = line(status, name, &self.widths, &self.options, self.zone);
         self.screen.line(format_args!("{line}"))
     }
 

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Named, Problem, text_of};
 use crate::dfs::target::{has_parent, missing_parent};
+use crate::output::local_zone;
 
 /// The format of a timestamp, in local time.
 const TIMESTAMP_FORMAT: &str = "%Y%m%d:%H%M%S";
@@ -14,8 +15,9 @@ const TIMESTAMP_FORMAT: &str = "%Y%m%d:%H%M%S";
 pub(super) fn touch(context: &Context) -> Result<(), Failure> {
     let args = &context.args;
     let at_ms = match args.value("t") {
-        Some(text) => parse_time(text, &TimeZone::system())
-            .map_err(|error| Failure::Usage(error.to_string()))?,
+        Some(text) => {
+            parse_time(text, local_zone()).map_err(|error| Failure::Usage(error.to_string()))?
+        }
         None => transport::rpc::now_ms(),
     };
     let both = args.has("a") == args.has("m");

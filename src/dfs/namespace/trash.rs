@@ -3,13 +3,13 @@
 //! The NameNode determines how long it keeps the trash; with 0 on both sides there is none. `-expunge` and the NameNode's own emptier turn `Current` into
 //! checkpoints named by time (`yyMMddHHmmss`) and delete those older than the interval.
 
-use jiff::tz::TimeZone;
 use namenode::trash::{CURRENT, TRASH, checkpoint_name, checkpoint_time};
 use protocol::DfsPath;
 use protocol::property::Umask;
 
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, FsPath, Named, Problem};
+use crate::output::local_zone;
 use crate::output::report;
 
 /// Only its owner can read the trash.
@@ -151,10 +151,10 @@ impl<'a> Trash<'a> {
             Err(Failure::At { problem: Problem::Missing, .. }) => return Ok(()),
             Err(failure) => return Err(failure),
         };
-        let zone = TimeZone::system();
+        let zone = local_zone();
         for entry in entries {
             let name = &entry.status.name;
-            let made_ms = checkpoint_time(name, &zone);
+            let made_ms = checkpoint_time(name, zone);
             if !immediate && name == CURRENT {
                 continue;
             }
@@ -176,7 +176,7 @@ impl<'a> Trash<'a> {
         if self.context.store.find(&current)?.is_none() {
             return Ok(());
         }
-        let name = checkpoint_name(now_ms, &TimeZone::system());
+        let name = checkpoint_name(now_ms, local_zone());
         for attempt in 0..CLASHES_MAX {
             let name = if attempt == 0 { name.clone() } else { format!("{name}-{attempt}") };
             let target = unnamed(self.root.join(&name)?);
