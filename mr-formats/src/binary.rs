@@ -81,7 +81,10 @@ impl Format for FixedLength {
         source: &mut dyn Source,
         each: &mut impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let length = u64::from(self.bytes.max(1));
+        let length = u64::from(self.bytes);
+        if length == 0 {
+            return Err(Error::NoRecordLength.into());
+        }
         // A record belongs to the split in which it begins.
         let mut at = split.start.next_multiple_of(length);
         let mut carry: Vec<u8> = Vec::with_capacity(length as usize);

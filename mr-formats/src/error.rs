@@ -21,6 +21,14 @@ pub enum Error {
         /// Where it begins.
         offset: u64,
     },
+    /// `FixedLength` without a length.
+    #[error(
+        "records of a fixed length have at least one byte: `FixedLength {{ bytes: 0 }}` has none"
+    )]
+    NoRecordLength,
+    /// `NLines` without lines.
+    #[error("a map reads at least one line: `NLines {{ count: 0 }}` gives it none")]
+    NoLines,
     /// A file that ends in the middle of a record of fixed length.
     #[error("the record at offset {offset} is cut off")]
     RecordCutOff {

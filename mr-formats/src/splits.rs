@@ -130,9 +130,10 @@ pub fn plan(
             }
             _ if compressed || cut == Cut::Whole => splits.push(vec![whole]),
             Cut::TextBlocks | Cut::Combined { .. } if !can_cut => splits.push(vec![whole]),
+            Cut::Lines { count: 0 } => return Err(Error::NoLines.into()),
             Cut::Lines { count } => {
                 let mut start = 0;
-                for end in find(index, Ends::OfLines(count.max(1)))? {
+                for end in find(index, Ends::OfLines(count))? {
                     splits.push(vec![(index, start, end - start)]);
                     start = end;
                 }

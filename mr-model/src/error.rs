@@ -162,8 +162,12 @@ pub enum Error {
     #[error("the first job of a plan cannot read the output of a job before it")]
     NoPrevious,
     /// A mapper failed while the driver sampled the input.
-    #[error("sampling the input failed: {message}")]
+    #[error("sampling the input failed at {path}{}: {message}", at_byte(*.offset))]
     Sample {
+        /// File that was read.
+        path: String,
+        /// First byte of the record, if one was being read.
+        offset: Option<u64>,
         /// Error or panic message.
         message: String,
     },

@@ -106,6 +106,7 @@ impl<M: Mapper> MapDriver<M> {
             path: "input".to_owned(),
             start: 0,
             length: split.end,
+            number: 0,
         });
         let mut emit = Emit::new(context.clone(), Collected::<M::Key, M::Value>::default());
         let mut mapper = self.mapper;

@@ -23,11 +23,12 @@ pub struct MapPart {
 }
 
 impl MapPart {
-    /// Tells the task that it reads this part.
-    pub(crate) fn set_input(&self, context: &Context) {
+    /// Tells the task that it reads this part of the job's input with this number.
+    pub(crate) fn set_input(&self, number: u32, context: &Context) {
         let SplitRange { start, end } = self.range;
         let length = end.saturating_sub(start);
-        TaskState::of(context).set_input(TaskInput { path: self.path.clone(), start, length });
+        let path = self.path.clone();
+        TaskState::of(context).set_input(TaskInput { path, start, length, number });
     }
 }
 

@@ -7,11 +7,13 @@ use std::io;
 
 use mr_formats::Source;
 use mr_formats::sources::READ_BYTES;
+use protocol::property::keys;
 
 use super::map_input::{MapInput, MapPart, OpenPart};
 use super::paths::JobInput;
-use crate::error::Error;
-use crate::error::Result;
+use crate::console::say;
+use crate::error::{Error, Result};
+use crate::guard::guard;
 use crate::map::{Emit, Mapper, Sink, until_enough};
 use crate::task::{Context, RecordCursor, TaskState};
 
@@ -81,32 +83,59 @@ impl<M: Mapper> Sampler for TypedSampler<M> {
         let cursor = RecordCursor::new([&cells[0], &cells[1]], &[], |_| (), life);
         let map_input = MapInput::new(inputs, &self.format, open, &cursor);
         let mut emit = Emit::new(context.clone(), SampleSink { keys: Vec::new(), keys_max: 0 });
+        let skips = keys::SKIP_MAX.get(TaskState::of(context).properties())?;
+        let skips = skips.is_some_and(|most| most.0 > 0);
         let mut number = 0;
         for places_of_file in places.chunk_by(SamplePlace::is_of_same_file) {
-            places_of_file[0].part.set_input(context);
-            let mut mapper = self.mapper.clone();
-            mapper.setup(context)?;
-            let mut read = Ok(());
-            for SamplePlace { input, part } in places_of_file {
-                number += 1;
-                emit.sink_mut().keys_max = KEYS_MAX * number / places.len();
-                let exhausted = Cell::new(false);
-                let limited =
-                    |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
-                let ran = map_input.run((*input, 0, part), limited, &mut mapper, &mut emit);
-                let ran = until_enough(ran);
-                if !emit.sink_mut().is_full() && !exhausted.get() {
-                    read = ran;
-                }
-                if read.is_err() {
-                    break;
-                }
+            let SamplePlace { input, part } = &places_of_file[0];
+            part.set_input(*input, context);
+            let ran = guard(|| {
+                let shares = (number + 1..).map(|number| KEYS_MAX * number / places.len());
+                let taken = shares.zip(places_of_file);
+                self.sample_file(&map_input, context, taken, &mut emit)
+            });
+            number += places_of_file.len();
+            let Err(message) = ran else { continue };
+            let (path, offset) = (part.path.clone(), cursor.position.get());
+            let failed = Error::Sample { path, offset, message };
+            if !skips {
+                return Err(failed.into());
             }
-            emit.sink_mut().keys_max = usize::MAX;
-            let cleaned = mapper.cleanup(&mut emit);
-            read.and(cleaned)?;
+            // The tasks find that record again, and skip it alone.
+            say(format_args!("warning: {failed}; the rest of that file is not sampled\n"));
         }
         Ok(emit.into_sink().keys)
+    }
+}
+
+impl<M: Mapper> TypedSampler<M> {
+    /// The places of one file, each with the number of keys after it.
+    fn sample_file<'a>(
+        &self,
+        map_input: &MapInput<'_, M::In>,
+        context: &Context,
+        places: impl Iterator<Item = (usize, &'a SamplePlace)>,
+        emit: &mut Emit<M::Key, M::Value, SampleSink>,
+    ) -> Result<()> {
+        let mut mapper = self.mapper.clone();
+        mapper.setup(context)?;
+        let mut read = Ok(());
+        for (keys_max, SamplePlace { input, part }) in places {
+            emit.sink_mut().keys_max = keys_max;
+            let exhausted = Cell::new(false);
+            let limited = |source| Limited { source, left: PLACE_BYTES_MAX, exhausted: &exhausted };
+            let ran = map_input.run((*input, 0, part), limited, &mut mapper, emit);
+            let ran = until_enough(ran);
+            if !emit.sink_mut().is_full() && !exhausted.get() {
+                read = ran;
+            }
+            if read.is_err() {
+                break;
+            }
+        }
+        emit.sink_mut().keys_max = usize::MAX;
+        let cleaned = mapper.cleanup(emit);
+        read.and(cleaned)
     }
 }
 

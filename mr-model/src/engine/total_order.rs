@@ -25,7 +25,6 @@ use super::settings::JobSettings;
 use super::side_file;
 use crate::console::say;
 use crate::error::{Error, Result};
-use crate::guard::guard;
 use crate::map::Partition;
 use crate::scratch::Scratch;
 use crate::task::{Context, OpenFile, TaskCounts, TaskState};
@@ -76,8 +75,7 @@ impl Sampling<'_> {
         };
         let places = places(self.splits, PLACES, cuttable);
         let context = self.context()?;
-        let sampled = guard(|| sampler.sample(&settings.inputs, &context, &places, open));
-        let mut keys = sampled.map_err(|message| Error::Sample { message })?;
+        let mut keys = sampler.sample(&settings.inputs, &context, &places, open)?;
         if keys.is_empty() && !places.is_empty() {
             let job = &settings.name;
             say(format_args!(

@@ -161,7 +161,7 @@ impl<F> Files<'_, F> {
         emit: &mut Emit<M::Key, M::Value, S>,
     ) -> Result<()> {
         let context = emit.context().clone();
-        self.parts[range.start].set_input(&context);
+        self.parts[range.start].set_input(self.input, &context);
         self.current.set(range.start);
         mapper.setup(&context)?;
         let mut read = Ok(());

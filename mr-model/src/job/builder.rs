@@ -278,13 +278,13 @@ impl<M: Mapper> Job<Mapped<M>> {
     }
 
     /// Secondary sort: keys with equal first elements go to one reduce task and form one group. In the group, the values come in the order
-    /// of the other elements.
+    /// of the other elements. A partitioner of the job's own stays, before or after this.
     pub fn group_by_first(mut self) -> Self
     where
         M::Key: FirstElement,
     {
         self.settings.group_prefix = Some(first_element_bytes::<M::Key>);
-        if self.settings.sampler.is_none() {
+        if let Partition::Hash = self.settings.partition {
             self.settings.partition = Partition::prefix(first_element_bytes::<M::Key>);
         }
         self

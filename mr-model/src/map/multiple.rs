@@ -51,6 +51,13 @@ pub struct Both<M, N> {
     pub(crate) boundary: u32,
 }
 
+impl<M, N> Both<M, N> {
+    /// Whose split the task reads: its mapper alone is set up and cleaned up.
+    fn is_second(&self, context: &Context) -> bool {
+        context.input().is_some_and(|input| input.number >= self.boundary)
+    }
+}
+
 impl<M, N> Mapper for Both<M, N>
 where
     M: Mapper,
@@ -61,8 +68,10 @@ where
     type Value = M::Value;
 
     fn setup(&mut self, context: &Context) -> Result<()> {
-        self.first.setup(context)?;
-        self.second.setup(context)
+        match self.is_second(context) {
+            false => self.first.setup(context),
+            true => self.second.setup(context),
+        }
     }
 
     fn run<S: Sink>(
@@ -92,7 +101,9 @@ where
     }
 
     fn cleanup<S: Sink>(&mut self, out: &mut Emit<Self::Key, Self::Value, S>) -> Result<()> {
-        self.first.cleanup(out)?;
-        self.second.cleanup(out)
+        match self.is_second(out.context()) {
+            false => self.first.cleanup(out),
+            true => self.second.cleanup(out),
+        }
     }
 }

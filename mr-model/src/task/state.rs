@@ -46,6 +46,8 @@ pub struct TaskInput {
     pub start: u64,
     /// Bytes of the split.
     pub length: u64,
+    /// Which of the job's inputs it belongs to, in the order in which they were added.
+    pub number: u32,
 }
 
 /// How many tasks the job has.
