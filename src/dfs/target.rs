@@ -158,6 +158,16 @@ pub(super) fn missing_parent<T>(
     Err(Failure::at(&*target.typed, format!("No such file or directory: `{qualified}'")))
 }
 
+/// Makes a directory that was not there; false if somebody else has made it meanwhile, and there may be something in it.
+pub(super) fn make_directory(context: &Context, target: &Named) -> Result<bool, Failure> {
+    let made = context.store.mkdirs(target, context.properties.umask, false);
+    if made.is_err() && context.store.find(target)?.is_some_and(|found| found.directory) {
+        return Ok(false);
+    }
+    missing_parent(context, target, made)?;
+    Ok(true)
+}
+
 /// True if something lies where `target`'s parent should be.
 pub(super) fn has_parent(context: &Context, target: &Named) -> Result<bool, Failure> {
     let Some(path) = target.path.parent() else { return Ok(true) };

@@ -58,6 +58,8 @@ impl Clause {
         match self.operator {
             '+' => mode | change,
             '-' => mode & !change,
+            // Nothing of what concerns others stays, as with chmod(1).
+            _ if self.classes & 0o007 != 0 => (mode & !(self.classes | 0o1000)) | change,
             _ => (mode & !self.classes) | change,
         }
     }

@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, Item, Named, Problem};
-use crate::dfs::target::{Target, missing_parent, refuse_itself, refuse_itself_here};
+use crate::dfs::target::{Target, make_directory, refuse_itself, refuse_itself_here};
 
 /// The attributes that `-p` without letters keeps: times, owner and group, permission bits.
 const PRESERVED_DEFAULT: &str = "top";
@@ -104,12 +104,7 @@ impl Copy<'_> {
                 return Err(Failure::at(target.typed, Problem::NotDirectory));
             }
             Some(_) => return Err(Failure::at(target.typed, Problem::Exists)),
-            None => {
-                let umask = self.context.properties.umask;
-                let made = self.context.store.mkdirs(&target, umask, false);
-                missing_parent(self.context, &target, made)?;
-                true
-            }
+            None => make_directory(self.context, &target)?,
         };
         let children = self.context.store.children(&source.named)?;
         let names = children.iter().map(|child| child.status.name.as_str());

@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::publish::{self, Naming};
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, MODE_MASK, Named, Problem, local};
-use crate::dfs::target::{Target, missing_parent, refuse_itself_here};
+use crate::dfs::target::{Target, make_directory, refuse_itself_here};
 
 /// Copies local files into the cluster.
 pub(super) fn put(context: &Context) -> Result<(), Failure> {
@@ -188,11 +188,7 @@ impl Put<'_> {
         let is_new = match existing {
             Some(status) if status.directory => false,
             Some(_) => return Err(Failure::at(&*target.typed, Problem::Exists)),
-            None => {
-                let made = self.context.store.mkdirs(target, self.context.properties.umask, false);
-                missing_parent(self.context, target, made)?;
-                true
-            }
+            None => make_directory(self.context, target)?,
         };
         ancestors.push(identity);
         let entries = local::sorted_entries(source)?;

@@ -62,7 +62,7 @@ fn owner_and_group(text: &str) -> Option<(&str, &str)> {
 }
 
 fn is_name(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_./@".contains(c);
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-+_./@".contains(c);
     !text.is_empty() && text.chars().all(allowed)
 }
 

@@ -22,6 +22,8 @@ use crate::op::Op;
 /// Most bytes of one step. A stream from another DataNode gives a packet at a time; a mapped replica gives all of it. A client that writes
 /// what it gets to a file is a tenth faster with steps of 4 MiB than of 1 MiB, since threads wake each other less often.
 const STEP_BYTES_MAX: u64 = 4 << 20;
+/// Hadoop sends the whole buffer in which it builds a checksum, with these bytes behind it; clients compare the texts.
+const PADDING: &str = "00000000";
 
 impl Face {
     pub(super) async fn open(&self, asked: Asked) -> Result<Response, WebError> {
@@ -64,7 +66,7 @@ impl Face {
         };
         let body = json!({ "FileChecksum": {
             "algorithm": sum.algorithm(),
-            "bytes": sum.hex(),
+            "bytes": format!("{}{PADDING}", sum.hex()),
             "length": FileChecksum::BYTES,
         }});
         let kind = HeaderValue::from_static("application/json; charset=utf-8");

@@ -138,6 +138,8 @@ pub(super) struct ChecksumAnswer {
 pub(super) struct FileChecksum {
     pub(super) algorithm: String,
     pub(super) bytes: String,
+    /// Bytes of it.
+    pub(super) length: usize,
 }
 
 #[derive(Deserialize)]

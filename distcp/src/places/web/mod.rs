@@ -22,8 +22,8 @@ use super::files::{Checksum, Creation, Files, NewFile, Outcome, Status, Tokens, 
 use super::rights;
 use crate::error::PlaceError;
 use answers::{
-    AclAnswer, ChecksumAnswer, DiffAnswer, ListAnswer, LocationAnswer, OutcomeAnswer, StatusAnswer,
-    XattrsAnswer,
+    AclAnswer, ChecksumAnswer, DiffAnswer, FileChecksum, ListAnswer, LocationAnswer, OutcomeAnswer,
+    StatusAnswer, XattrsAnswer,
 };
 use request::{ask, whole};
 use upload::Upload;
@@ -202,8 +202,10 @@ impl Files for Web {
         let from = self.location(Method::Get, path, "GETFILECHECKSUM", &[])?;
         let answer: ChecksumAnswer = serde_json::from_slice(&whole(ask(Method::Get, &from)?)?)
             .map_err(|_| PlaceError::Answer)?;
-        let algorithm = answer.checksum.algorithm;
-        Ok(Some(Checksum { algorithm, hex: answer.checksum.bytes.to_ascii_lowercase() }))
+        let FileChecksum { algorithm, bytes, length } = answer.checksum;
+        // Hadoop sends a buffer that is longer.
+        let hex = bytes.get(..2 * length.min(bytes.len())).unwrap_or(&bytes);
+        Ok(Some(Checksum { algorithm, hex: hex.to_ascii_lowercase() }))
     }
 
     fn set_mode(&self, path: &str, mode: u16) -> Outcome<()> {
