@@ -6,18 +6,22 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::frame;
 use protocol::namenode::DatanodeInfo;
 use protocol::transfer::{Ack, Answer, PIPELINE_MEMBERS_MAX, Reply, Status, Write};
 use protocol::{BlockId, GenerationStamp};
-use transport::{Connection, Packet, Pipe, PooledPacket, Ready};
+use transport::{Connection, Packet, Pipe, PooledPacket, Ready, TransferFailure};
 
 use super::keep::{cannot_write, keep};
 use super::{After, Service, Turn, status_of};
 use crate::core::member::{Member, Silence};
 use crate::error::OperationError;
 use crate::store::ReplicaWriter;
+
+/// How long to wait for what a member said before its connection broke: it is on its way, or lost with it.
+const LAST_WORDS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The next member of the pipeline.
 struct Behind {
@@ -238,17 +242,21 @@ impl Reception<'_> {
                 self.member.note_wait(waited);
                 Ok(())
             }
-            Err(error) => {
-                let error = protocol::error::chain(&error);
+            Err(failure) => {
+                let error = protocol::error::chain(&failure);
                 tracing::warn!(target = %behind.target.id, %error, "lost the next DataNode of a pipeline");
-                // It may have reported the reason before it failed: perhaps a member behind it is to blame.
-                Err(self.last_words().unwrap_or_else(|| vec![Status::Unreachable]))
+                // It may have reported the reason before it failed: perhaps a member behind it is to blame. One that is silent says nothing any more, and
+                // whoever waits at this member would take it for the one that hangs.
+                let is_silent = matches!(failure, TransferFailure::Silent(_));
+                let words = if is_silent { None } else { self.last_words() };
+                Err(words.unwrap_or_else(|| vec![Status::Unreachable]))
             }
         }
     }
 
     fn last_words(&mut self) -> Option<Vec<Status>> {
         let behind = self.behind.as_mut()?;
+        behind.pipe.connection().stream().set_timeouts(LAST_WORDS_WAIT_MAX).ok()?;
         if let Err(failure) = behind.pipe.take_answer() {
             return Some(vec![status_of(&failure)]);
         }
