@@ -13,12 +13,14 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
+use futures_util::StreamExt;
 use protocol::auth::Role;
 use serde::{Deserialize, Serialize};
 
@@ -154,11 +156,25 @@ async fn find_out(State(access): State<Access>, request: Request, next: Next) ->
     let (mut parts, body) = request.into_parts();
     match access.user(&parts) {
         Ok(user) => {
+            let sessions = access.sessions.as_ref().filter(|_| !user.is_signed);
+            let end = sessions.and_then(|sessions| sessions.end_of(&parts.headers));
             parts.extensions.insert(user);
-            next.run(Request::from_parts(parts, body)).await
+            let response = next.run(Request::from_parts(parts, body)).await;
+            match end.filter(|_| is_stream_of_events(&response)) {
+                Some(end) => {
+                    response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
+                }
+                None => response,
+            }
         }
         Err(refusal) => rpc::unread(refusal, &body),
     }
+}
+
+/// True for an answer that goes on as long as somebody listens; no other may end early, for it would pass for whole.
+fn is_stream_of_events(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Routes that declare their audience.
@@ -332,6 +348,31 @@ mod tests {
             assert_eq!(status, expected, "{signed} {asked} {role:?}: {text}");
             assert_eq!(status == 200, text == "ann", "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_stream_of_events_ends_with_its_session() {
+        let stand = Stand::new();
+        let sessions = Sessions::new(stand.auth.clone(), "jobtracker", "h:1");
+        let access = Access::new(stand.auth.clone(), Some(sessions.clone()), Auth::Token);
+        let beat = async || {
+            let beats = futures_util::stream::unfold((), |()| async {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                Some((Ok::<_, std::convert::Infallible>("data: 1\n\n"), ()))
+            });
+            ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(beats))
+        };
+        let routes = Routes::<()>::new(&access).route("/beats", Audience::Users, get(beat));
+        let cookie = sessions.begin_for_test("ann");
+        let request = Request::get("/beats").header("cookie", &cookie).body(Body::empty());
+        let response = Router::from(routes).oneshot(request.unwrap()).await.unwrap();
+        let mut beats = response.into_body().into_data_stream();
+        for _ in 0..3 {
+            assert!(beats.next().await.is_some());
+        }
+        sessions.end_for_test(&cookie);
+        let rest = async { while beats.next().await.is_some() {} };
+        tokio::time::timeout(std::time::Duration::from_secs(10), rest).await.expect("it ends");
     }
 
     #[test]

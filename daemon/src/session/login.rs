@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 
@@ -25,16 +25,19 @@ impl Sessions {
 async fn login(
     State(sessions): State<Sessions>,
     peer: Option<Extension<Peer>>,
+    method: Method,
     Params(link): Params<Link>,
 ) -> Response {
-    if link.proof.is_empty() {
+    // Who only looks at a link, as programs do that show it to others, does not use it up.
+    if link.proof.is_empty() || method == Method::HEAD {
         return explain(StatusCode::OK, None);
     }
     match sessions.check(&link) {
         Ok(()) => {
             tracing::info!(user = link.user, "signed in at the pages");
-            let cookie = [(header::SET_COOKIE, sessions.begin(&link.user, is_encrypted(peer)))];
-            (cookie, Redirect::to("/")).into_response()
+            let cookie = sessions.begin(&link.user, is_encrypted(peer));
+            let headers = [(header::SET_COOKIE, &*cookie), (header::CACHE_CONTROL, "no-store")];
+            (headers, Redirect::to("/")).into_response()
         }
         Err(error) => {
             let reason = match error {

@@ -2,7 +2,7 @@
 //!
 //! Whoever can sign with the cluster secret makes a link (`hanno admin open`) that names a user. The link works once, within five minutes. It gives the browser
 //! a cookie that scripts cannot read and other sites cannot send. Sessions are kept in memory: they end when their time is over, when the user signs out, and
-//! with the daemon.
+//! with the daemon. Streams of events that began under a session end with it.
 //!
 //! Invariant: a request changes something only with all three of a session, an `Origin` that is this daemon, and the header [`HEADER`]. A form cannot send that
 //! header, and a script elsewhere would need a preflight, which nothing here allows. The cookie alone would not suffice: everything that listens on the same
@@ -26,6 +26,7 @@ use maud::html;
 use parking_lot::Mutex;
 use protocol::ClientId;
 use protocol::auth::{LOGIN_METHOD, Role, SignedRequest, login_target};
+use tokio::sync::watch;
 
 pub use self::cookie::cookie;
 pub use self::named::{CALL_HEADER, NamedChange};
@@ -63,6 +64,8 @@ struct Session {
     since: Instant,
     /// As whom the daemon knows its changes.
     client: ClientId,
+    /// Whoever waits at it sees it dropped with the session.
+    end: watch::Sender<()>,
 }
 
 /// Why a request may not change anything.
@@ -110,6 +113,17 @@ impl Sessions {
         open.get(id).filter(|session| session.since.elapsed() < SESSION_MAX).cloned()
     }
 
+    /// Waits for the end of the session that a request belongs to; `None` if it belongs to none.
+    pub(crate) fn end_of(&self, headers: &HeaderMap) -> Option<impl Future<Output = ()> + use<>> {
+        let Session { since, end, .. } = self.session(headers)?;
+        let (mut end, rest) = (end.subscribe(), SESSION_MAX.saturating_sub(since.elapsed()));
+        Some(async move {
+            let ended = async { while end.changed().await.is_ok() {} };
+            // What is over by its time is removed when the next session begins.
+            let _ = tokio::time::timeout(rest, ended).await;
+        })
+    }
+
     /// The user in whose name a request changes something.
     fn acting(&self, headers: &HeaderMap) -> Result<String, SessionError> {
         let has_header = headers.get(HEADER).is_some_and(|value| value == "1");
@@ -140,8 +154,22 @@ impl Sessions {
             }
         }
         let (user, client) = (user.to_owned(), ClientId(rand::random()));
-        open.insert(id.clone(), Session { user, since: Instant::now(), client });
+        let end = watch::Sender::new(());
+        open.insert(id.clone(), Session { user, since: Instant::now(), client, end });
         self.cookie(&id, SESSION_MAX, is_encrypted)
+    }
+
+    /// The cookie of a new session, as a browser sends it.
+    #[cfg(test)]
+    pub(crate) fn begin_for_test(&self, user: &str) -> String {
+        self.begin(user, false).split(';').next().unwrap().to_owned()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn end_for_test(&self, cookie: &str) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::COOKIE, cookie.parse().unwrap());
+        self.end(&headers, false);
     }
 
     fn end(&self, headers: &HeaderMap, is_encrypted: bool) -> String {
