@@ -65,7 +65,7 @@ impl Link {
         Arc::new(Link {
             rpc,
             service,
-            session: Mutex::new(Session::new(info)),
+            session: Mutex::new(Session::new(info, rand::random())),
             dismissed: AtomicBool::new(false),
             slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)),
         })

@@ -599,11 +599,25 @@ impl NameNode {
             tracing::warn!(%datanode, host, address, %refusal, "datanode refused");
             return Err(refusal);
         }
+        if let Some(other) = nodes.successor_of(datanode, register.process) {
+            let (here, there) = (address, &other.transfer_address);
+            tracing::error!(
+                %datanode, here, there,
+                "two DataNodes have the same data, one a copy of the other; the one that registered first is refused: remove one of the directories"
+            );
+            return Err(RemoteError::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "another DataNode serves under the id {datanode}, at {there}: its data directory is a copy of this one, or this one of it; remove one of them"
+                ),
+            ));
+        }
         tracing::info!(%datanode, address, "datanode registered");
         let level = state.standing.level();
         let cluster = state.cluster();
         let node = nodes.register(register.info, now.mono_ms);
         nodes.node_mut(node).program = register.program;
+        nodes.note_process(node, register.process);
         state.note_registered(nodes, node);
         let (epoch, heartbeat_ms) = (self.epoch, self.heartbeat_ms);
         let registration = nodes.registration(node);
@@ -652,7 +666,7 @@ fn log_kept(kept: Option<Kept>, datanode: DatanodeId) {
         Some(Kept::Ahead(count)) => tracing::error!(
             %datanode, count,
             "datanode holds replicas that this namenode does not know, and ids that were never handed out; they are kept: this metadata is older than the \
-             data, and `hdfs dfsadmin -safemode get` tells what to do"
+             data, and `hdfs dfsadmin -report` tells what to do"
         ),
     }
 }

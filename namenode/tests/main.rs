@@ -169,7 +169,8 @@ impl Reports {
         };
         let (version, levels) = (protocol::datanode::VERSION, Supported::OWN);
         let program = String::new();
-        let register = Register { version, levels, cluster: None, info, program };
+        let process = u64::from(number);
+        let register = Register { version, levels, cluster: None, info, program, process };
         let NodeReply::Registered { epoch, registration, .. } =
             say(&rpc, NodeRequest::Register(register)).await
         else {
@@ -361,7 +362,7 @@ async fn strangers_are_refused() {
     let register_at = |levels, cluster| {
         let (version, info) = (protocol::datanode::VERSION, info.clone());
         let program = String::new();
-        NodeRequest::Register(Register { version, levels, cluster, info, program })
+        NodeRequest::Register(Register { version, levels, cluster, info, program, process: 1 })
     };
     let register = |cluster| register_at(Supported::OWN, cluster);
     let client = server.rpc(Role::Client);

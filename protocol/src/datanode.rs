@@ -15,7 +15,7 @@ use crate::wire::{ENTRIES_MAX, at_most};
 use crate::{BlockId, ClusterId, DatanodeId, Epoch, GenerationStamp, RemoteError};
 
 /// Version of this conversation; both sides must agree.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// Most replicas in one part of a full block report; bounds how long one message holds up the NameNode.
 pub const REPORT_REPLICAS_MAX: usize = 50_000;
 
@@ -75,6 +75,8 @@ pub struct Register {
     pub info: DatanodeInfo,
     /// Version of its program, for people.
     pub program: String,
+    /// Drawn at each start: tells its processes apart, two of which may have the same data by mistake.
+    pub process: u64,
 }
 
 /// A sign of life.

@@ -131,6 +131,7 @@ impl Node {
             cluster: None,
             info,
             program: String::new(),
+            process: u64::from(number),
         });
         let Reply::Registered { epoch, registration, .. } = self.send(&register).await? else {
             bail!("the namenode is of another version");

@@ -105,6 +105,7 @@ fn describe(edit: &Edit, to: &mut Data) -> Op {
         Edit::SetAcl { inode, mode, entries } => to.put("INODEID", inode).put("MODE", mode).acl(entries).is(Op::SetAcl),
         Edit::SetXattr { inode, name, value } => to.put("INODEID", inode).xattr(name, value.as_deref()).is(if value.is_some() { Op::SetXattr } else { Op::RemoveXattr }),
         Edit::SkipIds { block, stamp } => to.put("BLOCK_ID", block).put("GENSTAMP", stamp).is(Op::SkipIds),
+        Edit::Leap { block, stamp } => to.put("BLOCK_ID", block).put("GENSTAMP", stamp).is(Op::Leap),
         Edit::Standing(edit) => describe_standing(edit, to),
     }
 }

@@ -66,6 +66,7 @@ ops! {
     ForgetNode = 137 "OP_HANNO_FORGET_NODE",
     SetLevel = 138 "OP_HANNO_SET_LEVEL",
     Answer = 139 "OP_HANNO_ANSWER",
+    Leap = 140 "OP_HANNO_LEAP",
 }
 
 #[cfg(test)]

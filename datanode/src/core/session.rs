@@ -22,6 +22,7 @@ use super::report::{PendingChanges, full_report};
 #[derive(Debug)]
 pub struct Session {
     info: DatanodeInfo,
+    process: u64,
     highest: Epoch,
     sender: Option<Sender>,
     /// Number of the next report.
@@ -48,10 +49,11 @@ pub enum Commit {
 }
 
 impl Session {
-    /// Of a DataNode that has not registered yet.
-    pub fn new(info: DatanodeInfo) -> Self {
+    /// Of a DataNode that has not registered yet; `process` is a number that no other start has.
+    pub fn new(info: DatanodeInfo, process: u64) -> Self {
         Session {
             info,
+            process,
             highest: Epoch::default(),
             sender: None,
             number: 0,
@@ -68,6 +70,7 @@ impl Session {
             cluster,
             info: self.info.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
+            process: self.process,
         })
     }
 
@@ -159,7 +162,7 @@ pub(crate) mod tests {
     use crate::core::replica::State;
 
     pub(crate) fn session() -> Session {
-        Session::new(DatanodeInfo {
+        let info = DatanodeInfo {
             id: protocol::DatanodeId([1; 16]),
             host: "a".to_owned(),
             transfer_address: String::new(),
@@ -167,7 +170,8 @@ pub(crate) mod tests {
             rack: String::new(),
             boot_id: String::new(),
             local_socket: String::new(),
-        })
+        };
+        Session::new(info, 1)
     }
 
     fn replica(block: u64) -> Replica {

@@ -16,6 +16,7 @@ use super::asked::Asked;
 use super::budget::Budget;
 use super::changes::{Plan, Planner, check_name};
 use super::edit::{CallKey, Edit, Outcome, Record};
+use super::namespace::Counters;
 use super::nodes::{Datanodes, NodeIndex};
 use super::now::Now;
 use super::query::Reader;
@@ -29,6 +30,10 @@ use crate::error::{CoreError, refuse};
 /// Ids and stamps skipped above the highest that a DataNode reported, when an operator forces metadata older than the data into use. They
 /// leave room for DataNodes that have not reported yet. A billion: more than any lost piece of a log had handed out, and there are 2^62.
 const IDS_SKIPPED: u64 = 1 << 30;
+/// Most ids that a start leaves out: two starts would have to draw places closer to each other than the blocks that they make, of a million million.
+const LEAP_MAX: u64 = 1 << 40;
+/// No start leaves ids out from here on: half of all are used up after four million starts.
+const LEAP_END: u64 = 1 << 61;
 
 /// The answer to a batch. One of which everything is refused for now is refused as a whole: no answer is remembered, and it can be sent again under its own id,
 /// as each call in it could.
@@ -143,6 +148,7 @@ impl State {
         if !self.retry.admits(user, now) {
             return Ok(Err(too_busy(user)));
         }
+        self.leap(nodes, now, out)?;
         let mut random = self.random.clone();
         let mut planner = Planner::new(self, nodes, &mut random, asked, now);
         planner.is_raw = named.is_raw;
@@ -358,6 +364,22 @@ impl State {
         let (at_ms, outcome) = (now.wall_ms, Outcome::Done);
         let record = Record { call: None, at_ms, edits: vec![edit], outcome };
         self.commit(nodes, &record, &HashMap::new(), out)
+    }
+
+    /// Before the first change of this start: goes on with ids that no other start from the same metadata goes on with.
+    pub(super) fn leap(
+        &mut self,
+        nodes: &mut Datanodes,
+        now: Now,
+        out: &mut Output,
+    ) -> Result<(), CoreError> {
+        let Counters { next_block, next_stamp, .. } = self.ns.counters();
+        if std::mem::replace(&mut self.has_leapt, true) || next_block.max(next_stamp) > LEAP_END {
+            return Ok(());
+        }
+        let mut beyond = |next: u64| next + 1 + self.random.next_number() % LEAP_MAX;
+        let (block, stamp) = (BlockId(beyond(next_block)), GenerationStamp(beyond(next_stamp)));
+        self.commit_own(nodes, vec![Edit::Leap { block, stamp }], now, out)
     }
 
     fn safe_mode_refusal(&self, nodes: &Datanodes, call: &Call, now: Now) -> Option<RemoteError> {

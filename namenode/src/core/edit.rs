@@ -318,6 +318,13 @@ pub enum Edit {
     },
     /// Changes what operators and users arranged beside the namespace.
     Standing(StandingEdit),
+    /// A start of the NameNode goes on with these ids: see `namespace::gaps`.
+    Leap {
+        /// The next block.
+        block: BlockId,
+        /// The next stamp.
+        stamp: GenerationStamp,
+    },
 }
 
 /// The answer of a call in the form that outlives a restart: addresses and tokens are filled in when it is given. Append only.

@@ -114,6 +114,8 @@ pub struct State {
     /// Configuration.
     pub settings: Settings,
     pub(super) random: Generator,
+    /// Whether this start has left ids out.
+    pub(super) has_leapt: bool,
     /// While a request that makes several files is carried out: the DataNodes of its last block.
     pub(super) company: Option<Vec<NodeIndex>>,
     pub(super) recoveries: Recoveries,
@@ -128,6 +130,8 @@ impl State {
         retry.begin(now);
         ns.leases.renew_all(now.mono_ms);
         ns.take_effects();
+        // What has just been made has no other start.
+        let has_leapt = ns.counters().cluster.is_none();
         let mut blocks = Blocks::new(settings.maintenance_min);
         blocks.begin_survey(&ns);
         State {
@@ -140,6 +144,7 @@ impl State {
             log_dirs_left_out: Vec::new(),
             settings,
             random,
+            has_leapt,
             company: None,
             recoveries: Recoveries::default(),
             drains: Drains::default(),

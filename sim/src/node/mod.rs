@@ -137,7 +137,7 @@ impl Node {
                 self.process = Some(Process {
                     place,
                     store,
-                    session: Session::new(info),
+                    session: Session::new(info, life),
                     receptions: BTreeMap::new(),
                     sendings: BTreeMap::new(),
                     leads: Vec::new(),

@@ -71,9 +71,9 @@ pub(super) struct Ending {
 }
 
 impl Session {
-    pub(super) fn new(info: DatanodeInfo) -> Self {
+    pub(super) fn new(info: DatanodeInfo, process: u64) -> Self {
         Session {
-            core: session::Session::new(info),
+            core: session::Session::new(info, process),
             report_sent: None,
             beat_sent: None,
             loss_count: 0,

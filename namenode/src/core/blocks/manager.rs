@@ -608,6 +608,11 @@ impl Blocks {
         self.dying.push_back(node);
     }
 
+    /// True while replicas of dead DataNodes are still in the map.
+    pub fn is_burying(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
     /// A DataNode that will return is silent: its replicas count as present until it does.
     pub fn set_aside(&mut self, ns: &Namespace, nodes: &mut Datanodes, node: NodeIndex) {
         self.doomed.remove_node(node);

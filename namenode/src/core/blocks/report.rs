@@ -287,7 +287,7 @@ impl Blocks {
                 self.reports.unknown_order.push_back((seen_ms, node, block));
             } else if ns.block(block).is_some() {
                 self.take_replica(ns, nodes, Sighting::reported(node, replica));
-            } else if block.0 < ns.counters().next_block {
+            } else if !ns.never_handed_out(&replica) {
                 self.doomed.insert(node, block, replica.stamp);
             }
         }

@@ -8,7 +8,7 @@ use protocol::datanode::Replica;
 use protocol::{BlockId, GenerationStamp};
 
 use super::block_set::BlockSet;
-use crate::core::namespace::{Counters, Namespace};
+use crate::core::namespace::Namespace;
 use crate::core::nodes::NodeIndex;
 
 /// Minimum time for which a recorded replica is believed although a full report lacks it: longer than a report takes to make and send. The
@@ -215,8 +215,7 @@ impl Reports {
 
     /// True if a replica has an id or a stamp that was never handed out; remembers the highest.
     pub(super) fn is_ahead(&mut self, ns: &Namespace, replica: &Replica) -> bool {
-        let Counters { next_block, next_stamp, .. } = ns.counters();
-        let is_ahead = replica.block.0 >= next_block || replica.stamp.0 >= next_stamp;
+        let is_ahead = ns.never_handed_out(replica);
         if is_ahead {
             let (block, stamp) = self.ahead_max.get_or_insert_default();
             if replica.block.0 < IDS_END {

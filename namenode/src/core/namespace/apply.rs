@@ -61,8 +61,10 @@ impl Namespace {
                 self.counters.next_block = self.counters.next_block.max(block.0);
                 self.counters.next_stamp = self.counters.next_stamp.max(stamp.0);
                 self.dirty.counters = true;
+                self.give_up_gaps();
                 Ok(())
             }
+            Edit::Leap { block, stamp } => self.leap(*block, *stamp),
             // It is not about the namespace.
             Edit::Standing(_) => Err(CoreError::BadRecord),
             Edit::SetQuota { directory, names, space } => {

@@ -7,11 +7,13 @@
 //! | `attributes` | access lists, extended attributes, storage policies and quotas of its inodes |
 //! | `apply`, `apply_rewrite` | edits |
 //! | `rows` | checkpoint |
+//! | `gaps` | ids that were left out |
 //! | `lost` | files that were closed without bytes which had been promised |
 
 mod apply;
 mod apply_rewrite;
 mod attributes;
+mod gaps;
 mod lost;
 mod rows;
 mod sound;

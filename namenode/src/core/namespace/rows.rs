@@ -8,6 +8,7 @@
 //! | `b`, `s`, `v`, `w`, `x` … | snapshots and what they keep, see `snapshots::rows` |
 //! | `f` + inode id + chunk number u32, big endian | access control list and extended attributes, see `inodes::features` |
 //! | `p` + inode id, big endian | who was in the pipeline of an open file, see `Open::former` |
+//! | `g` | ids that were left out, see `gaps` |
 //! | `q` + inode id, big endian | quotas of a directory, see `inodes::quota` |
 //! | `r` + chunk number | answers of recent calls, see `retry_cache` |
 //!
@@ -17,6 +18,7 @@ use hashbrown::HashSet;
 use protocol::{BlockId, ClientId, ClusterId, DatanodeId, GenerationStamp, InodeId};
 use serde::{Deserialize, Serialize};
 
+use super::gaps;
 use super::sound::check_name;
 use super::tree::{Block, Counters, Namespace};
 use crate::core::inodes::{
@@ -83,6 +85,7 @@ impl Namespace {
             let row = CountersRow { cluster, next_inode, next_block, next_stamp };
             rows.push((vec![b'c'], Some(encode(&(ROWS_VERSION, row)))));
         }
+        rows.extend(self.take_gaps_row());
         for (id, block_count) in dirty.erased {
             let chunks = 1..=block_count / ROW_BLOCKS;
             rows.extend(chunks.map(|chunk| (chunk_key(b'o', id, chunk), None)));
@@ -201,6 +204,7 @@ impl Namespace {
                 let rows: Vec<BlockRow> = decode(value, "blocks")?;
                 self.load_blocks(id, rows)
             }
+            [gaps::ROW_KEY] => self.load_gaps_row(value),
             [features::ROW_PREFIX, rest @ ..] => self.features.load_row(rest, value),
             [FORMER_PREFIX, id @ ..] => {
                 let (id, former) = (read_id(id)?, decode(value, "a former pipeline")?);

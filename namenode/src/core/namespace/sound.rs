@@ -61,7 +61,7 @@ impl Namespace {
         ];
         match all.into_iter().find(|(next, _)| *next > COUNTER_MAX) {
             Some((_, what)) => Err(CoreError::Counter(what)),
-            None => Ok(()),
+            None => self.check_gaps(),
         }
     }
 

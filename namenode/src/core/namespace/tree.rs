@@ -17,6 +17,7 @@ use protocol::path::ELEMENT_BYTES_MAX;
 use protocol::storage::StoragePolicy;
 use protocol::{BlockId, ClusterId, DatanodeId, DfsPath, GenerationStamp, InodeId};
 
+use super::gaps::Gaps;
 use crate::core::inodes::{
     Body, Directory, FeatureTable, File, History, Inode, Leases, NOWHERE, Names, Position, Quotas,
     Table, Totals,
@@ -37,6 +38,7 @@ pub struct Namespace {
     pub(in crate::core) history: History,
     pub(in crate::core) features: FeatureTable,
     pub(in crate::core) counters: Counters,
+    pub(in crate::core) gaps: Gaps,
     pub(in crate::core) garbage: VecDeque<InodeId>,
     pub(in crate::core) dirty: Dirty,
     /// Files with a row of former members of their pipelines.
@@ -158,6 +160,7 @@ impl Default for Namespace {
                 next_block: BlockId::FIRST.0,
                 next_stamp: STAMP_FIRST,
             },
+            gaps: Gaps::default(),
             garbage: VecDeque::new(),
             dirty: Dirty::default(),
             with_former_row: HashSet::default(),

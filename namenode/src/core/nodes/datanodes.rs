@@ -49,6 +49,9 @@ pub enum NotRegistered {
     Missing,
 }
 
+/// Processes of a node that are remembered as displaced: more copies of one directory than anybody starts at once.
+const DISPLACED_MAX: usize = 16;
+
 /// One DataNode.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -88,6 +91,9 @@ pub struct Node {
     pub non_dfs_used: u64,
     /// Version of its program.
     pub program: String,
+    /// Its process, and those that it took the place of, the newest last.
+    pub process: u64,
+    displaced: VecDeque<u64>,
     /// Its data directories.
     pub volumes: Vec<Volume>,
     /// What went wrong on it in this run of the NameNode.
@@ -306,6 +312,8 @@ impl Datanodes {
             admin: AdminState::Normal,
             non_dfs_used: 0,
             program: String::new(),
+            process: 0,
+            displaced: VecDeque::new(),
             volumes: Vec::new(),
             failures: Failures::default(),
             balancer_bandwidth: 0,
@@ -320,13 +328,36 @@ impl Datanodes {
                 let known_from = slot.known_from;
                 let registration = slot.registration + 1;
                 let (volumes, failures) = (take(&mut slot.volumes), take(&mut slot.failures));
+                let (process, displaced) = (slot.process, take(&mut slot.displaced));
                 let room = Node { capacity, used, remaining, volumes, failures, ..node };
-                *slot = Node { ever_reported, known_from, admin, registration, ..room };
+                let kept = Node { process, displaced, ..room };
+                *slot = Node { ever_reported, known_from, admin, registration, ..kept };
             }
             None => self.nodes.push(node),
         }
         self.recount();
         index
+    }
+
+    /// Where the process runs that took the place of `process`, if one has: both have the same data, and a start never comes back after another.
+    pub fn successor_of(&self, id: DatanodeId, process: u64) -> Option<&DatanodeInfo> {
+        let node = self.node(self.index(id)?);
+        node.displaced.contains(&process).then_some(&node.info)
+    }
+
+    /// A process of the node has registered.
+    pub fn note_process(&mut self, index: NodeIndex, process: u64) {
+        let node = self.node_mut(index);
+        if node.process == process {
+            return;
+        }
+        if node.process != 0 {
+            if node.displaced.len() == DISPLACED_MAX {
+                node.displaced.pop_front();
+            }
+            node.displaced.push_back(node.process);
+        }
+        node.process = process;
     }
 
     /// Keeps the lists of machines and racks in line with where a node is from now on.
@@ -519,6 +550,30 @@ pub(crate) mod tests {
     use protocol::{Epoch, GenerationStamp};
 
     use super::*;
+
+    #[test]
+    fn a_process_that_another_took_the_place_of_does_not_come_back() {
+        let mut nodes = Datanodes::new(1000, 2000, 100);
+        let register = |nodes: &mut Datanodes, host: &str, process| {
+            let place = info(1, host, "/r");
+            if let Some(other) = nodes.successor_of(place.id, process) {
+                return Err(other.host.clone());
+            }
+            let node = nodes.register(place, 0);
+            nodes.note_process(node, process);
+            Ok(())
+        };
+        assert_eq!(register(&mut nodes, "a", 7), Ok(()));
+        assert_eq!(register(&mut nodes, "a", 7), Ok(()), "it was away");
+        assert_eq!(register(&mut nodes, "b", 8), Ok(()), "a start elsewhere");
+        assert_eq!(register(&mut nodes, "a", 7), Err("b".to_owned()));
+        assert_eq!(register(&mut nodes, "b", 8), Ok(()));
+        for process in 100..200 {
+            assert_eq!(register(&mut nodes, "c", process), Ok(()));
+        }
+        assert_eq!(register(&mut nodes, "b", 198), Err("c".to_owned()));
+        assert!(nodes.node(NodeIndex(0)).displaced.len() <= DISPLACED_MAX);
+    }
 
     pub(crate) fn info(number: u8, host: &str, rack: &str) -> DatanodeInfo {
         DatanodeInfo {

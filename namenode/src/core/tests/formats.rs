@@ -75,6 +75,7 @@ fn writing() -> Vec<Edit> {
         Edit::Truncate { file, length: 5, cut: Some((block, stamp)), at_ms },
         Edit::Concat { target: file, sources: vec![InodeId(20_001)], at_ms },
         Edit::SkipIds { block, stamp },
+        Edit::Leap { block, stamp },
     ]
 }
 
@@ -213,6 +214,7 @@ fn name(edit: &Edit) -> &'static str {
         Edit::SetAcl { .. } => "SetAcl",
         Edit::SetXattr { .. } => "SetXattr",
         Edit::SkipIds { .. } => "SkipIds",
+        Edit::Leap { .. } => "Leap",
         Edit::Standing(edit) => match edit {
             StandingEdit::SafeMode { .. } => "standing-SafeMode",
             StandingEdit::IssueToken { .. } => "standing-IssueToken",

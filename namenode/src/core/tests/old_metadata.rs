@@ -1,11 +1,11 @@
 //! Metadata that is older than the data: safe mode until the right directory is back, or by force and then without using anything
 //! of the lost part twice.
 
-use protocol::datanode::{FullReport, Replica};
+use protocol::datanode::{Changes, FullReport, Replica};
 use protocol::namenode::{Call, DatanodeState, LocatedBlock, SafeModeAction};
-use protocol::{BlockId, GenerationStamp};
+use protocol::{BlockId, DfsPath, GenerationStamp};
 
-use super::harness::{Harness, canonical, replica, settings};
+use super::harness::{Harness, canonical, create, replica, settings};
 use crate::core::blocks::Taken;
 use crate::core::nodes::Datanodes;
 use crate::core::random::Generator;
@@ -148,4 +148,86 @@ fn ids_that_cannot_be_skipped_stop_nothing() {
     assert!(!h.state.is_safe_mode_on());
     let new = h.write("/new", 10, 1);
     assert!(new.id.0 < u64::MAX / 2);
+}
+
+/// Starts anew from the records so far, with one DataNode that has nothing; writes files.
+fn start(h: &mut Harness, seed: u64) -> Vec<Replica> {
+    h.restart_alone();
+    h.state.random = Generator::new(seed);
+    h.register(1);
+    h.report(1, vec![], vec![]);
+    h.work();
+    let paths = (0..20).map(|number| format!("/{seed}-{number}"));
+    paths.map(|path| replica(&h.write(&path, 10, 1), 10)).collect()
+}
+
+/// A DataNode comes late with what was written under a lost history: it is noticed, and nobody takes it or has it deleted.
+#[track_caller]
+fn check_late(h: &mut Harness, lost: &[Replica]) {
+    h.register(1);
+    h.register(2);
+    h.report(2, lost.to_vec(), vec![]);
+    h.work();
+    assert!(is_old(h), "{:?}", h.state.safe_mode);
+    let late = Changes { received: vec![lost[0]], ..Changes::default() };
+    h.changes(2, &late);
+    h.pass(2000, &[1, 2]);
+    let orders = h.commands.iter().filter(|(node, _)| *node == h.node(2));
+    assert_eq!(orders.count(), 0, "nobody asks for them or has them deleted");
+}
+
+#[test]
+fn no_two_starts_from_the_same_metadata_hand_out_the_same_ids() {
+    let mut h = Harness::with_nodes(1, 3);
+    h.write("/kept", 10, 3);
+    let backup = h.records.clone();
+    let lost = start(&mut h, 5);
+    h.records = backup;
+    let new = start(&mut h, 6);
+    let is_new = |lost: &Replica| new.iter().any(|new| new.block == lost.block);
+    assert!(!lost.iter().any(is_new));
+    check_late(&mut h, &lost);
+    assert_eq!(canonical(&mut h.replay().ns), canonical(&mut h.state.ns), "for good");
+    // Later starts remember what was left out, from the log and from a checkpoint, also where they write nothing themselves.
+    h.restart_alone();
+    check_late(&mut h, &lost);
+    h.checkpoint();
+    h.state = State::new(h.reload(), settings(), Generator::new(9), h.now);
+    h.nodes = Datanodes::new(1000, 2000, 100);
+    h.commands.clear();
+    check_late(&mut h, &lost);
+    // By force it is given up.
+    order(&mut h, SafeModeAction::ForceLeave);
+    h.report(2, lost, vec![]);
+    h.work();
+    assert!(!h.state.is_safe_mode_on());
+    h.check_replay();
+}
+
+#[test]
+fn starts_without_writes_leave_one_gap_and_many_starts_a_bounded_number() {
+    let mut h = Harness::with_nodes(1, 1);
+    let mut sizes = Vec::new();
+    for seed in 0..300 {
+        h.restart_alone();
+        h.state.random = Generator::new(seed);
+        h.register(1);
+        let path = format!("/d{seed}");
+        // A directory takes no id of a block.
+        let call = match seed < 10 {
+            true => Call::Mkdirs {
+                path: DfsPath::parse(&path).unwrap(),
+                mode: 0o755,
+                unmasked: None,
+                parents: true,
+            },
+            false => create(&path, true, Some(1), true),
+        };
+        h.call(call).unwrap();
+        h.checkpoint();
+        sizes.push(h.rows[&b"g"[..]].len());
+    }
+    assert!(sizes[9] < 40, "{sizes:?}");
+    assert!(sizes[299] < 16 << 10 && sizes[299] > sizes[20], "{sizes:?}");
+    h.check_replay();
 }

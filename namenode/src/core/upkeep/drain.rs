@@ -127,9 +127,15 @@ impl State {
             }
             let Some(goal) = goal else { continue };
             sweep.found.open_file_count = self.open_files_on(nodes, node);
+            let is_dead = nodes.node(node).state == DatanodeState::Dead;
+            // What it had is not known any more: any block that lacks replicas may have its last one there. HDFS judges so, too.
+            if is_dead && goal == AdminState::Decommissioned {
+                sweep.found.low_redundancy_count += self.blocks.low_count();
+                sweep.found.low_redundancy_count += self.blocks.pending_count();
+                sweep.found.low_redundancy_count += u64::from(self.blocks.is_burying());
+            }
             self.drains.reports.insert(node, sweep.found);
-            let has_reported =
-                nodes.node(node).reported || nodes.node(node).state == DatanodeState::Dead;
+            let has_reported = nodes.node(node).reported || is_dead;
             if has_reported && sweep.found == DrainReport::default() {
                 nodes.set_admin(node, goal);
                 done.push(node);
@@ -244,6 +250,37 @@ mod tests {
         h.pass(200, &all);
         assert_eq!(admin(&h, drained), AdminState::Normal);
         assert!(blocks.iter().all(|block| h.holders(block.id).len() == 3));
+    }
+
+    #[test]
+    fn a_dead_node_is_drained_when_no_block_lacks_replicas() {
+        let mut h = Harness::with_nodes(3, 4);
+        let all = [1, 2, 3, 4];
+        let only = h.write("/only", 100, 1);
+        let holder = h.holders(only.id)[0];
+        let others: Vec<u8> = all.into_iter().filter(|number| *number != holder).collect();
+        h.pass(3000, &others);
+        assert_eq!(h.nodes.node(h.node(holder)).state, DatanodeState::Dead);
+        exclude(&mut h, &[holder]);
+        h.pass(2000, &others);
+        assert_eq!(admin(&h, holder), AdminState::DecommissionInProgress, "it has the only copy");
+        assert!(h.state.drains.report(h.node(holder)).low_redundancy_count > 0);
+        // It comes back, and what it has is copied.
+        h.register(holder);
+        h.report(holder, vec![replica(&only, 100)], vec![]);
+        h.commands.clear();
+        h.pass(200, &all);
+        assert!(copy(&mut h, 100) > 0);
+        h.pass(200, &all);
+        assert_eq!(admin(&h, holder), AdminState::Decommissioned);
+        // One that is dead and has nothing that others lack is drained, too.
+        h.pass(3000, &others[..2]);
+        exclude(&mut h, &[holder, others[2]]);
+        for _ in 0..5 {
+            h.pass(500, &others[..2]);
+            copy(&mut h, 100);
+        }
+        assert_eq!(admin(&h, others[2]), AdminState::Decommissioned);
     }
 
     #[test]

@@ -145,6 +145,7 @@ impl State {
         now: Now,
         out: &mut Output,
     ) -> Result<GenerationStamp, CoreError> {
+        self.leap(nodes, now, out)?;
         let stamp = GenerationStamp(self.ns.counters().next_stamp);
         self.commit_own(nodes, vec![Edit::BeginRecovery { file, stamp }], now, out)?;
         Ok(stamp)
@@ -313,7 +314,7 @@ impl State {
     }
 
     /// Journals what the NameNode decided by itself.
-    fn commit_own(
+    pub(in crate::core) fn commit_own(
         &mut self,
         nodes: &mut Datanodes,
         edits: Vec<Edit>,
