@@ -142,8 +142,19 @@ impl Config {
             return fail("data_directories", "is missing: at least one directory for blocks");
         }
         self.check_directories()?;
-        if !self.rack.starts_with('/') {
-            return fail("rack", "must begin with `/`");
+        let is_name = |name: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+            !name.is_empty() && name != "." && name != ".." && name.chars().all(allowed)
+        };
+        let levels = self.rack.strip_prefix('/').map(|levels| levels.split('/'));
+        if !levels.is_some_and(|mut levels| levels.all(is_name)) {
+            return fail(
+                "rack",
+                "must be `/` and names of letters, digits, `-`, `_`, `.` and `:`, as in `/room/rack`",
+            );
+        }
+        if self.host.as_deref().is_some_and(|host| !is_name(host)) {
+            return fail("host", "must be the name of this machine");
         }
         if self.transfers_max == 0 || self.connections_max < self.transfers_max {
             return fail(
@@ -212,6 +223,9 @@ mod tests {
             (Config { namenode: String::new(), ..good.clone() }, "namenode"),
             (Config { data_directories: Vec::new(), ..good.clone() }, "data_directories"),
             (Config { rack: "r".to_owned(), ..good.clone() }, "rack"),
+            (Config { rack: "/a/".to_owned(), ..good.clone() }, "rack"),
+            (Config { rack: "/a b/../c".to_owned(), ..good.clone() }, "rack"),
+            (Config { host: Some(String::new()), ..good.clone() }, "host"),
             (Config { connections_max: 1, ..good.clone() }, "connections_max"),
             (Config { writer_idle_ms: 0, ..good.clone() }, "io_timeout_ms"),
         ] {

@@ -126,9 +126,11 @@ pub async fn run(config: Config, shutdown: Shutdown) -> Result<(), Error> {
         daemon::serve::Limits { descriptors_part: 4, ..Default::default() },
         shutdown.clone(),
     ));
+    let strangers = tokio::spawn(Service::end_strangers(Arc::downgrade(&service)));
     supervisor::ready();
     let result = Link::new(rpc, Arc::clone(&service), info).run(shutdown.clone()).await;
     shutdown.begin();
+    strangers.abort();
     // The service's task ends with the token; its work in progress is of no use any more.
     let _ = served.await;
     service.close();

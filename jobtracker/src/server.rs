@@ -340,7 +340,7 @@ impl JobTracker {
     fn refresh_nodes(&self, step: &mut Step<'_>) -> Result<Output, RemoteError> {
         let names = exclude::read(&self.outside.exclude_file).map_err(|error| {
             let text = format!("Cannot read {}: {error}", self.outside.exclude_file.display());
-            RemoteError::new(ErrorKind::Unavailable, text)
+            RemoteError::new(ErrorKind::InvalidArgument, text)
         })?;
         Ok(step.state.core.set_excluded(names, step.now))
     }

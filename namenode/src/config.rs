@@ -259,6 +259,7 @@ impl Config {
             (self.lease_hard_ms >= self.lease_soft_ms, "lease_hard_ms", "is below lease_soft_ms"),
             (self.replication_streams > 0, "replication_streams", "must not be 0"),
             (self.list_limit > 0, "list_limit", "must not be 0"),
+            (self.superuser.as_deref() != Some(""), "superuser", "must be the name of a user"),
             (
                 (0.0..=1.0).contains(&self.safe_mode_threshold),
                 "safe_mode_threshold",

@@ -140,6 +140,13 @@ impl<G: Guest> Guests<G> {
         }
     }
 
+    /// Asks those strangers to leave whose time is over.
+    pub fn end_strangers(&self, is_over: impl Fn(&G) -> bool) {
+        let all = self.all.lock();
+        let guests = all.open.values().map(|(_, guest)| guest);
+        guests.filter(|guest| guest.owner().is_none() && is_over(guest)).for_each(|it| it.leave());
+    }
+
     /// Asks all to leave, and admits none any more.
     pub fn close(&self) {
         let mut all = self.all.lock();

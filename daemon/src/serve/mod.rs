@@ -101,7 +101,7 @@ impl<'a> Advertise<'a> {
         Advertise::Address { key: "bind", remedy: "advertise", advertise }
     }
 
-    /// Refuses to advertise `0.0.0.0`, which each receiver would take for itself.
+    /// Refuses to advertise `0.0.0.0`, which each receiver would take for itself, and what is no `host:port` at all.
     ///
     /// # Errors
     /// [`ServeError::Uncallable`] names the key and the remedy.
@@ -111,11 +111,23 @@ impl<'a> Advertise<'a> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let is_any = host.is_empty() || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
-        match is_any {
+        match is_any || advertise.is_some_and(|advertise| !is_callable(advertise)) {
             true => Err(ServeError::Uncallable { key, address: address.to_owned(), remedy }),
             false => Ok(()),
         }
     }
+}
+
+/// True for a name or an address with a port.
+fn is_callable(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_host = match inside {
+        Some(inside) => inside.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.chars().all(is_name),
+    };
+    is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// Listens on `address` (`host:port`, port 0 for any), advertised to others according to `advertise`.
@@ -324,6 +336,14 @@ mod tests {
             ("[::]:9870", None, Some("bind = \"[::]:9870\"")),
             (":9870", None, Some("bind = \":9870\"")),
             ("10.0.0.1:9870", Some("0.0.0.0:9870"), Some("advertise = \"0.0.0.0:9870\"")),
+            ("127.0.0.1:0", Some("[fd00::1]:9870"), None),
+            ("127.0.0.1:0", Some("a-b.c_d:1"), None),
+            ("127.0.0.1:0", Some("foo"), Some("advertise = \"foo\"")),
+            ("127.0.0.1:0", Some("x:99999"), Some("advertise = \"x:99999\"")),
+            ("127.0.0.1:0", Some("x:0"), Some("advertise = \"x:0\"")),
+            ("127.0.0.1:0", Some("a b:1"), Some("advertise = \"a b:1\"")),
+            ("127.0.0.1:0", Some("http://x:1"), Some("advertise = \"http://x:1\"")),
+            ("127.0.0.1:0", Some(""), Some("advertise = \"\"")),
         ] {
             let checked =
                 Advertise::address(advertise).check(bind).map_err(|error| error.to_string());

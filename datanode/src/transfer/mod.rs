@@ -17,7 +17,7 @@ mod write;
 mod write_many;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use daemon::guests::{Guest, Guests, Peer};
@@ -49,8 +49,10 @@ pub use serve::Serving;
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Most time for that where all others who connect wait for it.
 const ACCEPT_DRAIN_MAX: Duration = Duration::from_millis(50);
-/// How long a stranger has to prove a permission.
+/// How long a stranger may be silent.
 const STRANGER_MAX: Duration = Duration::from_secs(5);
+/// How long a stranger has to prove a permission, however the bytes are spaced: a handshake and two messages, on a network that loses most of them.
+const PROOF_TIME_MAX: Duration = Duration::from_secs(30);
 /// This fraction of all connections is reserved for the own user and root on the local socket.
 const OWN_PART: usize = 4;
 /// How long the accept loop waits before it tries again after a failed accept (out of descriptors).
@@ -124,6 +126,7 @@ struct Caller {
     owner: OnceLock<Holder>,
     /// An operation is in progress.
     is_busy: AtomicBool,
+    since: Instant,
 }
 
 impl Guest for Caller {
@@ -245,6 +248,15 @@ impl Service {
         }
     }
 
+    /// Ends strangers that have proven nothing in their time, until the service is gone. A timeout of each wait alone lets them send a byte now and then.
+    pub(crate) async fn end_strangers(service: Weak<Self>) {
+        loop {
+            tokio::time::sleep(STRANGER_MAX).await;
+            let Some(service) = service.upgrade() else { return };
+            service.callers.end_strangers(|caller| caller.since.elapsed() > PROOF_TIME_MAX);
+        }
+    }
+
     fn accepted(self: &Arc<Self>, (stream, origin): (Stream, Origin)) -> std::io::Result<()> {
         let peer = match origin {
             Origin::Address(address) => Peer::at(address),
@@ -254,7 +266,7 @@ impl Service {
         let connection = Connection::new(stream);
         let stream = Arc::clone(connection.stream());
         let (owner, is_busy) = (OnceLock::new(), AtomicBool::new(false));
-        let caller = Caller { stream, owner, is_busy };
+        let caller = Caller { stream, owner, is_busy, since: Instant::now() };
         let Some(entered) = self.callers.enter(peer, Arc::new(caller)) else {
             let busy = OperationError::Busy { max: self.limits.connections_max };
             connection.refuse(busy.to_remote(), ACCEPT_DRAIN_MAX);
