@@ -8,13 +8,15 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use mr_api::streaming::Speaker;
 use protocol::printable::printable;
 
 /// All went well.
@@ -348,7 +350,11 @@ pub(crate) fn second_time(ms: u64, zone: &TimeZone) -> String {
 pub(crate) fn local_zone() -> &'static TimeZone {
     static ZONE: OnceLock<TimeZone> = OnceLock::new();
     ZONE.get_or_init(|| {
-        let of_file = || TimeZone::tzif("", &std::fs::read("/etc/localtime").ok()?).ok();
+        let of_file = || {
+            let mut bytes = Vec::new();
+            sys::fs::open_input(Path::new("/etc/localtime")).ok()?.read_to_end(&mut bytes).ok()?;
+            TimeZone::tzif("", &bytes).ok()
+        };
         match std::env::var_os("TZ") {
             Some(_) => TimeZone::system(),
             None => of_file().unwrap_or_else(TimeZone::system),
@@ -357,7 +363,13 @@ pub(crate) fn local_zone() -> &'static TimeZone {
 }
 
 /// How a line of Hadoop's log begins that `who` writes now.
-pub(crate) fn log_lead(level: &str, who: &str) -> String {
+pub(crate) fn log_lead(level: &str, who: Speaker) -> String {
+    let who = match who {
+        Speaker::Job => "mapreduce.Job",
+        Speaker::JobSubmitter => "mapreduce.JobSubmitter",
+        Speaker::YarnClient => "impl.YarnClientImpl",
+        Speaker::StreamJob => "streaming.StreamJob",
+    };
     let now = Timestamp::now().to_zoned(local_zone().clone());
     format!("{} {level} {who}: ", now.strftime("%Y-%m-%d %H:%M:%S,%3f"))
 }

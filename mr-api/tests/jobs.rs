@@ -1,5 +1,6 @@
 //! Whole jobs in this process: the same output whatever the splits, the memory and the combiner; unusual shapes; failures.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -148,6 +149,41 @@ fn folds_that_change_the_type_combine_and_reduce() {
             mapped(input).combine(Max).reduce(Max).output(text_out(output)).into()
         });
         assert_eq!(max["part-r-00000"], "x\t5\ny\t5\n");
+    }
+}
+
+#[test]
+fn a_partitioner_stays_beside_grouping_whichever_comes_first() {
+    let bench = Bench::new(&[("a", b"apple 1\navo 2\nbean 4\ncorn 5\n")]);
+    for partition_first in [true, false] {
+        let found = bench.run(&LocalRunner::new().reducers(3), |input, output| {
+            let mapped = Job::new("grouped").input(text([input])).map_fn::<(String, u64), u64, _>(
+                |line, out| {
+                    let line = line.to_str_lossy();
+                    let (name, number) = line.split_once(' ').ok_or("no number")?;
+                    let number: u64 = number.parse()?;
+                    out.emit((name, number), number)
+                },
+            );
+            // What begins with an `a` is in the first part, all else in the last.
+            let first = |(name, _): (Cow<'_, str>, u64), parts: u32| match name.starts_with('a') {
+                true => 0,
+                false => parts - 1,
+            };
+            let grouped = match partition_first {
+                true => mapped.partition(first).group_by_first(),
+                false => mapped.group_by_first().partition(first),
+            };
+            grouped
+                .reduce(reduce_fn(|(name, _), _: &mut Values<'_, (String, u64), u64>, out| {
+                    out.write(name, ())
+                }))
+                .output(text_out(output))
+                .into()
+        });
+        let lines = |part: &str| found[part].lines().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(lines("part-r-00000"), ["apple", "avo"], "{partition_first}");
+        assert_eq!(lines("part-r-00002"), ["bean", "corn"], "{partition_first}");
     }
 }
 

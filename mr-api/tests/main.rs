@@ -6,6 +6,7 @@ mod combiner;
 mod derive;
 mod enough;
 mod formats;
+mod inputs;
 mod jobs;
 mod properties;
 mod rounds;

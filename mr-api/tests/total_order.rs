@@ -155,6 +155,36 @@ fn a_mapper_has_in_a_sample_what_it_has_in_a_task() {
 }
 
 #[test]
+fn a_bad_record_that_may_be_left_out_ends_the_sample_of_its_file_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    std::fs::write(path("one"), "d\nc\nbad\nb\n").unwrap();
+    std::fs::write(path("two"), "a\ne\n").unwrap();
+    let job = |skips: &str| {
+        Job::new("sort")
+            .property("mapreduce.map.skip.maxrecords", skips)
+            .unwrap()
+            .input(text([path("one"), path("two")]))
+            .map_fn::<Vec<u8>, (), _>(|line, out| match line.bytes {
+                b"bad" => panic!("no such line"),
+                line => out.emit(line, ()),
+            })
+            .total_order()
+            .reduce(reduce_fn::<Vec<u8>, (), _>(|key, _, out| out.write(key, ())))
+            .reducers(2)
+            .output(text_out(path("out")))
+    };
+    let error = LocalRunner::new().run(job("0")).unwrap_err().to_string();
+    assert!(
+        error.contains("sampling the input failed at ") && error.contains("one, byte 4: panic at "),
+        "{error}"
+    );
+    // The sample passes; what a task does about the record is the cluster's.
+    let error = LocalRunner::new().run(job("1")).unwrap_err().to_string();
+    assert!(error.contains("map failed at "), "{error}");
+}
+
+#[test]
 fn a_failing_mapper_and_a_late_input_are_said_before_anything_runs() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();

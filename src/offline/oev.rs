@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(lines[0], "    VERSION                             : 1");
         assert_eq!(lines[1], "    OP_ADD                         (  0): 0");
         assert_eq!(lines[3], "    OP_MKDIR                       (  3): 2");
-        assert_eq!(lines.last(), Some(&"    OP_HANNO_ANSWER                (139): 1"));
+        assert_eq!(lines[lines.len() - 2], "    OP_HANNO_ANSWER                (139): 1");
         assert_eq!(lines.len(), Op::ALL.len() + 1);
     }
 }

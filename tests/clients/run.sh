@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 [ "${1:-}" = install ] || { HANNO=$(realpath "${1:-$root/target/release/hanno}") && export HANNO; }
-clients=("${@:2}"); [ ${#clients[@]} -gt 0 ] || clients=(curl load large hdfscli hdfscli_suite fsspec_pandas epochs dask_frames opendal_files opendal_suite hadoop spark ray_data)
+clients=("${@:2}"); [ ${#clients[@]} -gt 0 ] || clients=(curl load large hdfscli hdfscli_suite fsspec_pandas epochs dask_frames opendal_files opendal_suite hadoop spark ray_data mrjob_examples)
 home=${HANNO_CLIENTS_HOME:-$root/target/clients}
 port_base=${HANNO_CLIENTS_PORT_BASE:-21650}
 python=$home/venv/bin/python

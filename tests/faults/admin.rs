@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::{
-    Stop, address, admin_state, assert_content, assert_no_panics, has_reported_since,
-    kill_and_wait, live_count, options, put, safe_mode_reason,
+    Stop, address, admin_state, assert_content, assert_no_panics, copy_tree, has_reported_since,
+    kill_and_wait, live_count, options, put, safe_mode_reason, wait_live,
 };
 use crate::support::cluster::hanno_binary;
 use crate::support::{Cluster, Options, Outcome, data, processes};
@@ -64,7 +64,7 @@ fn a_drain_of_the_only_copy_waits_until_there_is_another() {
     let [(holder, _)] = cluster.replicas()[..] else { panic!("one replica") };
     let other = format!("datanode-{}", 3 - holder);
     processes::pause(cluster.pid(&other).unwrap());
-    super::wait_live(&cluster, 1);
+    wait_live(&cluster, 1);
     let drained = address(&cluster, holder);
     fs::write(exclude.path(), format!("{drained}\n")).unwrap();
     cluster.hanno(&["dfsadmin", "-refreshNodes"]).ok();
@@ -251,4 +251,37 @@ fn a_second_daemon_on_a_directory_is_refused_with_the_first_ones_pid() {
     }
     assert_content(&cluster, "/x", &content);
     cluster.dfs(&["-mkdir", "/y"]).ok();
+}
+
+/// A copy of a DataNode's directory, and its configuration there.
+fn copied(cluster: &Cluster) -> std::path::PathBuf {
+    let (own, copy) = (cluster.directory.join("datanode-1"), cluster.directory.join("copy"));
+    copy_tree(&own, &copy);
+    let config = fs::read_to_string(cluster.directory.join("conf/datanode-1.toml")).unwrap();
+    let config = config.replace(own.to_str().unwrap(), copy.to_str().unwrap());
+    let path = cluster.directory.join("conf/copy.toml");
+    fs::write(&path, config).unwrap();
+    path
+}
+
+#[test]
+fn of_two_datanodes_with_one_identity_one_ends_and_says_why() {
+    let cluster = Cluster::start(options(2));
+    let content = data::bytes(1, 100_000);
+    put(&cluster, "/x", &content, (1 << 20, 2));
+    let config = copied(&cluster);
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(hanno_binary()).args(["datanode", "--config"]).arg(config);
+    command.envs([
+        ("HANNO_DATANODE_BIND", "127.0.0.1:0"),
+        ("HANNO_DATANODE_HTTP_BIND", "127.0.0.1:0"),
+    ]);
+    // It takes the identity. The one of the cluster is refused and ends, and is started anew: of two starts the later one stays.
+    let refused = Outcome::of(command);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let told = refused.stderr.lines().last().unwrap_or_default();
+    assert!(told.contains("its data directory is a copy of this one, or this one of it"), "{told}");
+    wait_live(&cluster, 2);
+    assert_content(&cluster, "/x", &content);
+    cluster.wait_healthy(60);
 }

@@ -1,5 +1,7 @@
 //! A program (`sys/tests/attacks.c`) that asks the kernel for what leads past the walls: sockets of the machine, memory that stays, other processes by other means.
 
+use std::fs;
+
 use super::Attack;
 
 pub(super) const ATTACKS: &[Attack] = &[
@@ -23,9 +25,13 @@ pub(super) const ATTACKS: &[Attack] = &[
     }),
     Attack::script("sem-v", "leave semaphores behind", |scene| scene.program("semaphores", "")),
     Attack::script("msg-v", "leave messages behind", |scene| scene.program("messages", "")),
-    Attack::script("shm", "leave shared memory behind", |scene| {
-        scene.program("memory_left_behind", "")
-    }),
+    // A task may have shared memory of its own, under the same name.
+    Attack {
+        has_succeeded: |scene, _| fs::remove_file(scene.shared_memory()).is_ok(),
+        ..Attack::script("shm", "leave shared memory behind", |scene| {
+            scene.program("memory_left_behind", &scene.shared_memory())
+        })
+    },
     Attack::script("watches", "use up a user's watches", |scene| scene.program("watches", "")),
     Attack::script("hides", "hide a process from looks", |scene| scene.program("hides", "")),
     Attack::script("slows", "slow all processes of the user", |scene| {

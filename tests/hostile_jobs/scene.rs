@@ -232,6 +232,11 @@ impl Scene {
         abstract_name(&self.cluster)
     }
 
+    /// A name in the memory that all processes of the machine share.
+    pub(super) fn shared_memory(&self) -> String {
+        format!("/dev/shm/{}", abstract_name(&self.cluster))
+    }
+
     /// The process id of a worker.
     pub(super) fn worker(&self) -> u32 {
         self.cluster.pid("worker-1").unwrap()

@@ -27,7 +27,7 @@ pub use entry::main;
 pub use local::LocalRunner;
 pub use printing::{Stdout, stdout};
 pub use program::{Cluster, Done, Program};
-pub use progress::Voice;
+pub use progress::{Speaker, Voice};
 
 pub(crate) use options::{MERGE_FACTOR_DEFAULT, Options};
 pub(crate) use shipped::Shipped;

@@ -8,21 +8,28 @@ use mr_model::runner::{draw, say};
 use protocol::JobId;
 use protocol::jobs::{AttemptReport, Counters, JobReport, JobState};
 
-use super::options::Options;
-
 /// How a driver's messages look.
 #[derive(Clone, Copy, Default, Debug)]
 pub enum Voice {
     /// Lines for people, and a bar on a terminal.
     #[default]
     Plain,
-    /// Lines of a log, as Hadoop's own drivers write them: programs parse those. The function makes the beginning of a line, from a level and the name of
-    /// who writes it.
-    Log(fn(&str, &str) -> String),
+    /// Lines of a log, as Hadoop's own drivers write them: programs parse those. The function makes the beginning of a line of this level.
+    Log(fn(&str, Speaker) -> String),
 }
 
-/// Who writes most lines of a log.
-const JOB: &str = "mapreduce.Job";
+/// Who writes a line of the log, in Hadoop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Speaker {
+    /// What knows a job that was submitted.
+    Job,
+    /// What submits it.
+    JobSubmitter,
+    /// What YARN is asked through.
+    YarnClient,
+    /// Hadoop Streaming.
+    StreamJob,
+}
 
 /// Prints progress: lines when the text changes, or one redrawn line on a terminal.
 pub(crate) struct Progress {
@@ -39,11 +46,11 @@ pub(crate) struct Progress {
 const BAR_WIDTH: usize = 24;
 
 impl Progress {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(quiet: bool, voice: Voice) -> Self {
         Progress {
-            quiet: options.quiet,
-            voice: options.voice,
-            terminal: matches!(options.voice, Voice::Plain) && stderr().is_terminal(),
+            quiet,
+            voice,
+            terminal: matches!(voice, Voice::Plain) && stderr().is_terminal(),
             last: String::new(),
             drawn: false,
             failed: BTreeSet::new(),
@@ -52,17 +59,17 @@ impl Progress {
 
     /// Prints a line of its own.
     pub(crate) fn say(&mut self, text: &str) {
-        self.say_as(JOB, text);
+        self.say_as(Speaker::Job, text);
     }
 
-    fn say_as(&mut self, who: &str, text: &str) {
+    fn say_as(&mut self, who: Speaker, text: &str) {
         if !self.quiet {
             self.end_line();
             say(format_args!("{}{text}\n", self.lead(who)));
         }
     }
 
-    fn lead(&self, who: &str) -> String {
+    fn lead(&self, who: Speaker) -> String {
         match self.voice {
             Voice::Plain => String::new(),
             Voice::Log(lead) => lead("INFO", who),
@@ -74,9 +81,9 @@ impl Progress {
         match self.voice {
             Voice::Plain => self.start_plain(&format!("job: {id}"), maps, reduces),
             Voice::Log(_) => {
-                self.say_as("mapreduce.JobSubmitter", &format!("number of splits:{maps}"));
+                self.say_as(Speaker::JobSubmitter, &format!("number of splits:{maps}"));
                 let application = id.to_string().replacen("job_", "application_", 1);
-                self.say_as("impl.YarnClientImpl", &format!("Submitted application {application}"));
+                self.say_as(Speaker::YarnClient, &format!("Submitted application {application}"));
                 self.say(&format!("The url to track the job: {page}"));
                 self.say(&format!("Running job: {id}"));
             }
@@ -135,7 +142,7 @@ impl Progress {
             draw(&format!("\r {} {} {text}\x1b[K", bar(maps), bar(reduces)));
             self.drawn = true;
         } else {
-            say(format_args!("{} {text}\n", self.lead(JOB)));
+            say(format_args!("{} {text}\n", self.lead(Speaker::Job)));
         }
         self.last = text;
     }
@@ -204,7 +211,7 @@ mod tests {
     #[test]
     fn nobody_has_to_listen() {
         if std::env::var_os(CHILD).is_some() {
-            let mut progress = Progress::new(&Options::default());
+            let mut progress = Progress::new(false, Voice::Plain);
             progress.start_local(1, "job", 1, 1);
             progress.update(0.5, 0.0);
             progress.terminal = true;

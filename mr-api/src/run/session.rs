@@ -85,7 +85,7 @@ impl Session {
     /// Finds the cluster that options, environment and files name.
     pub(crate) fn begin(options: Options) -> Result<Self> {
         if cfg!(debug_assertions) {
-            Progress::new(&options).say(DEBUG_BUILD);
+            Progress::new(options.quiet, options.voice).say(DEBUG_BUILD);
         }
         let mut config = ClientConfig::load()?;
         if let Some(address) = &options.namenode {
@@ -262,7 +262,8 @@ impl Session {
         }
         let mut config = self.config.clone();
         if self.is_embedded {
-            Progress::new(&self.options).say("No cluster is configured: starting an embedded one");
+            Progress::new(self.options.quiet, self.options.voice)
+                .say("No cluster is configured: starting an embedded one");
             let started = cluster.insert(EmbeddedCluster::start()?);
             config.set_namenode("the embedded cluster", &started.namenode)?;
             config.set_jobtracker("the embedded cluster", &started.jobtracker)?;

@@ -31,8 +31,8 @@ use protocol::property::Scope;
 
 use crate::run::{Shipped, conf, entry};
 
-pub use crate::run::Voice;
 pub use crate::run::conf::as_default;
+pub use crate::run::{Speaker, Voice};
 pub use args::HELP;
 
 use args::{Request, Spec};
@@ -50,11 +50,7 @@ pub fn run(prefix: &[&str], words: &[String], voice: Voice) -> u8 {
     let outcome = start(prefix, words, voice);
     match (voice, outcome) {
         (Voice::Log(lead), Err(error)) if !entry::asks_help(&error) => {
-            say(format_args!(
-                "{}{}\n{FAILED}\n",
-                lead("ERROR", "streaming.StreamJob"),
-                told(&error)
-            ));
+            say(format_args!("{}{}\n{FAILED}\n", lead("ERROR", Speaker::StreamJob), told(&error)));
             entry::EXIT_FAILED
         }
         (_, outcome) => entry::report(HELP, outcome, entry::EXIT_FAILED),
@@ -78,7 +74,7 @@ fn start(prefix: &[&str], words: &[String], voice: Voice) -> Result<()> {
     let all: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).chain(words).collect();
     entry::start(&all, options, Scope::Streaming, || Ok((plan(&spec)?, Shipped::default())))?;
     if let (Voice::Log(lead), false) = (voice, quiet) {
-        let lead = lead("INFO", "streaming.StreamJob");
+        let lead = lead("INFO", Speaker::StreamJob);
         say(format_args!("{lead}Output directory: {}\n", spec.output));
     }
     Ok(())
@@ -113,7 +109,7 @@ mod tests {
     fn a_wrong_command_line_ends_as_with_hadoop() {
         let run = |words: &[&str]| {
             let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-            let logged = run(&[], &words, Voice::Log(|level, who| format!("{level} {who}: ")));
+            let logged = run(&[], &words, Voice::Log(|level, who| format!("{level} {who:?}: ")));
             let plain = run(&[], &words, Voice::Plain);
             assert_eq!(logged, plain, "{words:?}");
             plain

@@ -12,8 +12,8 @@ use landlock::{
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
 };
 
+use super::place::{Access, AllowedPath};
 use super::powers::on_a_thread;
-use super::{Access, AllowedPath};
 
 /// The rights that are handled: those of the newest kernel tested. Older ones know fewer.
 const RIGHTS: ABI = ABI::V6;

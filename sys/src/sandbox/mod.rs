@@ -8,6 +8,7 @@
 
 mod calls;
 mod files;
+mod place;
 mod powers;
 mod public;
 mod temporary;
@@ -22,35 +23,9 @@ use std::sync::OnceLock;
 use self::powers::{drop_bounding_set, drop_capabilities, on_a_thread};
 use self::temporary::{Own, Way};
 
+pub use place::{Access, AllowedPath};
 pub use public::public_places;
 pub use user::{User, numbers_in_use, open_to, try_user};
-
-/// The allowed access to a place and everything below it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Access {
-    /// Read, list, execute.
-    Read,
-    /// Read and write what exists, as for devices.
-    Use,
-    /// Everything but devices.
-    Change,
-}
-
-/// A path that is open inside the sandbox.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AllowedPath {
-    /// A file or directory.
-    pub path: PathBuf,
-    /// The allowed access.
-    pub access: Access,
-}
-
-impl AllowedPath {
-    /// See the fields.
-    pub fn new(path: impl Into<PathBuf>, access: Access) -> Self {
-        AllowedPath { path: path.into(), access }
-    }
-}
 
 /// The limits inside the sandbox besides the refused calls.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -21,7 +21,7 @@ use rustix::mount::{
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
-use super::{Access, AllowedPath};
+use super::place::{Access, AllowedPath};
 use crate::beneath::Dir;
 
 /// Where programs make temporary files and shared memory without asking for a directory.

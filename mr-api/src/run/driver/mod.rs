@@ -107,7 +107,7 @@ impl<'a> Driver<'a> {
                 None => self.splits(plan, index, names, outputs)?,
             };
             let spec = self.spec(plan, index, binary, splits, outputs)?;
-            self.run_job(spec, &mut Progress::new(self.options))
+            self.run_job(spec, &mut Progress::new(self.options.quiet, self.options.voice))
         };
         plan.run_stages(run, || self.running.fail(|id| self.kill(id)))
     }

@@ -294,7 +294,7 @@ impl LocalRunner {
         };
         let name = options.name()?.unwrap_or_else(|| settings.name.clone());
         let number = index as u32 + 1;
-        let mut progress = Progress::new(&self.options);
+        let mut progress = Progress::new(self.options.quiet, self.options.voice);
         progress.start_local(number, &name, splits.len(), reduces);
         let (side_files, scratch) =
             (SideFiles::of_job(settings, &self.options)?, output.join(SCRATCH));

@@ -2,7 +2,7 @@
 
 use protocol::{BlockId, DatanodeId, GenerationStamp, InodeId};
 
-use super::tree::{Block, Effect, Namespace};
+use super::tree::{Block, Counters, Effect, Namespace};
 use crate::core::edit::Edit;
 use crate::core::inodes::{
     BlockList, Body, Directory, File, Inode, Leases, NOWHERE, Open, Quota, Totals,
@@ -61,7 +61,7 @@ impl Namespace {
                 self.counters.next_block = self.counters.next_block.max(block.0);
                 self.counters.next_stamp = self.counters.next_stamp.max(stamp.0);
                 self.dirty.counters = true;
-                self.give_up_gaps();
+                self.gaps.give_up();
                 Ok(())
             }
             Edit::Leap { block, stamp } => self.leap(*block, *stamp),
@@ -76,6 +76,18 @@ impl Namespace {
                 Ok(())
             }
         }
+    }
+
+    /// Goes on with these ids.
+    fn leap(&mut self, block: BlockId, stamp: GenerationStamp) -> Result<(), CoreError> {
+        let Counters { next_block, next_stamp, .. } = self.counters;
+        if block.0 <= next_block || stamp.0 <= next_stamp {
+            return Err(CoreError::BadRecord);
+        }
+        self.gaps.add((next_block, block.0), (next_stamp, stamp.0));
+        (self.counters.next_block, self.counters.next_stamp) = (block.0, stamp.0);
+        self.dirty.counters = true;
+        Ok(())
     }
 
     fn apply_attribute(&mut self, edit: &Edit) -> Result<(), CoreError> {

@@ -6,13 +6,11 @@
 //!
 //! Invariants: gaps are disjoint and ascending, for blocks and stamps alike; all lie below what comes next.
 
+use protocol::datanode::Replica;
 use serde::{Deserialize, Serialize};
 
-use super::tree::{Counters, Namespace};
 use crate::core::inodes::{Row, decode, encode};
 use crate::error::CoreError;
-use protocol::datanode::Replica;
-use protocol::{BlockId, GenerationStamp};
 
 /// Key of the row with all gaps.
 pub(super) const ROW_KEY: u8 = b'g';
@@ -21,7 +19,7 @@ const GAPS_MAX: usize = 256;
 
 /// What one start left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Gap {
+struct Gap {
     blocks: (u64, u64),
     stamps: (u64, u64),
 }
@@ -35,7 +33,7 @@ pub(in crate::core) struct Gaps {
 
 impl Gaps {
     /// True if the id or the stamp of a replica was left out.
-    fn has(&self, replica: &Replica) -> bool {
+    pub(super) fn has(&self, replica: &Replica) -> bool {
         let is_in = |of: fn(&Gap) -> (u64, u64), number: u64| {
             let index = self.all.partition_point(|gap| of(gap).1 <= number);
             self.all.get(index).is_some_and(|gap| of(gap).0 <= number)
@@ -43,7 +41,9 @@ impl Gaps {
         is_in(|gap| gap.blocks, replica.block.0) || is_in(|gap| gap.stamps, replica.stamp.0)
     }
 
-    fn add(&mut self, gap: Gap) {
+    /// Notes that blocks and stamps of these numbers are left out, each from the first to before the second.
+    pub(super) fn add(&mut self, blocks: (u64, u64), stamps: (u64, u64)) {
+        let gap = Gap { blocks, stamps };
         self.is_dirty = true;
         match self.all.last_mut() {
             // Nothing was handed out between two starts.
@@ -59,7 +59,8 @@ impl Gaps {
         }
     }
 
-    fn are_sound(&self, Counters { next_block, next_stamp, .. }: &Counters) -> bool {
+    /// Whether they can be what was left out before these numbers.
+    pub(super) fn are_sound(&self, next_block: u64, next_stamp: u64) -> bool {
         let (mut block, mut stamp) = (0, 0);
         let mut ascend = |gap: &Gap| {
             let ascends = block <= gap.blocks.0
@@ -71,50 +72,22 @@ impl Gaps {
         };
         self.all.len() <= GAPS_MAX
             && self.all.iter().all(&mut ascend)
-            && block <= *next_block
-            && stamp <= *next_stamp
-    }
-}
-
-impl Namespace {
-    /// True if a replica has an id or a stamp that this metadata has never handed out.
-    pub fn never_handed_out(&self, replica: &Replica) -> bool {
-        let Counters { next_block, next_stamp, .. } = self.counters;
-        replica.block.0 >= next_block || replica.stamp.0 >= next_stamp || self.gaps.has(replica)
+            && block <= next_block
+            && stamp <= next_stamp
     }
 
-    /// Goes on with these ids.
-    pub(super) fn leap(&mut self, block: BlockId, stamp: GenerationStamp) -> Result<(), CoreError> {
-        let Counters { next_block, next_stamp, .. } = self.counters;
-        if block.0 <= next_block || stamp.0 <= next_stamp {
-            return Err(CoreError::BadRecord);
-        }
-        self.gaps.add(Gap { blocks: (next_block, block.0), stamps: (next_stamp, stamp.0) });
-        (self.counters.next_block, self.counters.next_stamp) = (block.0, stamp.0);
-        self.dirty.counters = true;
-        Ok(())
+    /// Forgets them: what DataNodes have of them was given up.
+    pub(super) fn give_up(&mut self) {
+        *self = Gaps { is_dirty: !self.all.is_empty(), ..Gaps::default() };
     }
 
-    /// Forgets all gaps: what DataNodes have of them was given up.
-    pub(super) fn give_up_gaps(&mut self) {
-        self.gaps = Gaps { is_dirty: !self.gaps.all.is_empty(), ..Gaps::default() };
+    /// The row, if it has changed.
+    pub(super) fn take_row(&mut self) -> Option<Row> {
+        let row = (vec![ROW_KEY], (!self.all.is_empty()).then(|| encode(&self.all)));
+        std::mem::take(&mut self.is_dirty).then_some(row)
     }
 
-    pub(super) fn take_gaps_row(&mut self) -> Option<Row> {
-        let Gaps { all, is_dirty } = &mut self.gaps;
-        let row = (vec![ROW_KEY], (!all.is_empty()).then(|| encode(all)));
-        std::mem::take(is_dirty).then_some(row)
-    }
-
-    pub(super) fn load_gaps_row(&mut self, value: &[u8]) -> Result<(), CoreError> {
-        self.gaps = Gaps { all: decode(value, "gaps")?, is_dirty: false };
-        Ok(())
-    }
-
-    pub(super) fn check_gaps(&self) -> Result<(), CoreError> {
-        match self.gaps.are_sound(&self.counters) {
-            true => Ok(()),
-            false => Err(CoreError::Counter("gaps")),
-        }
+    pub(super) fn load(value: &[u8]) -> Result<Self, CoreError> {
+        Ok(Gaps { all: decode(value, "gaps")?, is_dirty: false })
     }
 }

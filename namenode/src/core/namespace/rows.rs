@@ -85,7 +85,7 @@ impl Namespace {
             let row = CountersRow { cluster, next_inode, next_block, next_stamp };
             rows.push((vec![b'c'], Some(encode(&(ROWS_VERSION, row)))));
         }
-        rows.extend(self.take_gaps_row());
+        rows.extend(self.gaps.take_row());
         for (id, block_count) in dirty.erased {
             let chunks = 1..=block_count / ROW_BLOCKS;
             rows.extend(chunks.map(|chunk| (chunk_key(b'o', id, chunk), None)));
@@ -204,7 +204,10 @@ impl Namespace {
                 let rows: Vec<BlockRow> = decode(value, "blocks")?;
                 self.load_blocks(id, rows)
             }
-            [gaps::ROW_KEY] => self.load_gaps_row(value),
+            [gaps::ROW_KEY] => {
+                self.gaps = gaps::Gaps::load(value)?;
+                Ok(())
+            }
             [features::ROW_PREFIX, rest @ ..] => self.features.load_row(rest, value),
             [FORMER_PREFIX, id @ ..] => {
                 let (id, former) = (read_id(id)?, decode(value, "a former pipeline")?);

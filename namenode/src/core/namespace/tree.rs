@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 use hashbrown::HashSet;
+use protocol::datanode::Replica;
 use protocol::namenode::FileStatus;
 use protocol::path::ELEMENT_BYTES_MAX;
 use protocol::storage::StoragePolicy;
@@ -174,6 +175,12 @@ impl Namespace {
     /// Next ids and the cluster.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// True if a replica has an id or a stamp that this metadata has never handed out.
+    pub fn never_handed_out(&self, replica: &Replica) -> bool {
+        let Counters { next_block, next_stamp, .. } = self.counters;
+        replica.block.0 >= next_block || replica.stamp.0 >= next_stamp || self.gaps.has(replica)
     }
 
     /// An inode by its id, deleted ones that are not collected included.

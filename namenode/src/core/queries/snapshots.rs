@@ -42,14 +42,16 @@ impl State {
         if !ns.history.roots.contains_key(&found.id) {
             return Ok(None);
         }
-        guard.check_inode(found.id, Action::EXECUTE)?;
         let Some((name, rest)) = rest.split_first() else {
+            guard.check_inode(found.id, Action::EXECUTE)?;
             return Ok(Some(View::Snapshots(found.id)));
         };
         let Some(at) = ns.snapshot_id(found.id, name) else { return Ok(None) };
         let top = above.as_str().trim_end_matches('/');
         let mut path = format!("{top}/{DOT_SNAPSHOT}/{name}");
         let Some(mut seen) = ns.seen_root(found.id, at) else { return Ok(None) };
+        // What a snapshot has is open to those who could reach it then, as in HDFS; what became of the directory since changes nothing.
+        guard.check_former((seen.id, seen.state), Action::EXECUTE, above.as_str())?;
         for name in rest {
             if ns.inodes.get(&seen.id).and_then(Inode::directory).is_none() {
                 let text = format!("{path} (is not a directory)");
