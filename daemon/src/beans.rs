@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use axum::Json;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
@@ -16,25 +17,89 @@ use crate::params::{BadParameter, Given, Parameters};
 pub struct Wanted {
     /// A name, in the form that [`chosen`] takes.
     qry: String,
+    /// `BEAN::ATTRIBUTE`.
+    get: String,
 }
 
 impl Parameters for Wanted {
     fn read(given: &Given) -> Result<Self, BadParameter> {
-        Ok(Wanted { qry: given.text_or_empty("qry")? })
+        Ok(Wanted { qry: given.text_or_empty("qry")?, get: given.text_or_empty("get")? })
     }
 }
 
-/// The answer with the requested beans.
+/// The answer with the requested beans, or with one attribute of one.
 pub fn answer(beans: impl IntoIterator<Item = (String, Value)>, wanted: &Wanted) -> Response {
-    Json(chosen(beans, &wanted.qry)).into_response()
+    if wanted.get.is_empty() {
+        return Json(chosen(beans, &wanted.qry)).into_response();
+    }
+    let text = |status, text: &str| (status, Json(json!({ "result": "ERROR", "message": text })));
+    let Some((bean, attribute)) = wanted.get.split_once("::") else {
+        let form = "`get` has the form BEAN::ATTRIBUTE";
+        return text(StatusCode::BAD_REQUEST, form).into_response();
+    };
+    let mut found = chosen(beans, bean);
+    let beans = found["beans"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    match beans.into_iter().next().and_then(|mut bean| {
+        let value = bean.get_mut(attribute)?.take();
+        let name = bean["name"].take();
+        Some(json!({ "beans": [{ "name": name, attribute: value }] }))
+    }) {
+        Some(found) => Json(found).into_response(),
+        None => text(StatusCode::NOT_FOUND, "there is no such bean or attribute").into_response(),
+    }
 }
 
-/// `{"beans": […]}` with the beans of this name; a star at its end stands for any rest, and an empty name for all.
-pub fn chosen(beans: impl IntoIterator<Item = (String, Value)>, wanted: &str) -> Value {
-    let is_wanted = |name: &str| match wanted.strip_suffix('*') {
-        Some(begin) => name.starts_with(begin),
-        None => wanted.is_empty() || name == wanted,
+/// True if a bean's name is meant: a domain and keys in any order, both with `*` and `?` for any rest and any character, and `,*` for any more keys.
+fn is_meant(name: &str, wanted: &str) -> bool {
+    let parts = |text: &str| -> Option<(String, Vec<String>)> {
+        let (domain, keys) = text.split_once(':')?;
+        Some((domain.to_owned(), keys.split(',').map(str::to_owned).collect()))
     };
+    let (Some((domain, mut keys)), Some((wanted_domain, wanted_keys))) =
+        (parts(name), parts(wanted))
+    else {
+        // A name that is cut off at a star.
+        return matches(wanted.as_bytes(), name.as_bytes());
+    };
+    if !matches(wanted_domain.as_bytes(), domain.as_bytes()) {
+        return false;
+    }
+    let takes_more = wanted_keys.iter().any(|key| key == "*");
+    for wanted in wanted_keys.iter().filter(|key| *key != "*") {
+        let Some(at) = keys.iter().position(|key| matches(wanted.as_bytes(), key.as_bytes()))
+        else {
+            return false;
+        };
+        keys.remove(at);
+    }
+    keys.is_empty() || takes_more
+}
+
+/// `*` stands for any bytes, `?` for one.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut from, mut star) = (0, 0, None);
+    while from < text.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(c) if *c == b'?' || *c == text[from] => (at, from) = (at + 1, from + 1),
+            _ => match star {
+                Some((begin, taken)) => {
+                    star = Some((begin, taken + 1));
+                    (at, from) = (begin + 1, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|c| *c == b'*')
+}
+
+/// `{"beans": […]}` with the beans that a name means, by the rules of Java's `ObjectName`; an empty name means all.
+pub fn chosen(beans: impl IntoIterator<Item = (String, Value)>, wanted: &str) -> Value {
+    let is_wanted = |name: &str| wanted.is_empty() || is_meant(name, wanted);
     let chosen = beans.into_iter().filter(|(name, _)| is_wanted(name)).map(|(name, bean)| {
         let mut named = Map::new();
         named.insert("name".to_owned(), json!(name));
@@ -110,6 +175,11 @@ mod tests {
         assert_eq!(names("java.lang:*"), ["java.lang:type=Memory", "java.lang:type=Runtime"]);
         assert_eq!(names("Hanno:service=X,name=Metrics").len(), 1);
         assert!(names("Hanno:service=X").is_empty());
+        assert_eq!(names("*:*").len(), 3);
+        assert_eq!(names("Hanno:name=Metrics,service=X").len(), 1, "in any order");
+        assert_eq!(names("Hanno:service=?,*").len(), 1);
+        assert_eq!(names("*:type=Mem*").len(), 1);
+        assert!(names("[").is_empty() && names("*:type=Memo").is_empty());
         let mine = chosen("Hanno:*");
         assert_eq!(mine["beans"][0]["things"], 7);
         assert!(mine["beans"][0]["process_resident_memory_bytes"].as_u64().unwrap() > 0);

@@ -173,7 +173,10 @@ impl Deletion<'_> {
 fn remove_temporary(order: &Order, places: &Places) -> Result<()> {
     if let Some(temporary) = &order.temporary {
         let files = places.files(&temporary.place).map_err(file("reach", temporary))?;
-        files.delete(&temporary.path).map_err(file("delete", temporary))?;
+        // Where nothing was copied there may be no right to delete anything either.
+        if files.status(&temporary.path).map_err(file("look for", temporary))?.is_some() {
+            files.delete(&temporary.path).map_err(file("delete", temporary))?;
+        }
     }
     Ok(())
 }

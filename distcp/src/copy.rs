@@ -20,7 +20,7 @@ use crate::error::{Error, PlaceError, Result};
 use crate::keep::keep;
 use crate::listing::check_way;
 use crate::order::{Entry, Order};
-use crate::places::{Files, Location, NewFile, Places, Status, Writer, file};
+use crate::places::{Files, Location, NewFile, Place, Places, Status, Writer, file};
 use crate::throttle::{pause, piece};
 
 /// Longest wait between two signs of life.
@@ -98,8 +98,10 @@ impl<'a> Copier<'a> {
         let entry =
             Entry { status: Status { name: entry.status.name.clone(), ..now }, ..entry.clone() };
         let parts = (&*from, &*std::sync::Arc::clone(&self.target));
+        let is_half_written = self.order.keeps_what_was_there() && !entry.was_there;
         if let Some(there) = &there
             && !self.order.overwrite
+            && !is_half_written
         {
             if is_same(parts, &entry, (&target, there), self.order)? {
                 keep(parts, &entry, &target, self.order.preserve)?;
@@ -113,7 +115,8 @@ impl<'a> Copier<'a> {
             }
         }
         self.directory(&target.parent())?;
-        let bytes = self.whole(parts, &entry, &target, progress)?;
+        let is_new = there.is_none() || is_half_written;
+        let bytes = self.whole(parts, &entry, (&target, is_new), progress)?;
         Ok(Done::Copied { bytes })
     }
 
@@ -147,13 +150,22 @@ impl<'a> Copier<'a> {
         &mut self,
         (from, to): (&dyn Files, &dyn Files),
         entry: &Entry,
-        target: &Location,
+        (target, is_new): (&Location, bool),
         progress: &mut dyn Progress,
     ) -> Result<u64> {
         let begin = || Unfinished::beginning(format!("the writing of {target}"));
         let Some(directory) = &self.order.temporary else {
+            // It would be emptied before it is read.
+            if to.is_one_file(from, (&entry.source, target)).map_err(file("look for", target))? {
+                return Err(Error::OntoItself { target: target.to_string() });
+            }
             let unfinished = begin();
-            let bytes = self.write((from, to), entry, (target, &unfinished), progress)?;
+            let written = self.write((from, to), entry, (target, &unfinished), progress);
+            if written.is_err() && is_new {
+                // The failure matters more. Another run would take what is left for a copy.
+                let _ = to.delete(&target.path);
+            }
+            let bytes = written?;
             keep((from, to), entry, target, self.order.preserve)?;
             return Ok(bytes);
         };
@@ -206,6 +218,16 @@ impl<'a> Copier<'a> {
         progress: &mut dyn Progress,
     ) -> Result<u64> {
         let bytes = self.pump(entry, rest, (writer, target), expected, progress)?;
+        // A file of a cluster changes by growing alone, which its length shows. One of this machine may be overwritten.
+        if entry.source.place == Place::Machine {
+            let now = parts.0.status(&entry.source.path).map_err(read(entry))?;
+            let is_same = |now: &Status| {
+                (now.length, now.mtime_ms) == (entry.status.length, entry.status.mtime_ms)
+            };
+            if !now.as_ref().is_some_and(is_same) {
+                return Err(Error::Changed { path: entry.source.to_string() });
+            }
+        }
         // Within a place every byte is checked by reader and writer against the same checksums.
         if entry.source.place != target.place {
             check(parts, entry, target, self.order.skip_crc)?;
@@ -424,6 +446,45 @@ mod tests {
         let direct = Order { temporary: None, ..overwrite };
         assert_eq!(copy(root, &direct).unwrap(), Done::Copied { bytes: 8 });
         assert_eq!(fs::read_dir(root.join("to/.distcp.tmp.1")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_an_attempt_left_half_written_in_place_is_no_copy() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        fs::create_dir_all(root.join("from")).unwrap();
+        fs::create_dir_all(root.join("to")).unwrap();
+        fs::write(root.join("from/x"), "12345678").unwrap();
+        fs::write(root.join("to/x"), "1234").unwrap();
+        let direct = Order { temporary: None, ..Order::of_test(root) };
+        let places = Places::new(None, String::new(), Default::default(), Default::default());
+        let source = Location::of_test(&root.join("from/x"));
+        let status = places.files(&source.place).unwrap().status(&source.path).unwrap().unwrap();
+        let run = |was_there| {
+            let entry = Entry::new(source.clone(), "x".to_owned(), status.clone());
+            let entry = Entry { was_there, ..entry };
+            let mut copier = Copier::new(&direct, &places, "a".to_owned()).unwrap();
+            (copier.copy(&entry, &mut Count(0)).unwrap(), fs::read(root.join("to/x")).unwrap())
+        };
+        assert_eq!(run(true), (Done::Skipped, b"1234".to_vec()));
+        assert_eq!(run(false), (Done::Copied { bytes: 8 }, b"12345678".to_vec()));
+    }
+
+    #[test]
+    fn a_file_is_not_emptied_to_be_copied_onto_itself() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        fs::create_dir_all(root.join("from")).unwrap();
+        fs::write(root.join("from/x"), "12345678").unwrap();
+        fs::create_dir_all(root.join("to")).unwrap();
+        fs::hard_link(root.join("from/x"), root.join("to/x")).unwrap();
+        let direct = Order { temporary: None, overwrite: true, ..Order::of_test(root) };
+        let onto = Order { work: Location::of_test(&root.join("from")), ..direct.clone() };
+        for order in [&onto, &direct] {
+            let error = copy(root, order).unwrap_err();
+            assert!(matches!(error, Error::OntoItself { .. }), "{error}");
+            assert_eq!(fs::read(root.join("from/x")).unwrap(), b"12345678");
+        }
     }
 
     /// Keeps how many bytes came at a time.

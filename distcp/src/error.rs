@@ -128,6 +128,18 @@ pub enum Error {
         /// Bytes that were read.
         found: u64,
     },
+    /// A source of this machine was overwritten meanwhile.
+    #[error("{path} changed while it was copied")]
+    Changed {
+        /// The source.
+        path: String,
+    },
+    /// A file that would be written in place while it is read.
+    #[error("{target} is the source itself, and -direct would empty it before it is read")]
+    OntoItself {
+        /// The target.
+        target: String,
+    },
     /// What was written is not what was read.
     #[error("Checksum mismatch between {path} and {target}")]
     Checksum {

@@ -3,7 +3,7 @@
 use crate::attributes::Attributes;
 use crate::error::{ACLS, Error, PlaceError, Result, XATTRS};
 use crate::order::Entry;
-use crate::places::{Files, Location, Place, file};
+use crate::places::{Files, Location, Place, Status, file};
 
 /// Sets what is kept; the rights come last, for they may take from whoever copies what the rest needs.
 pub(crate) fn keep(
@@ -13,12 +13,23 @@ pub(crate) fn keep(
     kept: Attributes,
 ) -> Result<()> {
     let (path, status) = (target.path.as_str(), &entry.status);
-    let owner = if kept.user { status.owner.as_str() } else { "" };
-    let group = if kept.group { status.group.as_str() } else { "" };
+    // What is so already needs no right to set it.
+    let is_compared = kept.user || kept.group || kept.replication || kept.mode;
+    let there = match is_compared {
+        true => to.status(path).map_err(file("look for", target))?,
+        false => None,
+    };
+    let differs =
+        |is: fn(&Status, &Status) -> bool| !there.as_ref().is_some_and(|it| is(it, status));
+    let owner_differs = kept.user && differs(|there, status| there.owner == status.owner);
+    let group_differs = kept.group && differs(|there, status| there.group == status.group);
+    let owner = if owner_differs { status.owner.as_str() } else { "" };
+    let group = if group_differs { status.group.as_str() } else { "" };
     if !owner.is_empty() || !group.is_empty() {
         to.set_owner(path, owner, group).map_err(file("set the owner of", target))?;
     }
-    if kept.replication && !status.directory && status.replication > 0 {
+    let replication_differs = differs(|there, status| there.replication == status.replication);
+    if kept.replication && replication_differs && !status.directory && status.replication > 0 {
         let replication = status.replication;
         to.set_replication(path, replication).map_err(file("set the replication of", target))?;
     }
@@ -37,7 +48,8 @@ pub(crate) fn keep(
         let acl = acl.map_err(lacking(ACLS, "read the ACL of", &entry.source))?;
         to.set_acl(path, &acl).map_err(lacking(ACLS, "set the ACL of", target))?;
     }
-    if kept.mode {
+    // Lists change the mode.
+    if kept.mode && (kept.acl || differs(|there, status| there.mode == status.mode)) {
         to.set_mode(path, status.mode).map_err(file("set the mode of", target))?;
     }
     Ok(())
@@ -84,8 +96,15 @@ mod tests {
         let status = Status { replication: 1, owner: "ann".to_owned(), ..Status::default() };
         let entry = Entry::new(source.clone(), String::new(), status);
         keep((&from, &to), &entry, &source, Attributes::parse("rugpaxt").unwrap()).unwrap();
-        let order =
-            ["set_owner", "set_replication", "set_xattr", "set_times", "set_acl", "set_mode"];
+        let order = [
+            "status",
+            "set_owner",
+            "set_replication",
+            "set_xattr",
+            "set_times",
+            "set_acl",
+            "set_mode",
+        ];
         assert_eq!(to.calls(), order);
     }
 

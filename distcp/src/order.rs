@@ -47,6 +47,11 @@ pub(crate) struct Order {
 }
 
 impl Order {
+    /// True if files are written in place, and those that are there are left alone.
+    pub(crate) fn keeps_what_was_there(&self) -> bool {
+        self.temporary.is_none() && !self.update && !self.overwrite
+    }
+
     /// The file of a bundle.
     pub(crate) fn bundle(&self, number: u64) -> String {
         format!("{}/bundle-{number:05}", self.lists)
@@ -86,11 +91,14 @@ pub(crate) struct Entry {
     /// Why a directory could not be listed, with `-i`: what is in it is unknown. It is told in the log, and its target stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unread: Option<String>,
+    /// With `-direct`: something was at its target before the copy began. What appears there later is what an attempt left half written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) was_there: bool,
 }
 
 impl Entry {
     pub(crate) fn new(source: Location, relative: String, status: Status) -> Self {
-        Entry { source, relative, status, unread: None }
+        Entry { source, relative, status, unread: None, was_there: false }
     }
 }
 

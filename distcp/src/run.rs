@@ -164,10 +164,13 @@ impl Copy<'_> {
         keep::check(self.options.preserve, &used)?;
         let id = format!("{:016x}", rand_id());
         let staging = self.staging(&id, local)?;
-        let spared = self.spared(&target, &staging, (above.as_ref(), log.as_ref()))?;
+        let mut spared = self.spared(&target, &staging, (above.as_ref(), log.as_ref()))?;
+        if self.options.delete {
+            spared.keep_sources(&target, &given);
+        }
         let filter_text = self.filter_text()?;
         let filters = Filters::parse(&filter_text)?;
-        let entries = match &self.options.diff {
+        let mut entries = match &self.options.diff {
             None => entries(&self.places, &found, there, &self.options, &filters)?,
             Some((from, to)) => {
                 let (source, _) =
@@ -192,6 +195,9 @@ impl Copy<'_> {
             order.filtered = (filter_text, placed(&found, there, &self.options));
             check_filtered(&order)?;
         }
+        if order.keeps_what_was_there() && there != Target::Missing {
+            self.note_what_is_there(&order.work, &mut entries)?;
+        }
         let unfinished = self.watch(&order, &staging, local)?;
         let written = self.write_lists(&order, &entries, &bundles, local);
         // A job of the cluster goes on without this process.
@@ -205,6 +211,17 @@ impl Copy<'_> {
             self.remove(&staging, local);
         }
         ended
+    }
+
+    /// Notes which files have a target already: it is left alone.
+    fn note_what_is_there(&self, work: &Location, entries: &mut [Entry]) -> Result<()> {
+        let files = self.places.files(&work.place).map_err(file("reach", work))?;
+        for entry in entries.iter_mut().filter(|entry| !entry.status.directory) {
+            let target = work.below(&entry.relative);
+            let there = files.status(&target.path).map_err(file("look for", &target))?;
+            entry.was_there = there.is_some();
+        }
+        Ok(())
     }
 
     /// From now on a signal ends the copy, if the command wants that; until what this returns is dropped, it also deletes what the copy leaves.

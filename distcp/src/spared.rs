@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cluster        /user/NAME/.staging      of every user: copies and jobs that run
+//!                /system/hanno/bin        programs and files of jobs
 //! this machine   TMPDIR/hanno-distcp-ID   of every copy that runs in its driver
 //! both           LOG/distcp-ID            with `-log LOG`: this run's and earlier ones
 //! ```
@@ -10,6 +11,7 @@
 //! Invariant: `-delete` deletes none of it and no directory that leads there, and the last step changes no attributes of it.
 
 use protocol::address::home;
+use protocol::jobs::FILES_DIR;
 use protocol::namenode::{DiffEntry, DiffKind};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +86,7 @@ impl Spared {
                     ANY => Element::Any,
                     name => Element::Is(name.to_owned()),
                 });
+                spared.add(&top, plain(FILES_DIR));
                 let staging = Element::Is(STAGING.to_owned());
                 spared.add(&top, of_homes.chain([staging]).collect());
             }
@@ -95,6 +98,12 @@ impl Spared {
             spared.0.extend(logs.0.into_iter().filter(|pattern| !pattern.is_empty()));
         }
         Ok(spared)
+    }
+
+    /// Adds those sources that are in the target, by their paths: what is in them may have no copy yet.
+    pub(crate) fn keep_sources(&mut self, target: &Location, sources: &[Location]) {
+        let below = sources.iter().filter(|source| source.is_within(target) && *source != target);
+        below.for_each(|source| self.add(&target.path, plain(&source.path)));
     }
 
     /// Adds what is below `top` of an absolute path.
@@ -189,6 +198,21 @@ mod tests {
         let staging = at(&cluster(), "/user/ann/.staging/distcp-1");
         let far = Spared::of(&Double::default(), &at(&web, "/user"), &staging, None).unwrap();
         assert!(far.has("ann/.staging/x"));
+    }
+
+    #[test]
+    fn the_files_of_jobs_and_sources_in_the_target_are_spared() {
+        let root = of_cluster("/", None);
+        assert!(root.has("system/hanno/bin/ann/x") && root.is_below("system"));
+        assert!(!root.has("system/hanno") && !root.has("systems"));
+        let mut inside = of_cluster("/t", None);
+        inside
+            .keep_sources(&at(&cluster(), "/t"), &[at(&cluster(), "/t/src"), at(&cluster(), "/t")]);
+        assert!(
+            inside.has("src/a") && inside.is_below("") && !inside.has("src2") && !inside.has("")
+        );
+        inside.keep_sources(&at(&cluster(), "/t"), &[at(&cluster(), "/"), at(&cluster(), "/tt/x")]);
+        assert!(!inside.has("") && !inside.has("x"));
     }
 
     #[test]

@@ -32,6 +32,8 @@ use transport::rpc::{CallOptions, RpcClient};
 use crate::core::jobs::TEMPORARY;
 use crate::core::{Effect, EffectDone, EffectOrder};
 
+/// Everybody can pass through it and list it.
+const PASSABLE: u16 = 0o055;
 /// Marks a complete output.
 const SUCCESS: &str = "_SUCCESS";
 /// Everybody can add entries, and remove only their own.
@@ -169,8 +171,19 @@ struct Move {
 }
 
 impl Files<'_> {
-    /// Creates the directory and opens it to everybody.
+    /// Creates the directory and opens it to everybody, and the way to it.
     async fn make_shared(&self) -> Result<(), RemoteError> {
+        let mut above = self.output.parent();
+        while let Some(directory) = above.filter(|directory| *directory != DfsPath::root()) {
+            if let Ok(Reply::Status(status)) = self.call(Call::Status(directory.clone())).await
+                && status.mode & PASSABLE != PASSABLE
+            {
+                // Whoever submitted the first job after it was deleted had it for themselves.
+                let mode = status.mode | PASSABLE;
+                self.call(Call::SetMode { path: directory.clone(), mode }).await?;
+            }
+            above = directory.parent();
+        }
         match self.call(Call::Status(self.output.clone())).await {
             Ok(Reply::Status(status)) if status.mode == SHARED_MODE => return Ok(()),
             Ok(_) => {}

@@ -297,7 +297,7 @@ impl Task {
                 FromRunner::Progress { progress, .. } if terminal => {
                     crate::output::draw(&format!("\r{attempt} {:3.0} %\r", progress * 100.0));
                 }
-                FromRunner::Progress { .. } => {}
+                FromRunner::Progress { .. } | FromRunner::Status { .. } => {}
                 FromRunner::FetchFailed(failure) => {
                     bail!("the output of {} cannot be read: {}", failure.map, failure.diagnostics)
                 }

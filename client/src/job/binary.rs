@@ -33,6 +33,9 @@ const HASH_THREADS_MAX: usize = 8;
 const MODE: u16 = 0o600;
 /// Only its owner may look into it.
 const DIRECTORY_MODE: u16 = 0o700;
+/// Mode of the directories above those of users, and of the one that has them: everybody makes one there, and removes nobody else's.
+const SHARED_PARENTS_MODE: u16 = 0o755;
+const SHARED_MODE: u16 = 0o1777;
 /// A file that no job was submitted with for so long is deleted: longer than jobs run.
 const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A use is noted at most so often: most submissions change nothing in the namespace.
@@ -218,10 +221,21 @@ impl Store<'_> {
     /// Made with its mode at once: nobody looks into it before.
     fn make_directory(&self) -> Result<(), JobError> {
         let directory = self.directory();
+        self.make_shared().map_err(|error| self.failed(error))?;
         self.dfs.mkdirs(&directory, DIRECTORY_MODE, true).map_err(|error| self.failed(error))?;
         let status = self.dfs.try_status(&directory).map_err(|error| self.failed(error))?;
         if status.is_none_or(|status| status.owner != self.dfs.user()) {
             return Err(JobError::Taken { path: directory });
+        }
+        Ok(())
+    }
+
+    /// The directory of all users, which the JobTracker made when it started: if it was deleted since, it is made as it was.
+    fn make_shared(&self) -> Result<(), DfsError> {
+        let Some(shared) = self.directory().parent() else { return Ok(()) };
+        if self.dfs.try_status(&shared)?.is_none() {
+            self.dfs.mkdirs(&shared, SHARED_PARENTS_MODE, true)?;
+            self.dfs.set_mode(&shared, SHARED_MODE)?;
         }
         Ok(())
     }

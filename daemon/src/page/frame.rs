@@ -5,6 +5,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use protocol::printable::printable;
+
 use super::embedded::{SCRIPTS, STYLE};
 use super::format;
 
@@ -120,9 +122,10 @@ pub(super) fn style() -> Markup {
 /// What a page with the daemon's own style and scripts may load.
 pub(super) const OWN_POLICY: &str = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'";
 
-/// A page as an answer with its protective headers.
+/// A page as an answer with its protective headers. A name in it that turns the direction of writing would show another name, and reverse what follows it: such
+/// characters are escaped. Addresses have them encoded.
 pub(super) fn protected(page: String, policy: &'static str) -> Response {
-    let mut response = Response::new(Body::from(page));
+    let mut response = Response::new(Body::from(printable(&page).into_owned()));
     for (name, value) in [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, policy),

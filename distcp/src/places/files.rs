@@ -11,7 +11,7 @@ use protocol::property::{Umask, keys};
 use protocol::xattr::Xattr;
 use serde::{Deserialize, Serialize};
 
-use super::location::join;
+use super::location::{Location, join};
 use crate::error::PlaceError;
 
 pub(crate) type Outcome<T> = Result<T, PlaceError>;
@@ -118,6 +118,14 @@ pub(crate) trait Files: Send + Sync {
     /// The path without links, as far as it is there.
     fn real(&self, path: &str) -> Outcome<String> {
         Ok(path.to_owned())
+    }
+    /// True if these are one file: a source of other files, and a target of these.
+    fn is_one_file(
+        &self,
+        other: &dyn Files,
+        (source, target): (&Location, &Location),
+    ) -> Outcome<bool> {
+        Ok(source.place == target.place && other.real(&source.path)? == self.real(&target.path)?)
     }
     /// The bytes from `offset` on.
     fn open(&self, path: &str, offset: u64) -> Outcome<Box<dyn Read>>;

@@ -18,6 +18,7 @@ use sys::fs::tree;
 use sys::host::users;
 
 use super::files::{Checksum, Creation, Files, NewFile, Outcome, Status, Writer};
+use super::location::Location;
 use crate::error::PlaceError;
 
 /// See the module.
@@ -148,6 +149,23 @@ impl Files for Machine {
 
     fn special(&self, path: &str) -> Outcome<Option<&'static str>> {
         special(Path::new(path))
+    }
+
+    /// Also under another name.
+    fn is_one_file(
+        &self,
+        _: &dyn Files,
+        (source, target): (&Location, &Location),
+    ) -> Outcome<bool> {
+        let identity = |path: &str| match fs::metadata(path) {
+            Ok(found) => Ok(Some((found.dev(), found.ino()))),
+            Err(error) if tree::is_missing(&error) => Ok(None),
+            Err(error) => Err(PlaceError::Machine(error)),
+        };
+        let both_here = source.place == target.place;
+        Ok(both_here
+            && identity(&source.path)?.is_some()
+            && identity(&source.path)? == identity(&target.path)?)
     }
 
     fn real(&self, path: &str) -> Outcome<String> {

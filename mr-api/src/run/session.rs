@@ -221,8 +221,11 @@ impl Session {
         Ok(())
     }
 
-    /// From here on Ctrl-C ends the program. It leaves nothing behind but what the session's notes tell of.
+    /// From here on Ctrl-C ends the program, unless it was started to ignore that. It leaves nothing behind but what the session's notes tell of.
     fn watch_ctrl_c(&self) {
+        if sys::signals::is_ignored(sys::signals::INTERRUPT).unwrap_or(false) {
+            return;
+        }
         let (shared, is_embedded) = (Arc::clone(&self.shared), self.is_embedded);
         transport::rpc::runtime().spawn(async move {
             if tokio::signal::ctrl_c().await.is_err() {

@@ -180,11 +180,25 @@ pub(super) fn file(
     }
 }
 
+/// A path as one word of a shell, which the command takes for itself and for no pattern.
+fn shell_word(path: &str) -> String {
+    let mut word = String::from("'");
+    for c in path.chars() {
+        match c {
+            '\'' => word.push_str("'\\''"),
+            '*' | '?' | '[' | ']' | '{' | '}' | '\\' => word.extend(['\\', c]),
+            c => word.push(c),
+        }
+    }
+    word.push('\'');
+    word
+}
+
 fn previewed(path: &DfsPath, text: &Text) -> Markup {
     html! {
         h2 { "From byte " (format::count(text.offset)) }
         @if let Some(kind) = text.packed {
-            div.alert.tip { "This is " (kind) ", and these are its bytes. Its content as text: " code { "hdfs dfs -text '" (path) "'" } }
+            div.alert.tip { "This is " (kind) ", and these are its bytes. Its content as text: " code { "hdfs dfs -text " (shell_word(path.as_str())) } }
         }
         @match &text.content {
             Ok(content) => pre.preview tabindex="0" { (content) },
@@ -196,6 +210,13 @@ fn previewed(path: &DfsPath, text: &Text) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(shell_word("/a b"), "'/a b'");
+        assert_eq!(shell_word("/q'; touch x; 'y"), r"'/q'\''; touch x; '\''y'");
+        assert_eq!(shell_word("/a*[b]?{c}"), r"'/a\*\[b\]\?\{c\}'");
+    }
 
     #[test]
     fn paths_are_escaped() {

@@ -42,6 +42,14 @@ enum Before {
     Informed(Handler),
 }
 
+/// True if the process was started to ignore this signal, or ignores it since.
+///
+/// # Errors
+/// The system's error.
+pub fn is_ignored(signal: i32) -> io::Result<bool> {
+    Ok(current(signal)?.sa_sigaction == libc::SIG_IGN)
+}
+
 /// From now on the process does not end by this signal, and [`caught`] and [`wait`] tell of it. A signal that the process was started to ignore, as `nohup` has it
 /// ignore SIGHUP, stays ignored. A handler that is there already is called, too.
 ///

@@ -413,14 +413,28 @@ fn task_object(picture: &Picture, kind: TaskKind, index: u32) -> Value {
     let attempts = &picture.attempts[places_of(picture, kind, index)];
     let winner = attempts.iter().find(|attempt| attempt.state == AttemptState::Succeeded);
     let start = attempts.iter().map(|attempt| attempt.started_ms).min().unwrap_or(0);
-    let finish = winner.map_or(0, |attempt| attempt.finished_ms);
+    let is_live = attempts.iter().any(|attempt| attempt.state.is_live());
+    let ended = attempts.iter().map(|attempt| attempt.finished_ms).max().unwrap_or(0);
+    let finish = match winner {
+        Some(winner) => winner.finished_ms,
+        None if is_live => 0,
+        None => ended,
+    };
     let progress = attempts.iter().map(|attempt| attempt.progress).fold(0.0, f32::max);
-    let state = match (winner, attempts.iter().any(|attempt| attempt.state.is_live())) {
+    // The job fails with its task: the one whose last attempt failed by itself. The others were ended with it.
+    let has_failed = picture.report.state == JobState::Failed
+        && attempts
+            .iter()
+            .max_by_key(|attempt| attempt.finished_ms)
+            .is_some_and(|last| last.state == AttemptState::Failed);
+    let state = match (winner, is_live) {
         (Some(_), _) => "SUCCEEDED",
         (None, true) => "RUNNING",
-        (None, false) if picture.report.state.is_final() => state_name(picture.report.state),
+        (None, false) if has_failed => "FAILED",
+        (None, false) if picture.report.state.is_final() => "KILLED",
         (None, false) => "SCHEDULED",
     };
+    let until = if is_live && winner.is_none() { transport::rpc::now_ms() } else { finish };
     let id = TaskId { job: picture.id, kind, index };
     json!({
         "id": id.to_string(),
@@ -428,7 +442,7 @@ fn task_object(picture: &Picture, kind: TaskKind, index: u32) -> Value {
         "state": state,
         "startTime": start,
         "finishTime": finish,
-        "elapsedTime": finish.saturating_sub(start),
+        "elapsedTime": if start == 0 { 0 } else { until.saturating_sub(start) },
         "progress": progress * 100.0,
         "successfulAttempt": winner.map_or(String::new(), |attempt| picture.attempt_id(attempt).to_string()),
     })

@@ -61,9 +61,9 @@ fn jobs(registry: &mut Registry, overview: &Overview) {
     for job in overview.jobs.figures() {
         jobs.get_or_create(&State { state: name(job.state) }).inc();
         for (sums, counts) in [(&mut maps, &job.maps), (&mut reduces, &job.reduces)] {
-            for (sum, count) in
-                sums.iter_mut().zip([counts.pending, counts.running, counts.completed])
-            {
+            // Nothing of a job that is over waits any more.
+            let pending = if job.state.is_final() { 0 } else { counts.pending };
+            for (sum, count) in sums.iter_mut().zip([pending, counts.running, counts.completed]) {
                 *sum += i64::from(count);
             }
         }
