@@ -66,6 +66,10 @@ pub(crate) fn of_script(args: &[OsString]) -> Result<(&[OsString], Overrides), S
 
 /// Takes what the environment's directory says. Our own settings win over the file system that it names, not over its other properties.
 fn of_variable(directory: &Path, overrides: &mut Overrides) -> Result<(), String> {
+    if !directory.is_dir() {
+        report!("hanno: {DIRECTORY_VARIABLE} names {}, which is no directory", directory.display());
+        return Ok(());
+    }
     let site = site_in(directory)?;
     let ours = ClientConfig::load().map_err(|error| error.to_string())?.namenode;
     let authority = |text: &str| text.split_once("://").map_or(text, |(_, rest)| rest).to_owned();

@@ -120,6 +120,19 @@ fn the_directory_of_the_configuration_counts_for_every_command() {
     }
 }
 
+#[test]
+fn a_directory_of_the_configuration_that_is_none_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("missing");
+    let mut command = Command::new(hanno_binary());
+    command.arg0("hdfs").arg("version").env("HOME", directory.path());
+    command.env("HADOOP_CONF_DIR", &missing);
+    let outcome = Outcome::of(command);
+    let text = format!("HADOOP_CONF_DIR names {}, which is no directory", missing.display());
+    assert!(outcome.stderr.contains(&text), "{}", outcome.stderr);
+    assert!(outcome.stdout_text().starts_with("Hadoop "), "{}", outcome.stdout_text());
+}
+
 /// A cluster's files get what the properties of the directory say, unless the command says otherwise.
 #[test]
 fn properties_of_the_directory_count() {

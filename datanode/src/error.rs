@@ -49,6 +49,12 @@ pub enum Error {
     /// A data directory is in use, or not a DataNode's.
     #[error(transparent)]
     Claim(#[from] ClaimError),
+    /// Nobody can say whose blocks a data directory holds.
+    #[error("data directory {}: the VERSION file is damaged", path.display())]
+    DamagedVersion {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A data directory cannot be used.
     #[error("data directory {}: {reason}", path.display())]
     Directory {

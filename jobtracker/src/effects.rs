@@ -44,6 +44,8 @@ const CONCURRENT_MAX: usize = 16;
 const LISTS_PER_BATCH: usize = 64;
 /// Pause before an unavailable NameNode is asked again (after the client's own retries).
 const PAUSE: Duration = Duration::from_millis(500);
+/// Time between two lines of the log about the same call: one tells that it waits, and thousands would push out the rest.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// One round of the client's own retries.
 const ROUND: CallOptions =
     CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(30) };
@@ -82,6 +84,7 @@ impl Remote {
 
     async fn ask(&self, request: &Request) -> Answer {
         let begin = Instant::now();
+        let mut logged: Option<Instant> = None;
         loop {
             let error = match namesystem::send(&self.rpc, request, ROUND).await {
                 Ok(reply) => return Ok(reply),
@@ -94,7 +97,10 @@ impl Remote {
                     other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),
                 });
             }
-            tracing::warn!(error = %chain(&error), "the NameNode is away, trying again");
+            if logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+                tracing::warn!(error = %chain(&error), "the NameNode cannot do it yet, trying again");
+                logged = Some(Instant::now());
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -266,9 +266,9 @@ async fn open_journal(config: &Config, opening: &Opening<JobTracker>) -> Result<
         .map_err(Error::Journal)
 }
 
-/// The current time in UTC as `yyyyMMddHHmm`, as a number.
+/// The current time in UTC as `yyyyMMddHHmmss`, as a number.
 fn cluster_start() -> u64 {
     let now = jiff::Timestamp::now();
-    let text = now.strftime("%Y%m%d%H%M").to_string();
+    let text = now.strftime("%Y%m%d%H%M%S").to_string();
     text.parse().unwrap_or_else(|_| now.as_second().unsigned_abs())
 }

@@ -109,7 +109,8 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(File::open(path)?))
+        // A FIFO or a device in its place is an error, and nobody waits for it or reads it to no end.
+        Ok(Box::new(sys::fs::open_input(path)?))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::disk::RealDisk;
 use crate::image;
@@ -78,6 +78,7 @@ impl Options {
             dir: self.dir.clone(),
             mirrors: self.mirrors.clone(),
             nonce: rand::random(),
+            epoch_min: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs()),
             segment_bytes_max: self.segment_bytes_max,
             section_bytes: image::SECTION_BYTES,
         }

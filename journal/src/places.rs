@@ -16,6 +16,9 @@ pub(crate) struct Places {
     pub(crate) mirrors: Vec<PathBuf>,
     /// Random: distinguishes this start from every other one with the same epoch.
     pub(crate) nonce: u64,
+    /// Seconds since 1970. The epoch is at least that: a journal that comes back from a backup has forgotten later starts, which others have obeyed, and its next
+    /// start must come after all of them.
+    pub(crate) epoch_min: u64,
     pub(crate) segment_bytes_max: u64,
     pub(crate) section_bytes: usize,
 }

@@ -100,7 +100,7 @@ pub(crate) fn start(places: &Places, state: &mut dyn Recover) -> Result<Started,
 
     let last = chain.last().max(base.applied);
     let marked = homes.found().mark().map_or(Epoch(0), |mark| mark.epoch);
-    let epoch = chain.epoch().max(base.epoch).max(marked).next();
+    let epoch = chain.epoch().max(base.epoch).max(marked).next().max(Epoch(places.epoch_min));
     let dirs = heal(disk, &homes, &chain, &mut left_out, &mut notes)?;
     let is_image_missing = base.is_image_bad || homes.without_image(&dirs).next().is_some();
     let applied = base.applied;

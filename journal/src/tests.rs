@@ -114,6 +114,7 @@ fn places(world: &SimWorld, mirrors: &[&str]) -> Places {
         dir: PathBuf::from("/j"),
         mirrors: mirrors.iter().map(PathBuf::from).collect(),
         nonce: 0,
+        epoch_min: 0,
         segment_bytes_max: 3000,
         section_bytes: 100,
     }

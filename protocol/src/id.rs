@@ -145,10 +145,10 @@ impl CallId {
     }
 }
 
-/// A job: start of the JobTracker's cluster (UTC `yyyyMMddHHmm` as a number) and a counter.
+/// A job: start of the JobTracker that took it (UTC `yyyyMMddHHmmss` as a number) and a counter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct JobId {
-    /// `yyyyMMddHHmm` of the first start of the JobTracker's state, e.g. `202611201830`.
+    /// `yyyyMMddHHmmss` of a start of the JobTracker, e.g. `20261120183000`. The counter goes on from one start to the next.
     pub cluster_start: u64,
     /// Counts from 1.
     pub number: u32,

@@ -1,6 +1,7 @@
 //! What a job says of itself while it runs, and many small files that share its maps.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use protocol::jobs::{JobReport, JobState};
@@ -17,6 +18,24 @@ fn small_files_share_maps_and_a_job_reports_while_it_runs() {
     let stand = Streaming::start();
     scripts_see_each_small_file(&stand);
     counters_status_and_rates(&stand);
+    safe_mode_is_named_and_waited_for(&stand);
+}
+
+/// Nothing is submitted in safe mode: the submission would wait for it, and the driver give it up.
+fn safe_mode_is_named_and_waited_for(stand: &Streaming) {
+    let cluster = &stand.cluster;
+    cluster.hanno(&["dfsadmin", "-safemode", "enter"]).ok();
+    let before = cluster.jobs().list().unwrap().len();
+    let words = ["job", "streaming", "-input", "/lines", "-output", "/safe", "-mapper", "cat"];
+    let mut command = cluster.command(&hanno_binary(), &words);
+    let mut driver = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(driver.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("in safe mode: the job waits until it is left")));
+    assert_eq!(cluster.jobs().list().unwrap().len(), before);
+    cluster.hanno(&["dfsadmin", "-safemode", "leave"]).ok();
+    lines.for_each(drop);
+    assert!(driver.wait().unwrap().success());
+    assert_eq!(stand.output("/safe").lines().count(), 500);
 }
 
 /// A script runs once for each file, as if each had a map.

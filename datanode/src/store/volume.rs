@@ -270,6 +270,8 @@ fn is_failure(error: &Error) -> bool {
         | Error::Claim(
             ClaimError::Io { source, .. } | ClaimError::Lock(LockError::Io { source, .. }),
         ) => !sys::fs::is_shortage(source),
+        // Nobody knows whose it is, and nothing in it is touched.
+        Error::DamagedVersion { .. } => true,
         _ => false,
     }
 }
@@ -323,7 +325,7 @@ pub(super) fn format_version(identity: Identity) -> String {
 
 pub(super) fn parse_version(text: &str, path: &Path) -> Result<Identity, Error> {
     let fail = |reason: &str| Error::Directory { path: path.to_owned(), reason: reason.to_owned() };
-    let damaged = || fail("the VERSION file is damaged");
+    let damaged = || Error::DamagedVersion { path: path.to_owned() };
     let (body, crc) = text.split_at(text.find("crc ").ok_or_else(damaged)?);
     if crc.trim_end() != format!("crc {:08x}", crc32fast::hash(body.as_bytes())) {
         return Err(damaged());

@@ -26,9 +26,9 @@ const NO_VERSION: u8 = 0x80;
 /// A durable fact. Append only.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Edit {
-    /// The JobTracker's first start on this state.
+    /// The JobTracker started. Earlier programs wrote this at the first start alone, without the seconds.
     Founded {
-        /// `yyyyMMddHHmm` in UTC as a number: first half of every job id.
+        /// `yyyyMMddHHmmss` in UTC as a number: first half of the ids of the jobs that it takes from now on.
         cluster_start: u64,
     },
     /// A job without rounds was accepted, in records from before splits were kept as a table.

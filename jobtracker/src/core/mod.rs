@@ -294,12 +294,16 @@ impl Core {
         self.jobs.insert(submitted.job, job);
     }
 
-    /// Begins work after replay. `cluster_start` names the cluster if this is its first start.
+    /// Begins work after replay. `cluster_start` tells this start from every other one, in the ids of its jobs. Their numbers go on, but a journal that comes back
+    /// from a backup has forgotten which were used since.
     pub(crate) fn recovered(&mut self, epoch: Epoch, cluster_start: u64, now: Now) -> Output {
         let mut out = Output::default();
         self.epoch = epoch;
-        if self.cluster_start == 0 {
+        let is_first = self.cluster_start == 0;
+        if cluster_start > self.cluster_start {
             self.commit(Edit::Founded { cluster_start }, &mut out);
+        }
+        if is_first {
             self.commit(Edit::LevelSet { level: Supported::OWN.newest }, &mut out);
         }
         let unfinished: Vec<JobId> = self

@@ -13,6 +13,8 @@ mod running;
 pub(super) mod staging;
 
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use client::dfs::DfsClient;
 use client::job::{Content, JobClient, upload};
@@ -39,6 +41,9 @@ use behind::Afterwards;
 use names::Names;
 use ran::{Connected, Output, Ran};
 use running::Running;
+
+/// Pause before the NameNode is asked again whether it has left safe mode, which takes seconds or a person.
+const SAFE_MODE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs one plan.
 pub(in crate::run) struct Driver<'a> {
@@ -283,17 +288,27 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Waits while the NameNode is in safe mode: the submission would wait until the output directory can be made, and not say why. Whoever cannot ask goes on; the
+    /// submission tells what is wrong.
+    fn wait_for_writes(&self, progress: &mut Progress) {
+        let is_safe = || self.dfs.safe_mode(SafeModeAction::Get).unwrap_or(false);
+        if !is_safe() {
+            return;
+        }
+        progress.say("The NameNode is in safe mode: the job waits until it is left");
+        while is_safe() {
+            thread::sleep(SAFE_MODE_PAUSE);
+        }
+    }
+
     fn run_job(&self, spec: JobSpec, progress: &mut Progress) -> Result<JobReport> {
         let (maps, reduces) = (spec.splits.len(), (spec.reduce_count, spec.sizing.is_some()));
+        self.wait_for_writes(progress);
         let note = self.afterwards.behind.note(self.afterwards.of_submission());
         let id = self.running.submit(|| Ok(self.jobs.submit(spec)?), |id| self.kill(id))?;
         note.set(self.afterwards.of_job(id));
         let page = format!("{}/jobs/{id}", self.jobs.address());
         progress.start((id, &page), maps, reduces);
-        // Whoever cannot ask learns nothing; the job does not depend on it.
-        if self.dfs.safe_mode(SafeModeAction::Get).unwrap_or(false) {
-            progress.say("The NameNode is in safe mode: the job waits until it is left");
-        }
         if self.options.detached {
             return Ok(self.jobs.status(id)?);
         }
