@@ -14,8 +14,9 @@ use protocol::namenode::{
 use crate::connect::{Overrides, describe, file_system};
 use crate::dfs::Resolver;
 use crate::generic::generic;
-use crate::output::local_zone;
-use crate::output::{EXIT_FAILED, EXIT_OK, minute_time, permissions, report, unless_reader_left};
+use crate::output::{
+    EXIT_FAILED, EXIT_OK, local_zone, minute_time, permissions, report, unless_reader_left,
+};
 
 pub(crate) const LIST_SNAPSHOTTABLE_USAGE: &str = "Usage: \nhdfs lsSnapshottableDir: \n\tGet the list of snapshottable directories that are owned by the \
      current user.\n\tReturn all the snapshottable directories if the current user is a super user.\n";

@@ -26,8 +26,7 @@ use transport::rpc::{now_ms, runtime};
 use self::options::Options;
 use self::plan::{Node, Plan};
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::local_zone;
-use crate::output::{EXIT_OK, java_date, report, report_size, say};
+use crate::output::{EXIT_OK, java_date, local_zone, report, report_size, say};
 use crate::reference::Outline;
 
 /// Whoever holds the lease of this file is the balancer.

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::session::{Command, Session, refused};
 use crate::dfs::Failure;
-use crate::output::local_zone;
-use crate::output::{java_date, print_json, report_size, unless_reader_left};
+use crate::output::{java_date, local_zone, print_json, report_size, unless_reader_left};
 
 /// See the module.
 pub(super) const COMMANDS: &[Command] = &[Command {

@@ -26,10 +26,9 @@ use self::request::{Request, USAGE};
 use self::totals::Totals;
 use self::walk::{Entry, walk};
 use crate::connect::{Overrides, describe, file_system};
-use crate::output::local_zone;
 use crate::output::{
-    Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, print_json, report, report_text, say,
-    unless_reader_left,
+    Buffered, EXIT_FAILED, EXIT_OK, EXIT_USAGE, java_date, local_zone, print_json, report,
+    report_text, say, unless_reader_left,
 };
 use crate::reference::Outline;
 

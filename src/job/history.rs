@@ -16,8 +16,7 @@ use protocol::jobs::Counters;
 use super::exit::unknown;
 use super::wrong::{Wrong, too_many};
 use crate::connect::Overrides;
-use crate::output::local_zone;
-use crate::output::{EXIT_OK, only_json, print_json_lines, report, say, second_time};
+use crate::output::{EXIT_OK, local_zone, only_json, print_json_lines, report, say, second_time};
 
 /// Permissions of `-outfile`: a history names what only some may see.
 const FILE_MODE: u32 = 0o600;

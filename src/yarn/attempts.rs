@@ -10,8 +10,7 @@ use super::applications::{State, tracking_url, unknown};
 use super::ids;
 use super::ids::ApplicationAttempt;
 use super::words::{Asked, Takes, Wrong, options};
-use crate::output::local_zone;
-use crate::output::{EXIT_OK, EXIT_USAGE, offset_date, say};
+use crate::output::{EXIT_OK, EXIT_USAGE, local_zone, offset_date, say};
 
 pub(super) const APPLICATION_USAGE: &str = "\
 Usage: yarn applicationattempt COMMAND

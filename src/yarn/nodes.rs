@@ -5,8 +5,7 @@ use client::job::JobClient;
 use protocol::jobs::WorkerReport;
 
 use super::words::{Asked, Takes, Wrong, options};
-use crate::output::local_zone;
-use crate::output::{EXIT_OK, EXIT_USAGE, offset_date, say};
+use crate::output::{EXIT_OK, EXIT_USAGE, local_zone, offset_date, say};
 
 pub(super) const USAGE: &str = "\
 Usage: yarn node COMMAND

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::dfs::context::{Context, Screen};
 use crate::dfs::fs::{Failure, Item, Named};
-use crate::output::local_zone;
-use crate::output::{human_size, minute_time, permissions};
+use crate::output::{human_size, local_zone, minute_time, permissions};
 
 /// Lists files and directories.
 pub(super) fn ls(context: &Context) -> Result<(), Failure> {

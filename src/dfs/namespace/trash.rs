@@ -9,8 +9,7 @@ use protocol::property::Umask;
 
 use crate::dfs::context::Context;
 use crate::dfs::fs::{Failure, FsPath, Named, Problem};
-use crate::output::local_zone;
-use crate::output::report;
+use crate::output::{local_zone, report};
 
 /// Only its owner can read the trash.
 const TRASH_UMASK: Umask = Umask(0o077);
