@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tracing::Level;
@@ -29,6 +30,32 @@ const LEVEL_OF_OTHERS: LevelFilter = LevelFilter::ERROR;
 const SET_MAX: usize = 64;
 /// Longest name of a logger.
 const NAME_BYTES_MAX: usize = 200;
+
+/// Time after which [`Repeats`] lets the same line through again: one tells that something still waits, and thousands would push out the rest.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What was logged last by something that is tried again and again, so that the same line comes once, and then once a minute.
+#[derive(Debug, Default)]
+pub struct Repeats {
+    last: Option<(String, Instant)>,
+}
+
+impl Repeats {
+    /// True if this is to be logged now.
+    pub fn is_due(&mut self, text: &str) -> bool {
+        self.is_due_at(text, Instant::now())
+    }
+
+    fn is_due_at(&mut self, text: &str, now: Instant) -> bool {
+        let is_recent = self.last.as_ref().is_some_and(|(last, at)| {
+            last == text && now.saturating_duration_since(*at) < REPEAT_INTERVAL
+        });
+        if !is_recent {
+            self.last = Some((text.to_owned(), now));
+        }
+        !is_recent
+    }
+}
 
 /// The running filter.
 struct Running {
@@ -153,6 +180,16 @@ mod tests {
         for wrong in ["namenode=loud", "x[span]=trace", "x[{field}]=trace", "a=b=c"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_same_line_comes_once_a_minute() {
+        let mut repeats = Repeats::default();
+        let begin = Instant::now();
+        let mut is_due =
+            |text, second| repeats.is_due_at(text, begin + Duration::from_secs(second));
+        assert!(is_due("a", 0) && !is_due("a", 1) && !is_due("a", 59) && is_due("a", 60));
+        assert!(!is_due("a", 119) && is_due("b", 119) && is_due("a", 119));
     }
 
     #[test]

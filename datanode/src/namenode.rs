@@ -12,8 +12,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use daemon::log::Repeats;
 use daemon::{Shutdown, supervisor};
 use parking_lot::Mutex;
 use protocol::datanode::{Command, CommitRecovery, Heartbeat, Reply, Request};
@@ -37,8 +38,6 @@ const TARGET: &str = "/rpc/datanode";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause before the next try while the NameNode is unreachable; jittered.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
-/// How often the same reason is logged why the NameNode does not take this DataNode in.
-const REFUSED_LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// Copies and recoveries that run at once: they share disk and network with clients.
 const COMMANDS_AT_ONCE: usize = 4;
 
@@ -47,8 +46,8 @@ pub(crate) struct Link {
     rpc: RpcClient,
     service: Arc<Service>,
     session: Mutex<Session>,
-    /// Why it was not taken in, and when that was logged.
-    refused: Mutex<Option<(String, Instant)>>,
+    /// Why it was not taken in.
+    refusals: Mutex<Repeats>,
     /// The NameNode has ordered it to stop.
     dismissed: AtomicBool,
     slots: Arc<Semaphore>,
@@ -70,7 +69,7 @@ impl Link {
             rpc,
             service,
             session: Mutex::new(Session::new(info, rand::random())),
-            refused: Mutex::default(),
+            refusals: Mutex::default(),
             dismissed: AtomicBool::new(false),
             slots: Arc::new(Semaphore::new(COMMANDS_AT_ONCE)),
         })
@@ -153,21 +152,12 @@ impl Link {
                 Err(Error::Refused(refusal))
             }
             Err(error) => {
-                self.log_refused(protocol::error::chain(&error));
+                let error = protocol::error::chain(&error);
+                if self.refusals.lock().is_due(&error) {
+                    tracing::warn!(%error, "cannot register");
+                }
                 Ok(None)
             }
-        }
-    }
-
-    /// Logs why it is not taken in: each reason once, and again now and then.
-    fn log_refused(&self, error: String) {
-        let mut refused = self.refused.lock();
-        let is_known = |(known, at): &(String, Instant)| {
-            *known == error && at.elapsed() < REFUSED_LOG_INTERVAL
-        };
-        if !refused.as_ref().is_some_and(is_known) {
-            tracing::warn!(%error, "cannot register");
-            *refused = Some((error, Instant::now()));
         }
     }
 

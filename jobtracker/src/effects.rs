@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::namesystem;
+use daemon::log::Repeats;
 use futures_util::future::BoxFuture;
 use protocol::error::chain;
-use protocol::jobs::FILES_DIR;
+use protocol::jobs::{FILES_DIR, FILES_DIR_MODE};
 use protocol::namenode::{
     Answer, BATCH_CALLS_MAX, Body, Call, Create, FileStatus, LIST_ENTRIES_MAX, Publish, Reply,
     Request,
@@ -36,16 +37,12 @@ use crate::core::{Effect, EffectDone, EffectOrder};
 const PASSABLE: u16 = 0o055;
 /// Marks a complete output.
 const SUCCESS: &str = "_SUCCESS";
-/// Everybody can add entries, and remove only their own.
-const SHARED_MODE: u16 = 0o1777;
 /// Effects of different jobs done at once; each is a few calls.
 const CONCURRENT_MAX: usize = 16;
 /// Directories listed in one call; each can return a page of entries.
 const LISTS_PER_BATCH: usize = 64;
 /// Pause before an unavailable NameNode is asked again (after the client's own retries).
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time between two lines of the log about the same call: one tells that it waits, and thousands would push out the rest.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// One round of the client's own retries.
 const ROUND: CallOptions =
     CallOptions { attempt_timeout: Duration::from_secs(60), retry_for: Duration::from_secs(30) };
@@ -84,7 +81,7 @@ impl Remote {
 
     async fn ask(&self, request: &Request) -> Answer {
         let begin = Instant::now();
-        let mut logged: Option<Instant> = None;
+        let mut repeats = Repeats::default();
         loop {
             let error = match namesystem::send(&self.rpc, request, ROUND).await {
                 Ok(reply) => return Ok(reply),
@@ -97,9 +94,9 @@ impl Remote {
                     other => RemoteError::new(ErrorKind::Unavailable, chain(&other)),
                 });
             }
-            if logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-                tracing::warn!(error = %chain(&error), "the NameNode cannot do it yet, trying again");
-                logged = Some(Instant::now());
+            let error = chain(&error);
+            if repeats.is_due(&error) {
+                tracing::warn!(%error, "the NameNode cannot do it yet, trying again");
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -191,13 +188,13 @@ impl Files<'_> {
             above = directory.parent();
         }
         match self.call(Call::Status(self.output.clone())).await {
-            Ok(Reply::Status(status)) if status.mode == SHARED_MODE => return Ok(()),
+            Ok(Reply::Status(status)) if status.mode == FILES_DIR_MODE => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         self.call(self.mkdirs(self.output, true)).await?;
-        self.call(Call::SetMode { path: self.output.clone(), mode: SHARED_MODE }).await.map(drop)
+        self.call(Call::SetMode { path: self.output.clone(), mode: FILES_DIR_MODE }).await.map(drop)
     }
 
     async fn set_up(&self, resumed: bool) -> Result<(), RemoteError> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use protocol::content::{self, PIECE_BYTES, PieceHash};
 use protocol::error::chain;
-use protocol::jobs::job_file;
+use protocol::jobs::{FILES_DIR_MODE, job_file};
 use protocol::namenode::FileStatus;
 use protocol::{BinaryHash, DfsPath, ErrorKind};
 use transport::rpc::now_ms;
@@ -33,9 +33,8 @@ const HASH_THREADS_MAX: usize = 8;
 const MODE: u16 = 0o600;
 /// Only its owner may look into it.
 const DIRECTORY_MODE: u16 = 0o700;
-/// Mode of the directories above those of users, and of the one that has them: everybody makes one there, and removes nobody else's.
-const SHARED_PARENTS_MODE: u16 = 0o755;
-const SHARED_MODE: u16 = 0o1777;
+/// Mode of the directories above those of all users.
+const ABOVE_MODE: u16 = 0o755;
 /// A file that no job was submitted with for so long is deleted: longer than jobs run.
 const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A use is noted at most so often: most submissions change nothing in the namespace.
@@ -234,8 +233,8 @@ impl Store<'_> {
     fn make_shared(&self) -> Result<(), DfsError> {
         let Some(shared) = self.directory().parent() else { return Ok(()) };
         if self.dfs.try_status(&shared)?.is_none() {
-            self.dfs.mkdirs(&shared, SHARED_PARENTS_MODE, true)?;
-            self.dfs.set_mode(&shared, SHARED_MODE)?;
+            self.dfs.mkdirs(&shared, ABOVE_MODE, true)?;
+            self.dfs.set_mode(&shared, FILES_DIR_MODE)?;
         }
         Ok(())
     }

@@ -33,6 +33,8 @@ pub use crate::table::Kind;
 pub const VERSION: u16 = 6;
 /// Where the executables and side files of jobs are kept, in a directory for each user.
 pub const FILES_DIR: &str = "/system/hanno/bin";
+/// Its mode: everybody can add entries, and remove only their own.
+pub const FILES_DIR_MODE: u16 = 0o1777;
 
 /// Where a file with this hash is kept for the jobs of `user`. Nobody else may put files there, so nobody can be the first with other bytes.
 ///
