@@ -1,6 +1,6 @@
 //! The driver: from a command line to a job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -56,6 +56,8 @@ Paths are of the cluster (plain, hdfs:///…), of this machine (file:///…) or 
   -copybuffersize BYTES   bytes that are read at once
 ";
 
+/// Most files of one directory that are looked for one by one: a listing tells of thousands in that time.
+const LOOKS_MAX: usize = 16;
 /// The word before an order in a command line.
 const ORDER: &str = "--order";
 /// The word before the job's output.
@@ -216,10 +218,29 @@ impl Copy<'_> {
     /// Notes which files have a target already: it is left alone.
     fn note_what_is_there(&self, work: &Location, entries: &mut [Entry]) -> Result<()> {
         let files = self.places.files(&work.place).map_err(file("reach", work))?;
+        let look = |at: &Location| files.status(&at.path).map_err(file("look for", at));
+        let mut by_directory: BTreeMap<String, Vec<&mut Entry>> = BTreeMap::new();
         for entry in entries.iter_mut().filter(|entry| !entry.status.directory) {
-            let target = work.below(&entry.relative);
-            let there = files.status(&target.path).map_err(file("look for", &target))?;
-            entry.was_there = there.is_some();
+            let directory = entry.relative.rsplit_once('/').map_or("", |(directory, _)| directory);
+            by_directory.entry(directory.to_owned()).or_default().push(entry);
+        }
+        for (directory, copied) in by_directory {
+            if copied.len() <= LOOKS_MAX {
+                for entry in copied {
+                    entry.was_there = look(&work.below(&entry.relative))?.is_some();
+                }
+                continue;
+            }
+            let at = work.below(&directory);
+            if !look(&at)?.is_some_and(|found| found.directory) {
+                continue;
+            }
+            let found = files.list(&at.path).map_err(file("list", &at))?;
+            let names: HashSet<String> = found.into_iter().map(|status| status.name).collect();
+            for entry in copied {
+                let name = entry.relative.rsplit('/').next().unwrap_or_default();
+                entry.was_there = names.contains(name);
+            }
         }
         Ok(())
     }
@@ -598,6 +619,30 @@ mod tests {
         let line = line.replace('@', &format!("file://{}", scratch.display()));
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         run(&words, &Site::default(), &mut |_| {})
+    }
+
+    #[test]
+    fn what_is_in_place_is_left_alone_in_small_and_large_directories() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for (directory, count) in
+            [("few", LOOKS_MAX), ("many", LOOKS_MAX + 1), ("new", LOOKS_MAX + 1)]
+        {
+            fs::create_dir_all(at("in").join(directory)).unwrap();
+            for number in 0..count {
+                fs::write(at("in").join(directory).join(number.to_string()), "source").unwrap();
+            }
+        }
+        for directory in ["few", "many"] {
+            fs::create_dir_all(at("out/in").join(directory)).unwrap();
+            fs::write(at("out/in").join(directory).join("3"), "mine").unwrap();
+        }
+        distcp(scratch.path(), "-direct @/in @/out").unwrap();
+        for (directory, third) in [("few", "mine"), ("many", "mine"), ("new", "source")] {
+            let text = |name: &str| fs::read_to_string(at("out/in").join(directory).join(name));
+            assert_eq!(text("3").unwrap(), third, "{directory}");
+            assert_eq!(text("4").unwrap(), "source", "{directory}");
+        }
     }
 
     #[test]

@@ -162,10 +162,11 @@ impl Files for Machine {
             Err(error) if tree::is_missing(&error) => Ok(None),
             Err(error) => Err(PlaceError::Machine(error)),
         };
-        let both_here = source.place == target.place;
-        Ok(both_here
-            && identity(&source.path)?.is_some()
-            && identity(&source.path)? == identity(&target.path)?)
+        if source.place != target.place {
+            return Ok(false);
+        }
+        let found = identity(&source.path)?;
+        Ok(found.is_some() && found == identity(&target.path)?)
     }
 
     fn real(&self, path: &str) -> Outcome<String> {
