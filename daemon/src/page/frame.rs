@@ -1,5 +1,7 @@
 //! The frame of every page, as text and as an answer with its protective headers; buttons and bars in it.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -125,7 +127,11 @@ pub(super) const OWN_POLICY: &str = "default-src 'self'; object-src 'none'; fram
 /// A page as an answer with its protective headers. A name in it that turns the direction of writing would show another name, and reverse what follows it: such
 /// characters are escaped. Addresses have them encoded.
 pub(super) fn protected(page: String, policy: &'static str) -> Response {
-    let mut response = Response::new(Body::from(printable(&page).into_owned()));
+    let escaped = match printable(&page) {
+        Cow::Owned(escaped) => Some(escaped),
+        Cow::Borrowed(_) => None,
+    };
+    let mut response = Response::new(Body::from(escaped.unwrap_or(page)));
     for (name, value) in [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, policy),

@@ -38,8 +38,9 @@ pub(crate) struct Progress {
     terminal: bool,
     last: String,
     drawn: bool,
-    /// Failed attempts that it has named.
+    /// Failed attempts that it has named, and how many there were then.
     failed: BTreeSet<String>,
+    failed_count: u32,
 }
 
 /// Width of a bar on a terminal, characters.
@@ -54,6 +55,7 @@ impl Progress {
             last: String::new(),
             drawn: false,
             failed: BTreeSet::new(),
+            failed_count: 0,
         }
     }
 
@@ -100,15 +102,20 @@ impl Progress {
         self.say(&format!("Running {job}: {maps} maps, {most}{reduces} reduces"));
     }
 
-    /// True if attempts have failed that it would name and has not.
-    pub(crate) fn lacks_failures(&self, report: &JobReport) -> bool {
+    /// How many attempts have failed, if it names them and there are more than before.
+    pub(crate) fn new_failures(&self, report: &JobReport) -> Option<u32> {
         let count = report.maps.failed_attempts + report.reduces.failed_attempts;
         let names_them = !self.quiet && matches!(self.voice, Voice::Log(_));
-        names_them && count as usize > self.failed.len()
+        (names_them && count > self.failed_count).then_some(count)
     }
 
-    /// Names failed attempts, each once.
-    pub(crate) fn name_failures<'a>(&mut self, failed: impl Iterator<Item = &'a AttemptReport>) {
+    /// Names failed attempts, each once; `count` of them were known when they were asked for.
+    pub(crate) fn name_failures<'a>(
+        &mut self,
+        count: u32,
+        failed: impl Iterator<Item = &'a AttemptReport>,
+    ) {
+        self.failed_count = count;
         for AttemptReport { id, diagnostics, .. } in failed {
             if self.failed.insert(id.clone()) {
                 self.say(&format!("Task Id : {id}, Status : FAILED\nError: {diagnostics}"));

@@ -313,8 +313,8 @@ impl<'a> Driver<'a> {
             return Ok(self.jobs.status(id)?);
         }
         let report = self.jobs.watch(id, |report| {
-            if progress.lacks_failures(report) {
-                self.name_failures(id, progress);
+            if let Some(count) = progress.new_failures(report) {
+                self.name_failures(id, count, progress);
             }
             progress.report(report);
         });
@@ -330,11 +330,12 @@ impl<'a> Driver<'a> {
     }
 
     /// Names the attempts of a job that failed until now.
-    fn name_failures(&self, id: JobId, progress: &mut Progress) {
+    fn name_failures(&self, id: JobId, count: u32, progress: &mut Progress) {
         // Whoever cannot ask names them later.
-        let tasks = self.jobs.tasks(id).unwrap_or_default();
+        let Ok(tasks) = self.jobs.tasks(id) else { return };
         let attempts = tasks.iter().flat_map(|task| &task.attempts);
-        progress.name_failures(attempts.filter(|attempt| attempt.state == ATTEMPT_FAILED));
+        let failed = attempts.filter(|attempt| attempt.state == ATTEMPT_FAILED);
+        progress.name_failures(count, failed);
     }
 
     /// Fetches outputs, which stay on the cluster if Ctrl-C comes first.
