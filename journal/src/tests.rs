@@ -548,6 +548,17 @@ fn an_epoch_is_never_used_twice_though_one_place_of_it_is_lost() {
     assert_eq!(run.epoch, Epoch(7));
 }
 
+/// What comes back from a backup has forgotten starts; others have obeyed them.
+#[test]
+fn an_epoch_is_at_least_what_the_clock_says() {
+    let mut run = Run::new(9, ONE);
+    for (epoch_min, expected) in [(0, 1), (500, 500), (500, 501), (300, 502), (600, 600)] {
+        run.places.epoch_min = epoch_min;
+        run.start().unwrap();
+        assert_eq!(run.epoch, Epoch(expected));
+    }
+}
+
 #[test]
 fn a_missing_segment_is_named() {
     let mut run = Run::new(6, ONE);

@@ -4,11 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use journal::{Change, Journal, JournalError, Options, Recover, Recovered, Txid, admin};
 
 use crate::support::{Map, body, copy, files, filled, model, open, options};
+
+/// Far more than a start takes.
+const START_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 enum Damage {
@@ -97,6 +102,31 @@ fn damage_in_images_and_the_epoch() {
         paths
     };
     each_damage(9, choose, is_whole);
+}
+
+/// Nobody waits for what is written into a FIFO that lies in the place of a file: the start goes on without that file, or is refused.
+#[test]
+fn a_fifo_in_the_place_of_a_file_holds_no_start_up() {
+    let home = tempfile::tempdir().unwrap();
+    let good = home.path().join("good");
+    filled(&options(&good));
+    let names = |dir: &str| files(&good.join(dir)).into_iter();
+    let all = names("log").chain(names("image")).chain([good.join("epoch")]);
+    for file in all.collect::<Vec<_>>() {
+        let name = file.strip_prefix(&good).unwrap();
+        let bad = home.path().join("bad");
+        copy(&good, &bad);
+        fs::remove_file(bad.join(name)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(bad.join(name)).status().unwrap();
+        assert!(made.success());
+        let (ended, end) = mpsc::channel();
+        let options = options(&bad);
+        thread::spawn(move || ended.send(open(&options).map(|(_, _, map)| map)).unwrap());
+        let opened = end.recv_timeout(START_MAX);
+        let opened = opened.unwrap_or_else(|_| panic!("{} holds a start up", name.display()));
+        assert!(opened.is_err() || opened.unwrap() == model(1500), "{}", name.display());
+        fs::remove_dir_all(&bad).unwrap();
+    }
 }
 
 #[test]

@@ -745,6 +745,29 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_with_a_damaged_version_is_left_out_and_stays_as_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let config = |name: &str| VolumeConfig {
+            path: root.path().join(name),
+            reserved_bytes: Some(0),
+            trash_grace: Duration::ZERO,
+            bypass_cache: false,
+            small_bytes_max: 0,
+        };
+        let both = [config("a"), config("b")];
+        drop(open_all(&both, 0).unwrap());
+        let version = root.path().join("b/VERSION");
+        let mut damaged = std::fs::read(&version).unwrap();
+        damaged[3] ^= 1;
+        std::fs::write(&version, &damaged).unwrap();
+        assert!(matches!(open_all(&both, 0), Err(Error::DamagedVersion { .. })));
+        let opened = open_all(&both, 1).unwrap();
+        let in_service = opened.iter().filter(|volume| !volume.is_fenced());
+        assert_eq!(in_service.map(Volume::path).collect::<Vec<_>>(), [root.path().join("a")]);
+        assert_eq!(std::fs::read(&version).unwrap(), damaged);
+    }
+
+    #[test]
     fn what_no_datanode_made_stays_as_it_is() {
         let root = tempfile::tempdir().unwrap();
         let config = |name: &str| VolumeConfig {

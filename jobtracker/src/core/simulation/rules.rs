@@ -482,6 +482,23 @@ fn unfinished_jobs_are_bounded() {
 }
 
 #[test]
+fn a_journal_from_a_backup_names_no_job_like_one_that_ran_since() {
+    let mut world = World::new();
+    let first = world.submit(1, spec(1, &["a"], 0)).unwrap();
+    let backup = world.edits.clone();
+    let mut lost = Vec::new();
+    for call in 2..5 {
+        world.restart();
+        lost.push(world.submit(call, spec(call, &["a"], 0)).unwrap());
+    }
+    world.edits = backup;
+    world.restart();
+    let new = world.submit(9, spec(9, &["a"], 0)).unwrap();
+    assert!(!lost.contains(&new) && new > first, "{new} beside {lost:?}");
+    assert_eq!(new.number, first.number + 1, "numbers go on");
+}
+
+#[test]
 fn a_kill_is_not_forgotten_in_a_restart() {
     let mut world = World::new();
     let worker = world.add_worker("a", 1);

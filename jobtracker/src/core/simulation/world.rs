@@ -121,7 +121,8 @@ impl World {
         self.core = Core::new(self.rules.clone());
         self.edits.iter().for_each(|edit| self.core.apply(edit));
         self.effects.clear();
-        let out = self.core.recovered(Epoch(self.starts), 202_611_201_830, self.now);
+        let out =
+            self.core.recovered(Epoch(self.starts), 20_261_120_183_000 + self.starts, self.now);
         self.take(out);
         self.workers.values_mut().for_each(|worker| worker.epoch = None);
     }
